@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from scenarios.agree.difference import RETRIES, VARIES, Difference, Runs, elements_apart
+from scenarios.agree.difference import RETRIES, VARIES, Runs, WorldDifference, elements_apart
 from scenarios.language.record_sets import format_record_names, split_record_name
 
 RECORDS_COMPARED = ("acked", "failed", "lost", "missing", "unseen", "duplicated", "reordered", "dirty")
@@ -15,7 +15,7 @@ COUNT_SLACK = 0.25
 COUNT_SLACK_LEAST = 2
 
 
-def record_differences(runs: Runs) -> Iterator[Difference]:
+def record_differences(runs: Runs) -> Iterator[WorldDifference]:
     for kind in RECORDS_COMPARED:
         sets = [[run.records.get(kind, frozenset()) for run in side] for side in (runs.ours, runs.theirs)]
         found = elements_apart(*sets)
@@ -25,21 +25,21 @@ def record_differences(runs: Runs) -> Iterator[Difference]:
             moments = [run.moments_us[name] for run, names in having for name in names if name in run.moments_us]
             at_us = min(moments, default=None)
             mine, its = _text(ours), _text(theirs)
-            yield Difference(what=kind, where="records", at_us=at_us, ours=mine, theirs=its, noise=noise)
+            yield WorldDifference(what=kind, where="records", at_us=at_us, ours=mine, theirs=its, noise=noise)
 
 
 def _text(names: frozenset[str]) -> str:
     return format_record_names(sorted(names, key=split_record_name))
 
 
-def error_differences(runs: Runs) -> Iterator[Difference]:
+def error_differences(runs: Runs) -> Iterator[WorldDifference]:
     for client in runs.keys(lambda run: run.errors):
         counts = [[run.errors.get(client, {}) for run in side] for side in (runs.ours, runs.theirs)]
         for error in sorted({error for side in counts for run in side for error in run}):
             ours, theirs = ([run.get(error, 0) for run in side] for side in counts)
             if ours != theirs:
                 noise, mine, its = _noise_of_counts(ours, theirs), f"{ours[0]} times", f"{theirs[0]} times"
-                yield Difference(what=error, where=client, ours=mine, theirs=its, noise=noise)
+                yield WorldDifference(what=error, where=client, ours=mine, theirs=its, noise=noise)
 
 
 def _noise_of_counts(ours: Sequence[int], theirs: Sequence[int]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from scenarios.agree.clients import error_differences, record_differences
-from scenarios.agree.difference import Difference, Runs
+from scenarios.agree.difference import Runs, WorldDifference
 from scenarios.agree.facts import RunFacts
 from scenarios.agree.replicas import replica_differences
 from scenarios.agree.standings import TimeGap, standing_differences, time_gaps
@@ -25,7 +25,7 @@ SAME, NOISE, DIFFERS = "same", "noise", "differs"
 class Agreement:
     """differences: the real ones first      gaps: of every standing that both have, in all repetitions; not judged"""
 
-    differences: tuple[Difference, ...]
+    differences: tuple[WorldDifference, ...]
     gaps: tuple[TimeGap, ...]
 
     @property
@@ -53,9 +53,9 @@ def compare(ours: Sequence[RunFacts], theirs: Sequence[RunFacts], *, slack_us: i
     return Agreement(tuple(in_order), tuple(time_gaps(runs)))
 
 
-def _together(found: Sequence[Difference]) -> list[Difference]:
+def _together(found: Sequence[WorldDifference]) -> list[WorldDifference]:
     """What is the same of several replicas is one difference: `b1, b2 t-0`."""
-    nodes: dict[Difference, list[str]] = {}
+    nodes: dict[WorldDifference, list[str]] = {}
     for one in found:
         node, _, partition = one.where.rpartition(" ")
         nodes.setdefault(replace(one, where=partition), []).append(node)

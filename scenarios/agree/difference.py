@@ -16,7 +16,7 @@ DRAWN = "its producer draws the partition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class WorldDifference:
     """what: the kind of fact      where: its partition, replica or client
     at_us: since when, None for what has no time
 

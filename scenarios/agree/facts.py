@@ -25,7 +25,7 @@ Epochs = Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
 """(partition, node) -> the entries of its leader-epoch-checkpoint: (leader epoch, start offset)"""
 
 
-class Standing(NamedTuple):
+class PartitionStanding(NamedTuple):
     """A partition by one record of the metadata log. ISR and ELR are sorted: their order means nothing to Kafka."""
 
     leader: str | None
@@ -38,10 +38,10 @@ class Stood(NamedTuple):
     """From a moment on."""
 
     at_us: int
-    standing: Standing
+    standing: PartitionStanding
 
 
-class Cut(NamedTuple):
+class LogCut(NamedTuple):
     """A truncation that removed something; ends are exclusive."""
 
     at_us: int
@@ -56,7 +56,7 @@ class ReplicaEnd(NamedTuple):
     high_watermark: int | None
 
 
-class Entry(NamedTuple):
+class FinalRecord(NamedTuple):
     """A record in a final log. epoch: of its batch"""
 
     record: str
@@ -79,9 +79,9 @@ class RunFacts:
     senders: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, str] = field(default_factory=dict)
     errors: dict[str, dict[str, int]] = field(default_factory=dict)
-    logs: dict[tuple[str, str], list[Entry]] = field(default_factory=dict)
+    logs: dict[tuple[str, str], list[FinalRecord]] = field(default_factory=dict)
     ends: dict[tuple[str, str], ReplicaEnd] = field(default_factory=dict)
-    cuts: dict[tuple[str, str], list[Cut]] = field(default_factory=dict)
+    cuts: dict[tuple[str, str], list[LogCut]] = field(default_factory=dict)
     epochs: Epochs | None = None
 
 
@@ -106,7 +106,7 @@ def facts_of(rows: Iterable[TraceRow], epochs: Epochs | None = None) -> RunFacts
         if isinstance(event, _STANDS):
             _note_standing(found, view, row, partition_epochs)
         elif isinstance(event, trace.LogTruncated) and event.log_end_offset < event.previous_log_end_offset:
-            cut = Cut(row.at_us, event.previous_log_end_offset, event.log_end_offset)
+            cut = LogCut(row.at_us, event.previous_log_end_offset, event.log_end_offset)
             found.cuts.setdefault((_name(event), event.node), []).append(cut)
         elif isinstance(event, trace.BatchSent):
             found.partitions.update(dict.fromkeys(event.records, _name(event)))
@@ -128,7 +128,7 @@ def _note_standing(found: RunFacts, view: ClusterView, row: TraceRow, partition_
     assert isinstance(event, _STANDS)
     name = _name(event)
     partition = view.partitions[event.topic, event.partition]  # type: ignore[index]  # equal to its TopicPartition
-    standing = Standing(
+    standing = PartitionStanding(
         partition.leader, partition.leader_epoch, tuple(sorted(partition.isr)), tuple(sorted(partition.elr))
     )
     stood = found.standings.setdefault(name, [])
@@ -162,7 +162,7 @@ def _note_logs(found: RunFacts, ledger: RecordLedger) -> None:
             continue
         for node, replica in replicas.items():
             place = (str(name), node)
-            found.logs[place] = [Entry(entry.record, entry.leader_epoch) for entry in replica.entries]
+            found.logs[place] = [FinalRecord(entry.record, entry.leader_epoch) for entry in replica.entries]
             found.ends[place] = ReplicaEnd(replica.log_end_offset, replica.high_watermark if replica.running else None)
 
 

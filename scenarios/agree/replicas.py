@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 from replica.wording import listed
-from scenarios.agree.difference import DRAWN, TIE, Difference, Runs, elements_apart
-from scenarios.agree.facts import Entry, RunFacts
+from scenarios.agree.difference import DRAWN, TIE, Runs, WorldDifference, elements_apart
+from scenarios.agree.facts import FinalRecord, RunFacts
 from scenarios.language.record_sets import format_record_names, split_record_name
 
 Place = tuple[str, str]
 """(partition, node)"""
 
 
-def replica_differences(runs: Runs) -> Iterator[Difference]:
+def replica_differences(runs: Runs) -> Iterator[WorldDifference]:
     drawn = runs.sent_apart()
     vague = {partition for partitions in drawn.values() for partition in partitions}
     """partitions with logs that differ as noise does"""
@@ -26,7 +26,7 @@ def replica_differences(runs: Runs) -> Iterator[Difference]:
         names = sorted(drawn, key=split_record_name)
         ours, theirs = (f"{names[0]} to {run.partitions.get(names[0], 'none')}" for run in (one, other))
         where = f"{len(names)} records"
-        yield Difference(what="partition of records", where=where, ours=ours, theirs=theirs, noise=DRAWN)
+        yield WorldDifference(what="partition of records", where=where, ours=ours, theirs=theirs, noise=DRAWN)
     for place in runs.keys(lambda run: run.logs):
         for found in _contents(place, runs, drawn):
             if found.noise:
@@ -41,7 +41,7 @@ def replica_differences(runs: Runs) -> Iterator[Difference]:
         yield from _epochs(place, runs, is_vague=place[0] in vague)
 
 
-def _contents(place: Place, runs: Runs, left_out: Container[str]) -> Iterator[Difference]:
+def _contents(place: Place, runs: Runs, left_out: Container[str]) -> Iterator[WorldDifference]:
     ours_and_theirs = (
         [frozenset(entry for entry in run.logs.get(place, ()) if entry.record not in left_out) for run in side]
         for side in (runs.ours, runs.theirs)
@@ -50,10 +50,10 @@ def _contents(place: Place, runs: Runs, left_out: Container[str]) -> Iterator[Di
     if found is not None:
         ours, theirs, noise = found
         where, mine, its = _text(place), _entries_text(ours), _entries_text(theirs)
-        yield Difference(what="final log", where=where, ours=mine, theirs=its, noise=noise)
+        yield WorldDifference(what="final log", where=where, ours=mine, theirs=its, noise=noise)
 
 
-def _order(place: Place, runs: Runs) -> Iterator[Difference]:
+def _order(place: Place, runs: Runs) -> Iterator[WorldDifference]:
     def agree(one: RunFacts, other: RunFacts) -> bool:
         return all(mine == its for mine, its in _in_common(one.logs.get(place, ()), other.logs.get(place, ())))
 
@@ -67,10 +67,12 @@ def _order(place: Place, runs: Runs) -> Iterator[Difference]:
     if not noise and _order_of_each_client_agrees(common, senders):
         noise = TIE
     where = _text(place)
-    yield Difference(what="order in the log", where=where, ours=f"{mine} first", theirs=f"{its} first", noise=noise)
+    yield WorldDifference(
+        what="order in the log", where=where, ours=f"{mine} first", theirs=f"{its} first", noise=noise
+    )
 
 
-def _in_common(one: Sequence[Entry], other: Sequence[Entry]) -> list[tuple[str, str]]:
+def _in_common(one: Sequence[FinalRecord], other: Sequence[FinalRecord]) -> list[tuple[str, str]]:
     """The records that both logs have, in the order of each."""
     left, right = (dict.fromkeys(entry.record for entry in log) for log in (one, other))
     return list(zip((name for name in left if name in right), (name for name in right if name in left), strict=True))
@@ -85,7 +87,7 @@ def _order_of_each_client_agrees(common: list[tuple[str, str]], senders: dict[st
     return by_client[0] == by_client[1]
 
 
-def _ends(place: Place, runs: Runs) -> Iterator[Difference]:
+def _ends(place: Place, runs: Runs) -> Iterator[WorldDifference]:
     def agree(one: RunFacts, other: RunFacts) -> bool:
         mine, its = one.ends.get(place), other.ends.get(place)
         if mine is None or its is None or one.logs.get(place) != other.logs.get(place):
@@ -102,12 +104,12 @@ def _ends(place: Place, runs: Runs) -> Iterator[Difference]:
     apart = runs.apart(agree)
     if apart is not None:
         (one, other), noise = apart
-        yield Difference(
+        yield WorldDifference(
             what="LEO and HW at the end", where=_text(place), ours=text(one), theirs=text(other), noise=noise
         )
 
 
-def _cuts(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[Difference]:
+def _cuts(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[WorldDifference]:
     def agree(one: RunFacts, other: RunFacts) -> bool:
         mine, its = ([(cut.before, cut.after) for cut in run.cuts.get(place, ())] for run in (one, other))
         return bool(mine) == bool(its) if is_vague else mine == its
@@ -118,10 +120,12 @@ def _cuts(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[Difference]:
         cuts = [run.cuts.get(place, []) for run in pair]
         ours, theirs = (listed([f"{cut.before} to {cut.after}" for cut in side]) or "none" for side in cuts)
         at_us = min(cut.at_us for side in cuts for cut in side)
-        yield Difference(what="truncations", where=_text(place), at_us=at_us, ours=ours, theirs=theirs, noise=noise)
+        yield WorldDifference(
+            what="truncations", where=_text(place), at_us=at_us, ours=ours, theirs=theirs, noise=noise
+        )
 
 
-def _epochs(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[Difference]:
+def _epochs(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[WorldDifference]:
     def entries(run: RunFacts) -> tuple[tuple[int, int], ...] | None:
         return None if run.epochs is None else run.epochs.get(place)
 
@@ -138,14 +142,14 @@ def _epochs(place: Place, runs: Runs, *, is_vague: bool) -> Iterator[Difference]
     if apart is not None:
         (one, other), noise = apart
         what = "leader epochs on disk"
-        yield Difference(what=what, where=_text(place), ours=text(one), theirs=text(other), noise=noise)
+        yield WorldDifference(what=what, where=_text(place), ours=text(one), theirs=text(other), noise=noise)
 
 
 def _text(place: Place) -> str:
     return f"{place[1]} {place[0]}"
 
 
-def _entries_text(entries: frozenset[Entry]) -> str:
+def _entries_text(entries: frozenset[FinalRecord]) -> str:
     by_epoch: dict[int, list[str]] = {}
     for entry in sorted(entries, key=lambda entry: (entry.leader_epoch, split_record_name(entry.record))):
         by_epoch.setdefault(entry.leader_epoch, []).append(entry.record)

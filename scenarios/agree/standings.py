@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scenarios.agree.difference import RUN_ENDED, TIE, Difference, Runs
-from scenarios.agree.facts import RunFacts, Standing, Stood
+from scenarios.agree.difference import RUN_ENDED, TIE, Runs, WorldDifference
+from scenarios.agree.facts import PartitionStanding, RunFacts, Stood
 from scenarios.agree.ties import Alignment, align
 from scenarios.observe.wording import seconds
 
@@ -23,7 +23,7 @@ class TimeGap:
     by_us: int
 
 
-def standing_differences(runs: Runs) -> Iterator[Difference]:
+def standing_differences(runs: Runs) -> Iterator[WorldDifference]:
     for partition in runs.keys(lambda run: run.standings):
         yield from _of(partition, runs)
 
@@ -36,7 +36,7 @@ def time_gaps(runs: Runs) -> Iterator[TimeGap]:
                 yield TimeGap(partition, ours[left].at_us, theirs[right].at_us - ours[left].at_us)
 
 
-def _of(partition: str, runs: Runs) -> Iterator[Difference]:
+def _of(partition: str, runs: Runs) -> Iterator[WorldDifference]:
     def agree(one: RunFacts, other: RunFacts) -> bool:
         alignment = _aligned(partition, one, other)
         return alignment.parts_at is None or _ended(partition, one, other, alignment.parts_at, runs.slack_us)
@@ -68,9 +68,9 @@ def _ended(partition: str, one: RunFacts, other: RunFacts, parts_at: tuple[int, 
     return not all(rests) and all(stood.at_us > late_us for rest in rests for stood in rest)
 
 
-def _difference(partition: str, one: RunFacts, other: RunFacts, place: tuple[int, int], noise: str) -> Difference:
+def _difference(partition: str, one: RunFacts, other: RunFacts, place: tuple[int, int], noise: str) -> WorldDifference:
     ours, theirs = (_stood(run, partition, at) for run, at in zip((one, other), place, strict=True))
-    return Difference(
+    return WorldDifference(
         what=WHAT,
         where=partition,
         at_us=min(stood.at_us for stood in (ours, theirs) if stood is not None),
@@ -89,7 +89,7 @@ def _text(stood: Stood | None) -> str:
     return NOTHING_MORE if stood is None else f"{seconds(stood.at_us)} {standing_text(stood.standing)}"
 
 
-def standing_text(standing: Standing) -> str:
+def standing_text(standing: PartitionStanding) -> str:
     """`b2 in epoch 1, ISR b2 b3, ELR b1`"""
     elr = f", ELR {' '.join(standing.elr)}" if standing.elr else ""
     isr = " ".join(standing.isr) or "empty"

@@ -12,7 +12,7 @@ from command import MINI, Highwater
 from cluster.network.world import Fabric
 from replica.trace.events import TraceLog
 from scenarios.cli.agree import command
-from scenarios.cli.agree.command import World
+from scenarios.cli.agree.command import OtherWorld
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import Delay
 from scenarios.run.worlds import NewWorld, simulated
@@ -28,7 +28,7 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Other:
         def why_not(scenario: Scenario) -> str:
             return "nothing happens in it" if scenario.variant == "silent" else ""
 
-        monkeypatch.setattr(command, "_live", lambda: World("live", ("--live",), new, why_not))
+        monkeypatch.setattr(command, "_live", lambda: OtherWorld("live", ("--live",), new, why_not))
 
     Path("mini.yaml").write_text(MINI)
     return put

@@ -51,7 +51,7 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class OtherWorld:
     """Beside the simulator. why_not: what of a scenario cannot be played there, empty if all can
 
     options: of this command, that choose it
@@ -127,14 +127,14 @@ def agree(
     return _exit_code(sheet, names)
 
 
-def _live() -> World:
+def _live() -> OtherWorld:
     from scenarios.run.worlds import live
 
     def why_not(scenario: Scenario) -> str:
         has_cards = scenario.network.card_bytes_per_second is not None or scenario.network.cards
         return "`network.card` is for virtual time" if has_cards else ""
 
-    return World("live", ("--live",), live, why_not)
+    return OtherWorld("live", ("--live",), live, why_not)
 
 
 def _jobs(names: Sequence[str], seeds: range | None) -> list[Job]:
@@ -154,7 +154,7 @@ def _jobs(names: Sequence[str], seeds: range | None) -> list[Job]:
     return found
 
 
-def _rows(jobs: Sequence[Job], world: World, folder: Path, sheet: Sheet) -> Iterator[SheetRow]:
+def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) -> Iterator[SheetRow]:
     from scenarios.agree.playing import repetitions
     from scenarios.agree.sheet import SheetRow, compared
     from scenarios.run.cluster_under_test import NotPossibleNow
@@ -225,7 +225,7 @@ def _print(sheet: Sheet, format_: str, page: Path) -> None:
         click.echo(f"  See it:  {page}")
 
 
-def _command(rest: Sequence[str], seeds: range | None, sheet: Sheet, out: Path, world: World) -> list[str]:
+def _command(rest: Sequence[str], seeds: range | None, sheet: Sheet, out: Path, world: OtherWorld) -> list[str]:
     """What plays those that were left over; random schedules are asked for as they were."""
     random = [] if seeds is None else ["--random", f"{seeds.start}..{seeds.stop - 1}"]
     names = [name for name in rest if not name.startswith("random-")]

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from scenarios.agree.comparison import DIFFERS, NOISE, SAME
-from scenarios.agree.difference import Difference
+from scenarios.agree.difference import WorldDifference
 from scenarios.agree.sheet import NOT_PLAYED, Sheet, SheetRow
 from scenarios.observe.wording import seconds
 from scenarios.terminal.style import Style
@@ -40,7 +40,7 @@ def _wrapped(text: str, hanging: int = 2) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
-def _difference(one: Difference, sheet: Sheet) -> Iterator[str]:
+def _difference(one: WorldDifference, sheet: Sheet) -> Iterator[str]:
     since = "" if one.at_us is None else f" since {seconds(one.at_us)}"
     why = f": {one.noise}" if one.noise else ""
     yield from _wrapped(f"{one.where}, {one.what}{since}{why}")

@@ -7,7 +7,7 @@ from itertools import permutations, product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.agree.facts import Standing, Stood
+from scenarios.agree.facts import PartitionStanding, Stood
 from scenarios.agree.ties import align
 
 BROKERS = ("b1", "b2", "b3", "b4")
@@ -22,12 +22,12 @@ def sequences(draw: st.DrawFn) -> list[Stood]:
         epoch += draw(st.integers(0, 1))
         at_us += draw(st.integers(1, 30_000_000))
         isr = draw(st.sets(st.sampled_from(BROKERS), min_size=1))
-        found.append(Stood(at_us, Standing(draw(st.sampled_from(BROKERS)), epoch, tuple(sorted(isr)), ())))
+        found.append(Stood(at_us, PartitionStanding(draw(st.sampled_from(BROKERS)), epoch, tuple(sorted(isr)), ())))
     return found
 
 
 def stands(*isr: str, epoch: int = 0, leader: str = "b1") -> Stood:
-    return Stood(1, Standing(leader, epoch, tuple(sorted(isr)), ()))
+    return Stood(1, PartitionStanding(leader, epoch, tuple(sorted(isr)), ()))
 
 
 @given(sequences(), st.integers(1, 1_000_000))

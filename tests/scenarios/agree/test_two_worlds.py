@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.agree.comparison import DIFFERS, NOISE, SAME, compare
-from scenarios.agree.difference import DRAWN, RETRIES, RUN_ENDED, TIE, VARIES, Difference
-from scenarios.agree.facts import Cut, Entry, ReplicaEnd, RunFacts, Standing, Stood, facts_of
+from scenarios.agree.difference import DRAWN, RETRIES, RUN_ENDED, TIE, VARIES, WorldDifference
+from scenarios.agree.facts import FinalRecord, LogCut, PartitionStanding, ReplicaEnd, RunFacts, Stood, facts_of
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
@@ -25,7 +25,7 @@ def played(name: str, *settings: str) -> RunFacts:
     return facts_of(result.rows)
 
 
-def differences(one: RunFacts, other: RunFacts) -> list[Difference]:
+def differences(one: RunFacts, other: RunFacts) -> list[WorldDifference]:
     return list(compare([one], [other], slack_us=SLACK_US).differences)
 
 
@@ -73,12 +73,12 @@ def test_settings_that_move_times_alone_are_shown_beside() -> None:
 
 def facts(**values: object) -> RunFacts:
     """A run of 60 s in which b1 leads and r0..r2 are everywhere."""
-    everywhere = [Entry(f"r{number}", 0) for number in range(3)]
+    everywhere = [FinalRecord(f"r{number}", 0) for number in range(3)]
     places = [("t-0", node) for node in ("b1", "b2", "b3")]
     return replace(
         RunFacts(
             end_us=60_000_000,
-            standings={"t-0": [Stood(0, Standing("b1", 0, ("b1", "b2", "b3"), ()))]},
+            standings={"t-0": [Stood(0, PartitionStanding("b1", 0, ("b1", "b2", "b3"), ()))]},
             records={"acked": frozenset(("r0", "r1", "r2"))},
             moments_us={"r0": 1_000_000, "r1": 2_000_000, "r2": 3_000_000},
             senders={"r0": "p1", "r1": "p1", "r2": "p2"},
@@ -92,11 +92,11 @@ def facts(**values: object) -> RunFacts:
     )
 
 
-def logs_of_b1(*entries: Entry) -> dict[tuple[str, str], list[Entry]]:
+def logs_of_b1(*entries: FinalRecord) -> dict[tuple[str, str], list[FinalRecord]]:
     return {**facts().logs, ("t-0", "b1"): list(entries)}
 
 
-def one_of(ours: RunFacts, theirs: RunFacts) -> Difference:
+def one_of(ours: RunFacts, theirs: RunFacts) -> WorldDifference:
     (found,) = differences(ours, theirs)
     return found
 
@@ -104,12 +104,12 @@ def one_of(ours: RunFacts, theirs: RunFacts) -> Difference:
 def test_each_kind_of_fact_has_its_difference() -> None:
     unacked = one_of(facts(), facts(records={"acked": frozenset(("r0", "r2"))}))
     assert (unacked.what, unacked.at_us, unacked.ours, unacked.theirs) == ("acked", 2_000_000, "r1", "none")
-    shorter = one_of(facts(), facts(logs=logs_of_b1(Entry("r0", 0), Entry("r1", 1), Entry("r2", 0))))
+    shorter = one_of(facts(), facts(logs=logs_of_b1(FinalRecord("r0", 0), FinalRecord("r1", 1), FinalRecord("r2", 0))))
     assert (shorter.what, shorter.where) == ("final log", "b1 t-0")
     assert (shorter.ours, shorter.theirs) == ("r1 of epoch 0", "r1 of epoch 1")
     behind = one_of(facts(), facts(ends={**facts().ends, ("t-0", "b2"): ReplicaEnd(3, 2)}))
     assert (behind.where, behind.ours, behind.theirs) == ("b2 t-0", "LEO 3, HW 3", "LEO 3, HW 2")
-    cut = one_of(facts(), facts(cuts={("t-0", "b3"): [Cut(30_000_000, 5, 3)]}))
+    cut = one_of(facts(), facts(cuts={("t-0", "b3"): [LogCut(30_000_000, 5, 3)]}))
     assert (cut.where, cut.at_us, cut.ours, cut.theirs) == ("b3 t-0", 30_000_000, "none", "5 to 3")
     epochs = one_of(facts(), facts(epochs={**facts().epochs, ("t-0", "b1"): ((0, 0), (1, 3))}))
     assert (epochs.ours, epochs.theirs) == ("0 from 0", "0 from 0 and 1 from 3")
@@ -125,13 +125,13 @@ def test_replicas_that_differ_alike_are_one_difference() -> None:
 
 
 def test_what_no_rule_decides_is_noise() -> None:
-    other_client_first = logs_of_b1(Entry("r0", 0), Entry("r2", 0), Entry("r1", 0))
+    other_client_first = logs_of_b1(FinalRecord("r0", 0), FinalRecord("r2", 0), FinalRecord("r1", 0))
     assert one_of(facts(), facts(logs=other_client_first)).noise == TIE
-    same_client_reversed = logs_of_b1(Entry("r1", 0), Entry("r0", 0), Entry("r2", 0))
+    same_client_reversed = logs_of_b1(FinalRecord("r1", 0), FinalRecord("r0", 0), FinalRecord("r2", 0))
     assert one_of(facts(), facts(logs=same_client_reversed)).noise == ""
     assert one_of(facts(), facts(errors={"p1": {"NOT_LEADER_OR_FOLLOWER": 9}})).noise == RETRIES
     assert one_of(facts(), facts(errors={"p1": {"NOT_LEADER_OR_FOLLOWER": 80}})).noise == ""
-    last = [*facts().standings["t-0"], Stood(59_000_000, Standing("b1", 0, ("b1", "b2"), ()))]
+    last = [*facts().standings["t-0"], Stood(59_000_000, PartitionStanding("b1", 0, ("b1", "b2"), ()))]
     assert one_of(facts(), facts(standings={"t-0": last})).noise == RUN_ENDED
     earlier = [last[0], last[1]._replace(at_us=57_000_000)]
     assert one_of(facts(), facts(standings={"t-0": earlier})).noise == ""
@@ -168,7 +168,7 @@ def test_records_differ_where_every_repetition_says_so(
 
 def test_a_sequence_that_some_repetition_of_the_other_world_had_too_is_noise() -> None:
     begin = facts().standings["t-0"]
-    shrunk = [*begin, Stood(20_000_000, Standing("b1", 0, ("b1", "b2"), ()))]
+    shrunk = [*begin, Stood(20_000_000, PartitionStanding("b1", 0, ("b1", "b2"), ()))]
     calm, shrinks = facts(), facts(standings={"t-0": shrunk})
     assert compare([calm, calm], [shrinks, calm], slack_us=SLACK_US).verdict == NOISE
     assert compare([calm, calm], [shrinks, shrinks], slack_us=SLACK_US).verdict == DIFFERS
