@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,7 +72,7 @@ def test_settings_that_move_times_alone_are_shown_beside() -> None:
 # --------------------------------------------------------------------------------------------------- facts by hand
 
 
-def facts(**values: object) -> RunFacts:
+def facts(**values: Any) -> RunFacts:
     """A run of 60 s in which b1 leads and r0..r2 are everywhere."""
     everywhere = [FinalRecord(f"r{number}", 0) for number in range(3)]
     places = [("t-0", node) for node in ("b1", "b2", "b3")]
