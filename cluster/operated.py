@@ -6,9 +6,11 @@ stopped or dies, never.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from cluster.config import ConsumerConfig, ProducerConfig
 from cluster.node import Action
 from controller.inputs import ControllerInput, OnReply
 from replica.ids import BrokerId, TopicPartition
@@ -68,5 +70,23 @@ class OperatedController(OperatedRegistry, Protocol):
 
 class NodeElsewhere(OperatedBroker, OperatedController, Protocol):
     """A node in another process, which makes its core itself; only there it is known what kind of node it is."""
+
+    def launch(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOrder:
+    """What a client that runs elsewhere is made from.
+
+    largest_batch: key and value of the records that its application puts into one batch at most; () for a consumer
+    """
+
+    topic: str
+    config: ProducerConfig | ConsumerConfig
+    largest_batch: Sequence[tuple[bytes | None, bytes]] = ()
+
+
+class ClientElsewhere(Protocol):
+    """A producer or consumer whose core is not in this process. Its application's calls are those of the cores."""
 
     def launch(self) -> None: ...

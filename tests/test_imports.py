@@ -57,6 +57,8 @@ SHELLS = [
     "cluster/live/node_life.py",
     "cluster/live/remote_core.py",
     "cluster/live/remote_host.py",
+    "cluster/kafka/class_archive.py",
+    "cluster/kafka/clients/helper.py",
     "cluster/kafka/observe/observer.py",
 ]
 """Everything else is a pure core: no task, no clock, no socket."""

@@ -1,7 +1,7 @@
 """Nodes that are real: JVMs of Apache Kafka. Where its jars are, how nodes are started, stopped, damaged and connected,
 and what can be seen of them.
-Rooms: observe/.
+Rooms: clients/, observe/.
 
-May import: no other room of this package.
+May import: cluster, cluster.kafka.clients.
 Open first: home.py.
 """

@@ -12,26 +12,59 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+from cluster.kafka.class_archive import NotArchived, make_class_archive
+from cluster.kafka.clients.compiling import NotCompiled, compiled
 from cluster.kafka.home import CHECKSUMS, LIBRARIES, KafkaHome, KafkaJars, cache_folder, installed, jars_in, sha256_of
-from cluster.kafka.java import KafkaMissing, find_java_for_kafka
+from cluster.kafka.java import FIX, JavaRuntime, KafkaMissing, find_java_for_kafka
 from cluster.kafka.maven import Progress, find_maven, get_jars
 
 _PARTIAL = r"\.partial-(\d+)-.*"
 
 
-def install(version: str, environment: Mapping[str, str], progress: Progress) -> KafkaHome:
-    """Does nothing about a version that is there and sound. raises: KafkaMissing, OSError"""
+class Installed(NamedTuple):
+    """no_archive: why its JVMs start slowly; None: they do not"""
+
+    home: KafkaHome
+    no_archive: str | None
+
+
+def install(version: str, environment: Mapping[str, str], progress: Progress) -> Installed:
+    """The jars, the program of the Java clients and the class archive, as far as they are not there or not sound.
+
+    raises: KafkaMissing, OSError
+    """
     java = find_java_for_kafka(environment)
-    java.needed_compiler()
-    cache = cache_folder(environment)
+    compiler = java.needed_compiler()
+    home = KafkaHome(
+        _sound_jars(version, environment, progress) or _new_jars(version, java, environment, progress), java
+    )
+    progress("the program of the Java clients is compiled")
+    try:
+        compiled(compiler, home.jars.classpath, home.jars.folder)
+    except NotCompiled as error:
+        raise KafkaMissing(f"Kafka {version} is installed, but not its Java clients: {error}", FIX) from error
+    try:
+        make_class_archive(home, progress)
+    except NotArchived as error:
+        return Installed(home, str(error))
+    return Installed(home, None)
+
+
+def _sound_jars(version: str, environment: Mapping[str, str], progress: Progress) -> KafkaJars | None:
+    """What is there already; a version that is damaged is removed."""
     for jars in installed(environment):
         if jars.version == version:
             progress(f"the checksums of Kafka {version} are compared")
             if not jars.damaged():
-                return KafkaHome(jars, java)
+                return jars
             remove(jars)
-    maven = find_maven(environment)
+    return None
+
+
+def _new_jars(version: str, java: JavaRuntime, environment: Mapping[str, str], progress: Progress) -> KafkaJars:
+    maven, cache = find_maven(environment), cache_folder(environment)
     with _partial(cache, version) as folder:
         get_jars(version, folder, maven, java, environment, progress)
         found = jars_in(folder).version
@@ -45,7 +78,7 @@ def install(version: str, environment: Mapping[str, str], progress: Progress) ->
             if not (place / CHECKSUMS).is_file():
                 raise
             # Another process was faster.
-    return KafkaHome(KafkaJars(place, place / LIBRARIES, version, is_installed=True), java)
+    return KafkaJars(place, place / LIBRARIES, version, is_installed=True)
 
 
 def remove(jars: KafkaJars) -> None:

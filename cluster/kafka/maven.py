@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cluster.child_process import dies_with_parent
 from cluster.kafka.home import LIBRARIES, TRIED
 from cluster.kafka.java import JavaRuntime, KafkaMissing
 
@@ -132,6 +133,7 @@ def process_group(command: list[str], folder: Path, environment: Mapping[str, st
         text=True,
         errors="replace",
         start_new_session=True,
+        preexec_fn=dies_with_parent(),
     )
     with process:
         try:

@@ -16,7 +16,7 @@ from cluster.network.passage import ByteCounts
 from cluster.network.shell import NodeShell
 from cluster.network.world import Connection, Fabric, Parking, ProcessExit
 from cluster.node import Action, NodeCore
-from cluster.operated import NodeElsewhere
+from cluster.operated import ClientElsewhere, ClientOrder, NodeElsewhere
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
 
@@ -202,6 +202,10 @@ class Host:
 
     def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> NodeElsewhere | None:
         """The stand-in for the core of a server whose process makes the core itself; None: make it here."""
+        return None
+
+    def client_stand_in(self, order: ClientOrder) -> ClientElsewhere | None:
+        """The stand-in for the core of a client that runs elsewhere; None: make the core here."""
         return None
 
     async def seize(self) -> None:

@@ -23,7 +23,7 @@ from cluster.network.cards import Card
 from cluster.network.host import Host
 from cluster.network.world import Fabric
 from cluster.node import Action
-from cluster.operated import OperatedBroker, OperatedController, OperatedNode
+from cluster.operated import ClientElsewhere, OperatedBroker, OperatedController, OperatedNode
 from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput, CreateTopicReply, Reply
 from replica.errors import ErrorCode
@@ -34,6 +34,7 @@ from scenarios.language.selectors import resolve
 from scenarios.language.spec import Scenario, TopicSpec
 from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView
+from scenarios.run.applications import client_order
 from scenarios.run.cores import Cores, new_disks
 from scenarios.run.nodes import ServerNodes
 from scenarios.run.worlds import link_latency
@@ -60,7 +61,7 @@ class Machine:
     log_dir: Path | None
     clock: WallClock
     disks: dict[str, Disk] = field(default_factory=dict)
-    core: ProducerCore | ConsumerCore | None = None
+    core: ProducerCore | ConsumerCore | ClientElsewhere | None = None
     incarnations: int = 0
     stopping: bool = False
     starts_when_stopped: bool = False
@@ -211,6 +212,10 @@ class ClusterUnderTest:
         host, incarnation = machine.host, machine.incarnations
         if machine.log_dir is not None:
             return self._nodes.new_life(host, incarnation, machine.log_dir, machine.disks, machine.clock)
+        elsewhere = host.client_stand_in(client_order(self.scenario, self.scenario.workloads[name]))
+        if elsewhere is not None:
+            machine.core = elsewhere
+            return lambda nursery: elsewhere.launch()
         core = machine.core = self._cores.client(self.scenario.workloads[name], incarnation, machine.clock)
         return partial(host.start, core=core, serves=False)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from cluster.client.consumer.consumer import ConsumerCore
 from cluster.network.links import HoldRule, Link
 from cluster.protocol.versions import api_key
 from controller.inputs import ElectReply, Reply
@@ -33,6 +32,7 @@ from scenarios.language.verbs.network import (
     ResetPeer,
 )
 from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
+from scenarios.run.applications import OperatedConsumer
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.disk_faults import DiskFaults
 from scenarios.run.fault_words import Done, Nodes, performers_of, performs
@@ -349,7 +349,7 @@ class Faults:
     @performs(Seek)
     async def _seek(self, name: str, payload: Seek) -> Done:
         machine = self._cluster.machines[payload.consumer]
-        if not isinstance(machine.core, ConsumerCore) or not machine.host.running:
+        if not isinstance(machine.core, OperatedConsumer) or not machine.host.running:
             raise NotPossibleNow(f"{payload.consumer} is not running")
         machine.host.call(partial(machine.core.seek, payload.partition, payload.to))
         return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")

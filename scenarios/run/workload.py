@@ -5,14 +5,12 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from cluster.client.consumer.consumer import ConsumerCore
-from cluster.client.producer.producer import ProducerCore, ProducerRecord
+from cluster.client.producer.producer import ProducerRecord
 from replica.ids import TopicPartition
 from scenarios.language.spec import Workload
 from scenarios.language.verbs.clients import Produce
+from scenarios.run.applications import OperatedConsumer, OperatedProducer, value_of
 from scenarios.run.cluster_under_test import ClusterUnderTest
-
-MIN_VALUE_BYTES = 1
 
 
 class Workloads:
@@ -74,26 +72,25 @@ class Workloads:
     ) -> None:
         """An application that is down sends nothing; its records are not even named."""
         machine = self._cluster.machines[workload.name]
-        if not machine.host.running or not isinstance(machine.core, ProducerCore):
+        if not machine.host.running or not isinstance(machine.core, OperatedProducer):
             return
-        shell, core = machine.host.shell, machine.core
+        host, core = machine.host, machine.core
         records = [self._record(workload, size_bytes, key, partition) for _ in range(count)]
         if batch <= 1:
             for record in records:
-                shell.call(partial(core.send, record))
+                host.call(partial(core.send, record))
             return
         for first in range(0, count, batch):
-            shell.call(partial(core.send_batch, records[first : first + batch]))
+            host.call(partial(core.send_batch, records[first : first + batch]))
 
     def _record(self, workload: Workload, size_bytes: int, key: str | None, partition: int | None) -> ProducerRecord:
         name = f"{workload.prefix}{self._sent[workload.name]}"
         self._sent[workload.name] += 1
-        value = f"{name} ".encode()
-        value += b"x" * max(MIN_VALUE_BYTES, size_bytes - len(value))
-        return ProducerRecord(workload.topic, partition, None if key is None else key.encode(), value, name)
+        record_key = None if key is None else key.encode()
+        return ProducerRecord(workload.topic, partition, record_key, value_of(name, size_bytes), name)
 
     def ask_end_offset(self, client: str, topic_partition: TopicPartition) -> None:
         """Let a client ask for the end of a partition (ListOffsets latest)."""
         machine = self._cluster.machines[client]
-        if machine.host.running and isinstance(machine.core, ConsumerCore):
+        if machine.host.running and isinstance(machine.core, OperatedConsumer):
             machine.host.call(partial(machine.core.ask_end_offset, topic_partition))

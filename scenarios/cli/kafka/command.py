@@ -83,7 +83,7 @@ def install(version: str, plain: bool) -> int:
     cache = cache_folder(os.environ)
     with kafka_or_fail(), WaitingLine(f"Kafka {version} is installed") as line:
         try:
-            home = install_version(version, os.environ, ProgressOfInstall(line))
+            home, no_archive = install_version(version, os.environ, ProgressOfInstall(line))
         except OSError as error:
             why = error.strerror or str(error)
             fail(f"{cache} cannot be written to: {why}", ExitCode.MISSING, "make room, or set XDG_CACHE_HOME")
@@ -92,6 +92,8 @@ def install(version: str, plain: bool) -> int:
         f"  {style.paint(style.sign('good'), 'green')} Kafka {version}, {_size(home.jars)} in {home.jars.folder}"
     )
     click.echo(f"    runs on Java {home.java.version}: highwater run acks1-leader-kill --on kafka:{version}")
+    if no_archive is not None:
+        click.echo(f"    {style.sign('note')} its JVMs start slowly, without a class archive: {no_archive}")
     return ExitCode.HELD
 
 
@@ -100,7 +102,7 @@ def install(version: str, plain: bool) -> int:
 @plain_option
 def list_versions(format_: str, plain: bool) -> int:
     """The versions that are installed, and whether their jars are still the same. Exit code 6 if some are not."""
-    from cluster.kafka.home import TRIED, cache_folder, installed
+    from cluster.kafka.home import ARCHIVE, TRIED, cache_folder, installed
 
     found = [(jars, jars.damaged()) for jars in installed(os.environ)]
     if format_ == "json":
@@ -110,6 +112,7 @@ def list_versions(format_: str, plain: bool) -> int:
                 "folder": str(jars.folder),
                 "bytes": _bytes(jars.folder),
                 "zookeeper": jars.zookeeper,
+                "class_archive": any(jars.folder.glob(ARCHIVE.format(build="*"))),
                 "damaged": damaged,
             }
             for jars, damaged in found

@@ -1,0 +1,174 @@
+"""One Java consumer, as the run has it in hand.
+
+It says itself what it reads and where its position moves; the frames on its connections say which broker answered, and
+with which error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from cluster.config import ConsumerConfig
+from cluster.kafka.clients.orders import Order, consumer_settings
+from cluster.kafka.clients.sight import AnswerSeen, ObservedClient
+from cluster.node import Action
+from cluster.operated import ClientOrder
+from replica.errors import ErrorCode
+from replica.ids import UNKNOWN_OFFSET, Offset, TopicPartition
+from replica.trace import events as trace
+from replica.trace.events import TraceEvent, TraceLog
+
+NOBODY_YET = "-"
+END_OFFSET_WITHIN_MS = 30_000
+
+
+class JavaConsumer(ObservedClient):
+    """Implements OperatedConsumer.
+
+    tell: gives the JVM an order     begin: its process runs from now on; returns where the brokers are reached
+    """
+
+    def __init__(
+        self,
+        name: str,
+        order: ClientOrder,
+        recorder: TraceLog,
+        tell: Callable[[Order], None],
+        begin: Callable[[], str],
+    ) -> None:
+        assert isinstance(order.config, ConsumerConfig)
+        self.topic = order.topic
+        self._name = name
+        self._config = order.config
+        self._recorder = recorder
+        self._tell = tell
+        self._begin = begin
+        self._peers: dict[TopicPartition, str] = {}
+        self._next: dict[TopicPartition, Offset] = {}
+        self._errors: dict[TopicPartition, str] = {}
+        """The latest one since the last record."""
+        self._asked_by_application: dict[TopicPartition, str] = {}
+        self._asked_ends: dict[TopicPartition, None] = {}
+
+    def launch(self) -> None:
+        config = consumer_settings(self._name, self._begin(), self._config)
+        self._tell({"do": "consumer", "client": self._name, "topic": self.topic, "config": config})
+
+    # ----------------------------------------------------------------------------------------------- the application
+
+    def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]:
+        what = "this offset" if isinstance(target, int) else f"the {target}"
+        self._asked_by_application[tp] = f"the application asked for {what}"
+        self._tell({"do": "seek", "client": self._name, "partition": tp.partition, "to": str(target)})
+        return []
+
+    def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
+        """The first refusal is the answer, as of the run's other consumers; Kafka's asks again until it has one."""
+        self._asked_ends[tp] = None
+        order = {"do": "end_offset", "client": self._name, "partition": tp.partition}
+        self._tell({**order, "within_ms": END_OFFSET_WITHIN_MS})
+        return []
+
+    # --------------------------------------------------------------------------------------------- what the JVM says
+
+    def heard(self, event: Mapping[str, Any]) -> None:
+        if "partition" not in event:
+            return
+        tp = TopicPartition(self.topic, event["partition"])
+        match event["event"]:
+            case "read":
+                self._read(tp, event)
+            case "reset":
+                self._reset(tp, event)
+            case "end_offset":
+                self._end_offset(tp, event["offset"], event["error"])
+            case "fetch_failed":
+                self._fetch_failed(tp, event["error"])
+
+    def _read(self, tp: TopicPartition, event: Mapping[str, Any]) -> None:
+        self._next[tp] = event["offset"] + 1
+        self._errors.pop(tp, None)
+        self._emit(
+            trace.RecordRead(
+                client=self._name,
+                peer=self._peer(tp),
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=event["offset"],
+                record=event["record"],
+                leader_epoch=event["leader_epoch"],
+            )
+        )
+
+    def _reset(self, tp: TopicPartition, event: Mapping[str, Any]) -> None:
+        before = event["previous_offset"]
+        error = self._errors.pop(tp, None)
+        policy = self._config.auto_offset_reset
+        if error is not None:
+            reason = f"{self._peer(tp)} answers {error}; auto.offset.reset={policy}"
+        elif before == UNKNOWN_OFFSET:
+            reason = f"the consumer has no position yet; auto.offset.reset={policy}"
+        else:
+            reason = f"{self._name} goes on from {event['offset']}, not from {before}"
+        self._next[tp] = event["offset"]
+        self._emit(
+            trace.PositionReset(
+                client=self._name,
+                peer=self._peer(tp),
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=event["offset"],
+                previous_offset=before,
+                error=error,
+                reason=self._asked_by_application.pop(tp, reason),
+            )
+        )
+
+    def _end_offset(self, tp: TopicPartition, offset: Offset, error: str | None) -> None:
+        if tp not in self._asked_ends:
+            return  # Answered already, by a refusal.
+        del self._asked_ends[tp]
+        self._emit(
+            trace.EndOffsetSeen(
+                client=self._name,
+                peer=self._peer(tp),
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+                error=error,
+            )
+        )
+
+    def _fetch_failed(self, tp: TopicPartition, error: str) -> None:
+        self._errors[tp] = error
+        self._emit(
+            trace.FetchFailed(
+                client=self._name,
+                peer=self._peer(tp),
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=self._next.get(tp, UNKNOWN_OFFSET),
+                error=error,
+            )
+        )
+
+    def _peer(self, tp: TopicPartition) -> str:
+        return self._peers.get(tp, NOBODY_YET)
+
+    def _emit(self, event: TraceEvent) -> None:
+        # What the JVM says in one step are several things, of which none leads to the next.
+        self._recorder.cause = None
+        self._recorder.emit(event)
+
+    # -------------------------------------------------------------------------------------- what its connections show
+
+    def fetch_answered(self, peer: str, answer: AnswerSeen) -> None:
+        self._peers[answer.topic_partition] = peer
+        if answer.error is not ErrorCode.NONE:
+            self._fetch_failed(answer.topic_partition, answer.error.name)
+
+    def offset_answered(self, peer: str, answer: AnswerSeen) -> None:
+        self._peers[answer.topic_partition] = peer
+        if answer.error is not ErrorCode.NONE:
+            self._end_offset(answer.topic_partition, UNKNOWN_OFFSET, answer.error.name)

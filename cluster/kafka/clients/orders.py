@@ -1,0 +1,72 @@
+"""What the clients' JVM is asked to do: lines of JSON, with Kafka's own keys of configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cluster.client.producer.batch import ProducerRecord, varint_bytes
+from cluster.config import ConsumerConfig, ProducerConfig
+from replica.config import INT32_MAX, Config
+from replica.log.records import BATCH_HEADER_BYTES
+
+Order = Mapping[str, Any]
+KeyAndValue = tuple[bytes | None, bytes]
+
+
+def settings(config: Config) -> dict[str, str]:
+    """Every key with its value, so that no version's own defaults decide; a Java int takes no more than its most."""
+    found = {}
+    for key, field in config.keys().items():
+        value = getattr(config, field.name)
+        if isinstance(value, bool):
+            found[key] = str(value).lower()
+        else:
+            found[key] = str(min(value, INT32_MAX) if isinstance(value, int) else value)
+    return found
+
+
+def producer_settings(
+    name: str, bootstrap: str, config: ProducerConfig, largest_batch: Sequence[KeyAndValue]
+) -> dict[str, str]:
+    """The application decides what travels together, as with the run's other clients: a record alone, or a batch of
+    records that is exactly full with them, and is flushed.
+    """
+    own = settings(config)
+    if len(largest_batch) > 1:
+        # As long as Kafka allows: what is not full waits for the flush.
+        linger_ms = config.delivery_timeout_ms - config.request_timeout_ms
+        own |= {"batch.size": str(batch_bytes(largest_batch)), "linger.ms": str(min(linger_ms, INT32_MAX))}
+    else:
+        own |= {"batch.size": "0", "linger.ms": "0"}
+    return {**own, "client.id": name, "bootstrap.servers": bootstrap}
+
+
+def consumer_settings(name: str, bootstrap: str, config: ConsumerConfig) -> dict[str, str]:
+    return {
+        **settings(config),
+        "enable.auto.commit": "false",
+        "allow.auto.create.topics": "false",
+        "client.id": name,
+        "bootstrap.servers": bootstrap,
+    }
+
+
+def batch_bytes(records: Sequence[KeyAndValue]) -> int:
+    """Of one uncompressed batch of records of one instant. source: DefaultRecord.sizeInBytes"""
+    return BATCH_HEADER_BYTES + sum(_record_bytes(record, place) for place, record in enumerate(records))
+
+
+def _record_bytes(record: KeyAndValue, place: int) -> int:
+    fields = sum(1 if data is None else varint_bytes(len(data)) + len(data) for data in record)
+    body = 1 + varint_bytes(0) + varint_bytes(place) + fields + varint_bytes(0)
+    return varint_bytes(body) + body
+
+
+def record_order(record: ProducerRecord) -> Order:
+    return {
+        "name": record.name,
+        "key": None if record.key is None else record.key.decode(),
+        "value": None if record.value is None else record.value.decode(),
+        "partition": record.partition,
+    }

@@ -1,0 +1,233 @@
+"""One Java producer, as the run has it in hand: the application's calls go to its JVM, and what it does becomes events.
+
+Its own words say which record was acked, where and when, or failed, and why. The frames on its connections say which
+batch held it, on which attempt, and what each answer was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cluster.client.producer.batch import ProducerRecord
+from cluster.client.producer.sender import RETRIABLE
+from cluster.config import ProducerConfig
+from cluster.kafka.clients.orders import Order, producer_settings, record_order
+from cluster.kafka.clients.sight import AnswerSeen, BatchSeen, ObservedClient
+from cluster.node import Action
+from cluster.operated import ClientOrder
+from replica.errors import INDEFINITE, ErrorCode
+from replica.trace import events as trace
+from replica.trace.events import TraceLog
+
+UNKNOWN_PARTITION = -1
+"""In RecordSent: the producer chooses the partition, and says so later."""
+NOT_ON_ITS_WAY = "-"
+
+
+@dataclass(slots=True)
+class SentRecord:
+    """partition: the one that the application asked for     latest: the event that what comes next follows from
+    unanswered: attempts on their way     may_be_written: some attempt has no definite answer
+    """
+
+    partition: int
+    latest: int
+    peer: str = NOT_ON_ITS_WAY
+    attempts: int = 0
+    unanswered: int = 0
+    may_be_written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAttempt:
+    """One attempt of one batch."""
+
+    batch: BatchSeen
+    names: tuple[str, ...]
+    attempt: int
+    seq: int
+
+
+class JavaProducer(ObservedClient):
+    """Implements OperatedProducer.
+
+    tell: gives the JVM an order     begin: its process runs from now on; returns where the brokers are reached
+    """
+
+    def __init__(
+        self,
+        name: str,
+        order: ClientOrder,
+        recorder: TraceLog,
+        tell: Callable[[Order], None],
+        begin: Callable[[], str],
+    ) -> None:
+        assert isinstance(order.config, ProducerConfig)
+        self.topic = order.topic
+        self._name = name
+        self._order = order
+        self._acks = order.config.required_acks
+        self._config = order.config
+        self._recorder = recorder
+        self._tell = tell
+        self._begin = begin
+        self._sent: dict[str, SentRecord] = {}
+
+    def launch(self) -> None:
+        config = producer_settings(self._name, self._begin(), self._config, self._order.largest_batch)
+        self._tell({"do": "producer", "client": self._name, "topic": self.topic, "config": config})
+
+    # ----------------------------------------------------------------------------------------------- the application
+
+    def send(self, record: ProducerRecord, now_us: int) -> list[Action]:
+        return self.send_batch([record], now_us)
+
+    def send_batch(self, records: Sequence[ProducerRecord], now_us: int) -> list[Action]:
+        for record in records:
+            partition = UNKNOWN_PARTITION if record.partition is None else record.partition
+            self._recorder.cause = None
+            sent = trace.RecordSent(
+                client=self._name, topic=self.topic, partition=partition, record=record.name, acks=self._acks
+            )
+            self._sent[record.name] = SentRecord(partition, self._recorder.emit(sent))
+        # Without a batch to be filled nothing lingers.
+        flush = len(self._order.largest_batch) > 1
+        orders = list(map(record_order, records))
+        self._tell({"do": "send", "client": self._name, "records": orders, "flush": flush})
+        return []
+
+    # --------------------------------------------------------------------------------------------- what the JVM says
+
+    def heard(self, event: Mapping[str, Any]) -> None:
+        if event["event"] == "acked":
+            self._acked(event)
+        elif event["event"] == "failed":
+            self._failed(event)
+
+    def _acked(self, event: Mapping[str, Any]) -> None:
+        sent = self._sent.pop(event["record"], None)
+        if sent is None:
+            return
+        if self._acks == 0:
+            self._recorder.emit(
+                trace.RecordHandedOver(
+                    client=self._name,
+                    peer=sent.peer,
+                    topic=self.topic,
+                    partition=event["partition"],
+                    record=event["record"],
+                    acks=0,
+                    latency_us=event["micros"],
+                ),
+                sent.latest,
+            )
+            return
+        self._recorder.emit(
+            trace.RecordAcked(
+                client=self._name,
+                peer=sent.peer,
+                topic=self.topic,
+                partition=event["partition"],
+                record=event["record"],
+                offset=event["offset"],
+                acks=self._acks,
+                latency_us=event["micros"],
+            ),
+            sent.latest,
+        )
+
+    def _failed(self, event: Mapping[str, Any]) -> None:
+        sent = self._sent.pop(event["record"], None)
+        if sent is None:
+            return
+        partition = event["partition"] if event["partition"] >= 0 else sent.partition
+        self._recorder.emit(
+            trace.RecordFailed(
+                client=self._name,
+                topic=self.topic,
+                partition=partition,
+                record=event["record"],
+                acks=self._acks,
+                error=event["error"],
+                definite=not (sent.may_be_written or sent.unanswered),
+                latency_us=event["micros"],
+                reason=event["message"],
+            ),
+            sent.latest,
+        )
+
+    # -------------------------------------------------------------------------------------- what its connections show
+
+    def batch_left(self, peer: str, batch: BatchSeen, acks: int) -> BatchAttempt:
+        names = tuple(name_of(record.value) for record in batch.records)
+        known = [self._sent[name] for name in names if name in self._sent]
+        attempt = 1 + max((record.attempts for record in known), default=0)
+        topic, partition = batch.topic_partition
+        seq = self._recorder.emit(
+            trace.BatchSent(
+                client=self._name,
+                peer=peer,
+                topic=topic,
+                partition=partition,
+                records=names,
+                crc=batch.header.crc,
+                attempt=attempt,
+                acks=acks,
+                producer_id=batch.header.producer_id,
+                base_sequence=batch.header.base_sequence,
+            ),
+            *sorted({record.latest for record in known}),
+        )
+        for record in known:
+            record.attempts, record.latest, record.peer = attempt, seq, peer
+            record.partition = partition
+            record.unanswered += 1
+        return BatchAttempt(batch, names, attempt, seq)
+
+    def batch_answered(self, peer: str, sending: object, answer: AnswerSeen) -> None:
+        assert isinstance(sending, BatchAttempt)
+        if answer.error is ErrorCode.NONE:
+            for record in self._known(sending):
+                record.unanswered -= 1
+                record.latest, record.peer = sending.seq, peer
+            return
+        reason = answer.message or f"{peer} refuses the batch: {answer.error.name}"
+        self._refused(peer, sending, answer.error, reason)
+
+    def batch_unanswered(self, peer: str, sending: object, reason: str) -> None:
+        assert isinstance(sending, BatchAttempt)
+        self._refused(peer, sending, ErrorCode.NETWORK_EXCEPTION, f"{self._name} gets no answer: {reason}")
+
+    def _refused(self, peer: str, sending: BatchAttempt, error: ErrorCode, reason: str) -> None:
+        known = self._known(sending)
+        topic, partition = sending.batch.topic_partition
+        seq = self._recorder.emit(
+            trace.BatchRefused(
+                client=self._name,
+                peer=peer,
+                topic=topic,
+                partition=partition,
+                records=sending.names,
+                crc=sending.batch.header.crc,
+                attempt=sending.attempt,
+                error=error.name,
+                will_retry=bool(known) and error in RETRIABLE,
+                reason=reason,
+            ),
+            sending.seq,
+        )
+        for record in known:
+            record.unanswered -= 1
+            record.latest = seq
+            record.may_be_written |= error in INDEFINITE
+
+    def _known(self, sending: BatchAttempt) -> list[SentRecord]:
+        """Those whose fate the application does not know yet."""
+        return [self._sent[name] for name in sending.names if name in self._sent]
+
+
+def name_of(value: bytes | None) -> str:
+    """The first word of a record's value."""
+    return (value or b"?").split(b" ", 1)[0].decode("utf-8", "replace")
