@@ -6,7 +6,7 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,32 +151,48 @@ def test_package_files_hold_a_docstring_only() -> None:
         assert len(body) <= 1, f"{package}/__init__.py runs code whenever anything of the package is imported"
 
 
-@pytest.mark.parametrize("words", [["list"], ["show", "acks1-leader-kill"], ["check", "acks1-leader-kill"]])
-def test_quick_commands_load_nothing_heavy(words: list[str]) -> None:
-    """`list` and `check` answer in 0.3 s."""
+def loaded_by(words: list[str], folder: Path) -> set[str]:
+    """All modules of a process that has carried out this command, in that folder."""
     program = (
         "import sys\nfrom scenarios.cli.main import cli\n"
         f"cli.main({words!r}, standalone_mode=False)\n"
-        f"print('loaded:', *[name for name in {HEAVY!r} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    loaded = done.stdout.splitlines()[-1]
-    assert loaded == "loaded:", (
-        f"`highwater {words[0]}` {loaded}: import it inside the function that needs it "
-        f"(`python -X importtime -m scenarios.cli {words[0]}` says who asks for it)"
-    )
-
-
-def test_a_run_brings_in_no_test_tool(tmp_path: Path) -> None:
-    """kio would import hypothesis, and hypothesis would leave a folder in whatever directory one happens to be in."""
-    program = (
-        "import sys\nfrom scenarios.cli.main import cli\n"
-        "cli.main(['run', 'acks1-leader-kill'], standalone_mode=False)\n"
-        "print('loaded:', *[name for name in ('hypothesis', 'pytest', 'pandas') if name in sys.modules])"
+        "print('loaded:', *sys.modules)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[-1] == "loaded:"
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+def must_do_without(names: Sequence[str], words: list[str], folder: Path) -> None:
+    loaded = [name for name in names if name in loaded_by(words, folder)]
+    assert not loaded, (
+        f"`highwater {' '.join(words)}` loads {', '.join(loaded)}: import it inside the function that needs it "
+        f"(`python -X importtime -m scenarios.cli {words[0]}` shows where)"
+    )
+
+
+@pytest.mark.parametrize("words", [["list"], ["show", "acks1-leader-kill"], ["check", "acks1-leader-kill"]])
+def test_quick_commands_load_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    """`list` and `check` answer in 0.3 s."""
+    must_do_without(HEAVY, words, tmp_path)
+
+
+def test_a_run_and_its_readers_load_what_they_use(tmp_path: Path) -> None:
+    """The first minutes of a lesson. kio would import hypothesis, which leaves a folder wherever it is loaded."""
+    for_spark_and_tests = ("pyspark", "pandas", "altair", "jinja2", "rich", "hypothesis", "pytest")
+    must_do_without((*for_spark_and_tests, "networkx"), ["run", "acks1-leader-kill", "--no-logs"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    plays = ("trio", "kio", "networkx", "pyarrow.compute", "cluster.broker.broker", "controller.image")
+    must_do_without((*for_spark_and_tests, *plays), ["view"], tmp_path)
+    must_do_without((*for_spark_and_tests, *plays), ["explain"], tmp_path)
+
+
+def test_the_lab_judges_without_arrow(tmp_path: Path) -> None:
+    """Each answer of a student is played three times, within two seconds in all; no trace is written."""
+    must_do_without(HEAVY, ["lab", "start", "one-setting"], tmp_path)
+    answer = tmp_path / "one-setting.yaml"
+    answer.write_text(answer.read_text(encoding="utf-8").replace("acks: 1", "acks: all"), encoding="utf-8")
+    words = ["lab", "check", "one-setting", "one-setting.yaml"]
+    must_do_without(sorted({*HEAVY} - {"trio", "kio"}), words, tmp_path)

@@ -75,7 +75,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
     _keep(run_dir, summary, outcomes)
     found = _find_blame(run_dir, rows, what_if, None)
     if format_ == "json":
-        documents = [story.as_json() for story in stories]
+        documents = [_document(story, rows) for story in stories]
         for document in documents:
             document["broken_invariants"] = found.as_json()
             if what_if:
@@ -90,6 +90,14 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
             also = format_record_names(lost_records[1:])
             click.echo(f"\n  Lost as well: {also}   (highwater explain {shlex.quote(run)} --lost explains all)")
     return ExitCode.HELD
+
+
+def _document(story: Explanation, rows: Sequence[TraceRow]) -> dict[str, Any]:
+    """With the events that lead from the first moment of the story to its last."""
+    from scenarios.explain.causes import causal_chain
+
+    moments = story.moments
+    return {**story.as_json(), "chain": causal_chain(rows, moments[0].seq, moments[-1].seq) if moments else []}
 
 
 def _explain_invariant(

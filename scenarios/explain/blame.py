@@ -110,7 +110,7 @@ def _play(job: tuple[str, SettingsChange]) -> tuple[tuple[str, ...], tuple[str, 
     settings = [f"protocol.{setting}" for setting in change.settings]
     try:
         scenario = load_text(lock_text, "scenario.lock.yaml", settings).scenario
-        result = run_scenario(scenario, runs_dir=None)
+        result = run_scenario(scenario, runs_dir=None, traced=False)
     except (ScenarioInvalid, NotPossibleNow):
         return change.settings, None
     return change.settings, tuple(dict.fromkeys(event.invariant for event in result.broken))

@@ -47,7 +47,6 @@ class Explanation:
     holdings: list[Holding] = field(default_factory=list)
     ending: str = ""
     remedies: Remedies = field(default_factory=Remedies)
-    chain: list[int] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -68,5 +67,4 @@ class Explanation:
             "ending": self.ending,
             "would_have_saved": list(self.remedies.would),
             "would_not_have_saved": list(self.remedies.would_not),
-            "chain": self.chain,
         }

@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scenarios.explain.what_if import RecordFate
 from scenarios.process.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from scenarios.explain.what_if import RecordFate
 
 KEPT_NAME = "what_if.json"
 RECORDS_MAX = 100

@@ -41,29 +41,9 @@ class RecordUnknown(ValueError):
 def explain_record(rows: Iterable[TraceRow], record: str) -> Explanation:
     """The story of `record` from a whole trace in order. raises: RecordUnknown"""
     teller = _Teller(record)
-    kept = []
     for row in rows:
-        kept.append(row)
         teller(row)
-    story = teller.finish()
-    if story.moments:
-        story.chain = causal_chain(kept, story.moments[0].seq, story.moments[-1].seq)
-    return story
-
-
-def causal_chain(rows: Iterable[TraceRow], first: int, last: int) -> list[int]:
-    """Shortest path of causes from one event to a later one; just both ends when nothing in the trace links them."""
-    import networkx as nx  # heavy, and only an explanation needs it
-
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from((first, last))
-    for row in rows:
-        if first <= row.seq <= last:
-            graph.add_edges_from((cause, row.seq) for cause in row.causes if cause >= first)
-    try:
-        return list(nx.shortest_path(graph, first, last))
-    except nx.NetworkXNoPath:
-        return [first, last]
+    return teller.finish()
 
 
 class _Teller:

@@ -184,7 +184,7 @@ def _play(job: tuple[str, tuple[str, ...], SettingsChange]) -> tuple[RecordFate,
     lock_text, records, change = job
     try:
         scenario = load_text(lock_text, "scenario.lock.yaml", change.settings).scenario
-        summary = run_scenario(scenario, runs_dir=None).summary
+        summary = run_scenario(scenario, runs_dir=None, traced=False).summary
     except (ScenarioInvalid, NotPossibleNow):
         return ()
     return tuple(outcome_of(summary, record, change) for record in records)

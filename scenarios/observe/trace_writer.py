@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc  # Here, and not by the first `sort_by`: live brokers would stand still while it loads.
 import pyarrow.parquet as pq
 
 from replica.trace.events import (
@@ -157,6 +156,10 @@ class TraceWriter:
     """
 
     def __init__(self, trace_dir: Path, *, rows_per_part: int = ROWS_PER_PART) -> None:
+        # Not above, since readers do without; not with the first chunk, since live brokers would stand still meanwhile.
+        import pyarrow.compute as pc
+
+        self._sort_indices = pc.sort_indices
         self.trace_dir = trace_dir
         self.rows_per_part = rows_per_part
         self._rows_per_chunk = min(rows_per_part, ROWS_PER_CHUNK)
@@ -194,6 +197,10 @@ class TraceWriter:
             if self._waiting[table].rows:
                 self._write_part(table)
 
+    def sha256(self) -> str:
+        """Of the whole trace, once it is closed."""
+        return trace_sha256(self.trace_dir)
+
     def __enter__(self) -> Self:
         return self
 
@@ -212,7 +219,7 @@ class TraceWriter:
             if filled:
                 schema = self._schemas[table]
                 together = pa.concat_tables([buffer.as_table(schema) for buffer in filled])
-                in_order = together.take(pc.sort_indices(together["seq"])) if len(filled) > 1 else together
+                in_order = together.take(self._sort_indices(together["seq"])) if len(filled) > 1 else together
                 self._waiting[table].append(pa.table(in_order.columns, schema=schema))
             for buffer in filled:
                 buffer.values = []

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -31,7 +31,6 @@ from scenarios.language.write import lock
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
-from scenarios.observe.trace_writer import TraceWriter, trace_sha256
 from scenarios.observe.view import ClusterView
 from scenarios.process.failures import first_leaf
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
@@ -42,6 +41,9 @@ from scenarios.run.runs import lock_sha256
 from scenarios.run.timeline import EndOffsetAnswers, Timeline
 from scenarios.run.workload import Workloads
 from scenarios.run.worlds import NewWorld, simulated
+
+if TYPE_CHECKING:
+    from scenarios.observe.trace_writer import TraceWriter
 
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
@@ -110,7 +112,7 @@ class ScenarioRun:
         self.ledger = RecordLedger(self.mirror.deleted)
         self.story = Story(self.view)
         self.answers = EndOffsetAnswers()
-        self._writer = TraceWriter(work_dir / "trace") if traced else None
+        self._writer = _new_writer(work_dir / "trace") if traced else None
         self.captured: dict[str, tuple[str, ...]] = {}
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
         self.expectations = Expectations(scenario.expect, self.sight)
@@ -297,7 +299,7 @@ def run_scenario(
         broken = tuple(violation.event for violation in run.invariants.violations)
         verdict = judge(run.ledger, broken)
         results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us)]
-        digest = trace_sha256(work_dir / "trace") if traced else ""
+        digest = run.writer.sha256() if traced else ""
         run_dir = None if runs_dir is None else stack.enter_context(next_run_dir(runs_dir, scenario.run_name))
         summary = build_summary(
             scenario,
@@ -319,6 +321,12 @@ def run_scenario(
             summary["lock_sha256"] = lock_sha256(lock_text)
             _keep(lock_text, work_dir, run_dir, summary, keep_logs=keep_logs)
     return RunResult(scenario, summary, verdict, broken, results, run.ledger, run.story, run_dir, run.rows)
+
+
+def _new_writer(trace_dir: Path) -> TraceWriter:
+    from scenarios.observe.trace_writer import TraceWriter  # Arrow and NumPy: a run without a trace waits for neither.
+
+    return TraceWriter(trace_dir)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+import scenarios.observe.trace_writer  # noqa: F401  The runner loads it with its first trace: after the fork.
 from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario

@@ -1,4 +1,4 @@
-"""The topic in which groups and their offsets are kept: which partition holds a group, and which broker leads it.
+"""The topic in which groups and their offsets are kept, and the broker that leads the partition of a group.
 
 source: KafkaApis.getCoordinator, AutoTopicCreationManager, GroupCoordinator.offsetsTopicConfigs
 """
@@ -10,28 +10,12 @@ from collections.abc import Callable
 from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
+from cluster.groups.offsets_partition import partition_of
 from controller.image import BrokerRegistration
 from replica.ids import OFFSETS_TOPIC
 
-_SIGN_BIT, _WORD = 1 << 31, 1 << 32
-
 CreateTopic = Callable[[WantedTopic, int], None]
 """Asks the controller, if that has not been done: (topic, now_us)"""
-
-
-def java_hash(text: str) -> int:
-    """String.hashCode of Java: a signed 32-bit number over UTF-16 units."""
-    data = text.encode("utf-16-be", "surrogatepass")
-    result = 0
-    for position in range(0, len(data), 2):
-        result = (31 * result + (data[position] << 8 | data[position + 1])) % _WORD
-    return result - _WORD if result & _SIGN_BIT else result
-
-
-def partition_of(group_id: str, partitions: int) -> int:
-    """source: GroupMetadataManager.partitionFor, Utils.abs (of the smallest integer: 0)"""
-    number = java_hash(group_id)
-    return 0 if number == -_SIGN_BIT else abs(number) % partitions
 
 
 def wanted_topic(name: str, config: BrokerConfig) -> WantedTopic:

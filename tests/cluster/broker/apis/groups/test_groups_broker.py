@@ -4,7 +4,7 @@ import pytest
 from broker_world import B1, B2, BrokerWorld, batch
 from group_world import SUBSCRIPTION, Consumer
 
-from cluster.broker.apis.offsets_topic import java_hash, partition_of
+from cluster.groups.offsets_partition import java_hash, partition_of
 from cluster.protocol.versions import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
