@@ -57,9 +57,15 @@ SHELLS = [
     "cluster/live/node_life.py",
     "cluster/live/remote_core.py",
     "cluster/live/remote_host.py",
+    "cluster/kafka/addresses.py",
+    "cluster/kafka/admin.py",
     "cluster/kafka/class_archive.py",
     "cluster/kafka/clients/helper.py",
+    "cluster/kafka/fabric.py",
+    "cluster/kafka/jvm.py",
     "cluster/kafka/observe/observer.py",
+    "cluster/kafka/relay.py",
+    "cluster/kafka/time.py",
 ]
 """Everything else is a pure core: no task, no clock, no socket."""
 

@@ -2,6 +2,6 @@
 and what can be seen of them.
 Rooms: clients/, observe/.
 
-May import: cluster, cluster.kafka.clients.
-Open first: home.py.
+May import: cluster, cluster.kafka.clients, cluster.kafka.observe, cluster.live, cluster.network, cluster.protocol.
+Open first: fabric.py.
 """

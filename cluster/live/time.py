@@ -87,6 +87,9 @@ class LiveTime:
         if self._queue[0][1] == self._seq - 1:
             self._wake_driver()
 
+    def at_by_file(self, at_us: int, callback: Callback) -> None:
+        self.at(at_us, callback)
+
     def _wake_driver(self) -> None:
         """It looks at the results of a step once the step is over, because it is a task, and steps do not wait."""
         if self._driver is not None:

@@ -53,6 +53,9 @@ class VirtualTime:
         heapq.heappush(self._queue, (at_us, self._seq, self._trace.cause if cause is None else cause, callback))
         self._seq += 1
 
+    def at_by_file(self, at_us: int, callback: Callback) -> None:
+        self.at(at_us, callback)
+
     def resume(self, parking: Parking) -> None:
         """From a callback: let this one task run next, at once. At most one per callback."""
         assert self._resumed is None, "a callback resumes one task at most"

@@ -165,6 +165,9 @@ class Time(Protocol):
 
     def at(self, at_us: int, callback: Callable[[], None], cause: int | None = None) -> None: ...
 
+    def at_by_file(self, at_us: int, callback: Callable[[], None]) -> None:
+        """At a time that a scenario's file names. In a world whose nodes take long to start it comes as much later."""
+
     def resume(self, parking: Parking) -> None: ...
 
     async def park(self, parking: Parking) -> None: ...

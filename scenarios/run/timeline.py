@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
 from scenarios.check.expectations import Expectation, RunSight, check_now, end_offset_seen
@@ -88,16 +89,17 @@ class Timeline:
         for previous, step in zip((None, *steps), steps, strict=False):
             match step.trigger:
                 case At():
-                    self._at(step.trigger.at_us, step)
+                    self._cluster.time.at_by_file(step.trigger.at_us, partial(self._soon_fires, step))
                 case When() if previous is None:
                     self._arm(step)
                 case When():
                     self._waiting_for[previous.index] = step
 
+    def _soon_fires(self, step: Step, turn: int = 1) -> None:
+        self._due.append(lambda: self._fire(step, turn))
+
     def _at(self, at_us: int, step: Step, turn: int = 1) -> None:
-        self._cluster.time.at(
-            max(at_us, self._cluster.time.now_us), lambda: self._due.append(lambda: self._fire(step, turn))
-        )
+        self._cluster.time.at(max(at_us, self._cluster.time.now_us), lambda: self._soon_fires(step, turn))
 
     def _arm(self, step: Step) -> None:
         assert isinstance(step.trigger, When)

@@ -27,12 +27,12 @@ class Workloads:
         for workload in self._cluster.scenario.workloads.values():
             self._sent[workload.name] = 0
             self._streams[workload.name] = random.Random(f"{self._cluster.scenario.seed}/arrivals/{workload.name}")
-            self._cluster.time.at(workload.start_us, partial(self._start, workload.name))
+            self._cluster.time.at_by_file(workload.start_us, partial(self._start, workload.name))
             if workload.arrival is not None:
                 # The first record leaves at `start`, as the first tick of a clock that is started then.
-                self._cluster.time.at(workload.start_us, partial(self._arrive, workload, 0, workload.start_us))
+                self._cluster.time.at_by_file(workload.start_us, partial(self._arrive, workload, 0, workload.start_us))
             elif workload.kind == "consumer" and workload.stop_us is not None:
-                self._cluster.time.at(workload.stop_us, partial(self._pending_stops.append, workload.name))
+                self._cluster.time.at_by_file(workload.stop_us, partial(self._pending_stops.append, workload.name))
 
     def _start(self, name: str) -> None:
         if not self._cluster.running(name):
@@ -61,7 +61,7 @@ class Workloads:
         else:
             # From the start, not from the last one: rounding must not change the rate.
             next_us = workload.start_us + (number + 1) * workload.batch * arrival.period_us // arrival.count
-        self._cluster.time.at(next_us, partial(self._arrive, workload, number + 1, next_us))
+        self._cluster.time.at_by_file(next_us, partial(self._arrive, workload, number + 1, next_us))
 
     def produce(self, step: Produce) -> None:
         workload = self._cluster.scenario.workloads[step.producer]

@@ -1,0 +1,178 @@
+"""The requests of an operator's tools, sent to the brokers directly: no fault of the network is between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import trio
+
+from cluster.kafka.addresses import Address
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.framing import FrameReader
+from cluster.protocol.versions import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_TOPICS,
+    DESCRIBE_CONFIGS,
+    ELECT_LEADERS,
+    INCREMENTAL_ALTER_CONFIGS,
+    METADATA,
+)
+from controller.inputs import (
+    AlterReassignment,
+    ChangeBrokerConfig,
+    ChangeConfig,
+    ControllerInput,
+    CreateTopicReply,
+    ElectReply,
+    TopicReply,
+)
+from replica.errors import ErrorCode
+from replica.ids import BrokerId, TopicPartition
+
+NAME = "highwater-operator"
+VERSIONS = {
+    METADATA: 9,
+    CREATE_TOPICS: 5,
+    DESCRIBE_CONFIGS: 2,
+    ELECT_LEADERS: 2,
+    INCREMENTAL_ALTER_CONFIGS: 1,
+    ALTER_PARTITION_REASSIGNMENTS: 0,
+}
+"""Spoken by every Kafka from 2.8 to 4.x."""
+ANSWER_S = 30
+REQUEST_TIMEOUT_MS = 25_000
+ANSWER_BYTES_MAX = 16 << 20
+TOPIC, BROKER = 2, 4
+SET, DELETE = 0, 1
+SOURCE_TOPIC = 1
+"""ConfigResource.Type, AlterConfigOp.OpType, DescribeConfigsResponse.ConfigSource"""
+
+
+class NoAnswer(Exception):
+    """No broker has answered."""
+
+
+class Admin:
+    """brokers: where those that run are reached, at the time of asking"""
+
+    def __init__(self, brokers: Callable[[], Sequence[Address]]) -> None:
+        self._brokers = brokers
+
+    async def ask(self, api_key: int, **fields: object) -> Entity:
+        """raises: NoAnswer"""
+        for address in self._brokers():
+            try:
+                return await ask_at(address, api_key, **fields)
+            except NoAnswer:
+                continue
+        raise NoAnswer("no broker answers")
+
+    async def create_topic(
+        self,
+        name: str,
+        assignment: tuple[tuple[BrokerId, ...], ...] | None,
+        partitions: int | None,
+        replication_factor: int | None,
+        config: Mapping[str, str],
+    ) -> CreateTopicReply:
+        topic = {
+            "name": name,
+            "num_partitions": -1 if assignment is not None or partitions is None else partitions,
+            "replication_factor": -1 if assignment is not None or replication_factor is None else replication_factor,
+            "assignments": [
+                {"partition_index": number, "broker_ids": replicas} for number, replicas in enumerate(assignment or ())
+            ],
+            "configs": [{"name": key, "value": value} for key, value in config.items()],
+        }
+        answer = await self.ask(CREATE_TOPICS, topics=[topic], timeout=REQUEST_TIMEOUT_MS)
+        (created,) = answer.topics
+        return CreateTopicReply(error=created.error_code, message=created.error_message or "")
+
+    async def elect_leader(self, partition: TopicPartition, unclean: bool) -> ElectReply:
+        wanted = [{"topic": partition.topic, "partitions": [partition.partition]}]
+        answer = await self.ask(
+            ELECT_LEADERS, election_type=int(unclean), topic_partitions=wanted, timeout=REQUEST_TIMEOUT_MS
+        )
+        for topic in answer.replica_election_results:
+            for result in topic.partition_result:
+                return ElectReply(error=result.error_code, message=result.error_message or "")
+        return ElectReply(error=answer.error_code)
+
+    async def operate(self, wanted: ControllerInput) -> TopicReply:
+        match wanted:
+            case AlterReassignment():
+                return await self._reassign(wanted)
+            case ChangeConfig():
+                return await self._configure(TOPIC, wanted.topic, wanted.config)
+            case ChangeBrokerConfig():
+                return await self._configure(BROKER, str(wanted.broker_id), wanted.config)
+            case _:
+                raise AssertionError(f"no step of a timeline asks for {type(wanted).__name__}")
+
+    async def _reassign(self, wanted: AlterReassignment) -> TopicReply:
+        partition = {"partition_index": wanted.partition, "replicas": wanted.replicas}
+        topics = [{"name": wanted.topic, "partitions": [partition]}]
+        answer = await self.ask(ALTER_PARTITION_REASSIGNMENTS, topics=topics, timeout=REQUEST_TIMEOUT_MS)
+        for topic in answer.responses:
+            for result in topic.partitions:
+                return TopicReply(error=result.error_code, message=result.error_message or "")
+        return TopicReply(error=answer.error_code, message=answer.error_message or "")
+
+    async def _configure(self, kind: int, name: str, config: Mapping[str, object]) -> TopicReply:
+        changes = [
+            {
+                "name": key,
+                "config_operation": DELETE if value is None else SET,
+                "value": None if value is None else str(value),
+            }
+            for key, value in config.items()
+        ]
+        resource = {"resource_type": kind, "resource_name": name, "configs": changes}
+        answer = await self.ask(INCREMENTAL_ALTER_CONFIGS, resources=[resource], validate_only=False)
+        (result,) = answer.responses
+        return TopicReply(error=result.error_code, message=result.error_message or "")
+
+    async def topic_config(self, topic: str) -> Mapping[str, str]:
+        """Its own settings."""
+        resource = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}
+        answer = await self.ask(DESCRIBE_CONFIGS, resources=[resource], include_synonyms=False)
+        (result,) = answer.results
+        return {
+            entry.name: entry.value
+            for entry in result.configs
+            if entry.config_source == SOURCE_TOPIC and entry.value is not None
+        }
+
+
+async def ask_at(address: Address, api_key: int, **fields: object) -> Entity:
+    """One request on a connection of its own. raises: NoAnswer"""
+    version = VERSIONS[api_key]
+    frame = cold.encode_request(api_key, version, 1, NAME, cold.request(api_key, version, **fields))
+    reader = FrameReader(ANSWER_BYTES_MAX)
+    try:
+        with trio.fail_after(ANSWER_S):
+            stream = await trio.open_tcp_stream(*address)
+            async with stream:
+                await stream.send_all(frame)
+                while chunk := await stream.receive_some():
+                    for answer in reader.feed(chunk):
+                        return cold.decode_response(api_key, version, answer)
+    except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+        raise NoAnswer(str(error)) from error
+    raise NoAnswer(f"{address[0]}:{address[1]} has closed the connection")
+
+
+async def knows_leaders(address: Address, topics: Mapping[str, int]) -> bool:
+    """Whether a broker names a leader for every partition of these topics (name -> partitions)."""
+    try:
+        answer = await ask_at(address, METADATA, topics=[{"name": name} for name in topics])
+    except NoAnswer:
+        return False
+    found = {topic.name: topic for topic in answer.topics}
+    return all(
+        name in found
+        and len(found[name].partitions) == count
+        and all(partition.error_code is ErrorCode.NONE for partition in found[name].partitions)
+        for name, count in topics.items()
+    )

@@ -1,0 +1,266 @@
+"""The world of a run on Apache Kafka: brokers and controllers are JVMs, and every connection passes through here.
+
+Clients of a scenario live in this process, as in the other live worlds. Time is the wall clock; the run begins when
+every node has started and every broker knows the topics.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import trio
+
+from cluster.kafka import storage
+from cluster.kafka.addresses import Address, Addresses, Net, choose_ports, free_net
+from cluster.kafka.admin import Admin, knows_leaders
+from cluster.kafka.home import KafkaHome
+from cluster.kafka.host import KafkaHost
+from cluster.kafka.jvm import Jvm, java_command, logging_property
+from cluster.kafka.observe.observed import ObservedNode
+from cluster.kafka.observe.observer import KafkaObserver
+from cluster.kafka.properties import CONSOLE, NodeSpec, properties_text, server_properties
+from cluster.kafka.relay import NearEnd, Relay, RelayListener, client_pair, refuse
+from cluster.kafka.time import KafkaTime
+from cluster.live.fabric import TcpFabric
+from cluster.live.tcp_connection import TcpConnection
+from cluster.network.host import Host
+from cluster.network.links import Network
+from cluster.network.world import ConnectionGone
+from controller.inputs import CreateTopicReply
+from replica.errors import ErrorCode
+from replica.trace.events import TraceLog
+
+WARM_UP_S = 180
+"""A machine under load takes long to start five JVMs."""
+
+
+class KafkaNotUp(Exception):
+    """The cluster does not come up; the text says what its processes say."""
+
+
+class KafkaFabric(TcpFabric):
+    """specs: every broker and controller     folder: for files of the JVMs; their logs are where the specs say
+    topics: how many are created before the run begins     features: of the format, name -> version
+    """
+
+    time: KafkaTime
+
+    def __init__(
+        self,
+        trace: TraceLog,
+        network: Network,
+        api_name: Callable[[int], str],
+        *,
+        home: KafkaHome,
+        specs: Mapping[str, NodeSpec],
+        folder: Path,
+        topics: int,
+        features: Mapping[str, int],
+    ) -> None:
+        super().__init__(KafkaTime(trace, self._may_begin), network, trace, api_name)
+        self.home = home
+        self.admin = Admin(self._running_brokers)
+        self._specs = specs
+        self._folder = folder
+        self._features = features
+        self._wanted_topics = topics
+        self._topics: dict[str, int] = {}
+        self._knowing: dict[str, None] = {}
+        """Brokers that know all leaders."""
+        self._listeners: list[RelayListener] = []
+        self._deadline_s = time.monotonic() + WARM_UP_S
+        self._net: Net = free_net()
+        brokers = [name for name, spec in specs.items() if spec.role == "broker"]
+        controllers = [name for name, spec in specs.items() if spec.role == "controller"]
+        self.addresses: Addresses = choose_ports(self._net.number, brokers, controllers)
+        self.observer = KafkaObserver(trace, self.time, {name: self._observed(name) for name in specs})
+
+    def _observed(self, name: str) -> ObservedNode:
+        spec = self._specs[name]
+        return ObservedNode(
+            name=name,
+            node_id=spec.node_id,
+            role=spec.role,
+            log_dir=spec.log_dirs[0],
+            console=self._console(name),
+            address=self.addresses.own(name),
+        )
+
+    # ------------------------------------------------------------------------------------------------------ machines
+
+    def add_host(self, name: str) -> Host:
+        if name not in self._specs:
+            return super().add_host(name)
+        host = self.hosts[name] = KafkaHost(self, name)
+        return host
+
+    def address(self, name: str, port: int) -> Address:
+        return name, self.addresses.nodes[name]
+
+    def name_of(self, address: Address) -> str:
+        return self.addresses.named(address) or super().name_of(address)
+
+    def open(self, nursery: trio.Nursery) -> None:
+        super().open(nursery)
+        self._write_files()
+        for link in self.network.links():
+            link.busy_until_us = self.time.now_us
+        for target in self._specs:
+            for source in (*(name for name in self._specs if name != target), None):
+                listener = RelayListener(self, source, target)
+                self._listeners.append(listener)
+                nursery.start_soon(listener.run, nursery)
+        nursery.start_soon(self.observer.watch)
+
+    def close(self) -> None:
+        for host in self._jvms():
+            host.end_at_once()
+        for listener in self._listeners:
+            listener.close()
+        super().close()
+        self._net.close()
+
+    def _jvms(self) -> list[KafkaHost]:
+        return [host for host in self.hosts.values() if isinstance(host, KafkaHost)]
+
+    async def stand_still(self) -> None:
+        for host in self._jvms():
+            await host.stand_still()
+        self.time.enter()
+        self.observer.finish()
+
+    # ----------------------------------------------------------------------------------------------------- processes
+
+    def _write_files(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._logging.write_text(CONSOLE[self.home.jars.logging], encoding="ascii")
+        for name in self._specs:
+            (self._folder / f"{name}.hosts").write_text(self.addresses.hosts_file(name), encoding="ascii")
+            self._write_properties(self._specs[name], self._folder / f"{name}.properties")
+        self._format()
+
+    def _write_properties(self, spec: NodeSpec, file: Path) -> None:
+        properties = server_properties(spec, self._specs, self.addresses)
+        file.write_text(properties_text(properties), encoding="utf-8")
+
+    @property
+    def _logging(self) -> Path:
+        return self._folder / ("log4j2.xml" if self.home.jars.logging == "log4j2" else "log4j.properties")
+
+    def _console(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self._folder / "bootstrap"
+
+    def _format(self) -> None:
+        """raises: KafkaNotUp"""
+        scratch, file = self._folder / "format", self._folder / "format.properties"
+        controller = next(spec for spec in self._specs.values() if spec.role == "controller")
+        self._write_properties(replace(controller, log_dirs=(scratch,)), file)
+        features = [part for name, level in self._features.items() for part in ("--feature", f"{name}={level}")]
+        main = ["kafka.tools.StorageTool", "format", "-t", storage.CLUSTER_ID, "-c", str(file), *features]
+        command = java_command(self.home, main, properties=logging_property(self.home, self._logging), heap_mb=128)
+        try:
+            storage.format_checkpoints(command, self._checkpoints, scratch)
+        except storage.NotFormatted as error:
+            raise KafkaNotUp(f"Kafka's StorageTool refuses: {error}") from error
+        file.unlink()
+
+    def launch(self, name: str) -> Jvm:
+        """A new disk is formatted first."""
+        spec = self._specs[name]
+        for directory in spec.log_dirs:
+            if not storage.is_formatted(directory):
+                storage.format_directory(directory, spec.node_id, self._checkpoints)
+        properties = {
+            "jdk.net.hosts.file": str(self._folder / f"{name}.hosts"),
+            **logging_property(self.home, self._logging),
+        }
+        main = ["kafka.Kafka", str(self._folder / f"{name}.properties")]
+        return Jvm(java_command(self.home, main, properties=properties), self._console(name))
+
+    def _running_brokers(self) -> list[Address]:
+        return [
+            self.addresses.own(host.name)
+            for host in self._jvms()
+            if self._specs[host.name].role == "broker" and host.is_up and not host.paused
+        ]
+
+    # --------------------------------------------------------------------------------------------------- the warm-up
+
+    def _may_begin(self) -> bool:
+        """raises: KafkaNotUp"""
+        for host in self._jvms():
+            if host.died_of is not None:
+                raise KafkaNotUp(f"{host.name} did not start: {host.died_of}")
+        if time.monotonic() > self._deadline_s:
+            down = [host.name for host in self._jvms() if not host.is_up]
+            what = f"{', '.join(down)} did not start" if down else "the topics could not be created"
+            raise KafkaNotUp(f"{what} within {WARM_UP_S} s; see {self._folder}")
+        brokers = [name for name, spec in self._specs.items() if spec.role == "broker"]
+        return all(host.is_up for host in self._jvms()) and all(name in self._knowing for name in brokers)
+
+    def topic_created(self, name: str, partitions: int, reply: CreateTopicReply) -> None:
+        if reply.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            self._topics[name] = partitions
+            if len(self._topics) == self._wanted_topics and not self.time.has_begun:
+                for host in self._jvms():
+                    if self._specs[host.name].role == "broker":
+                        self.nursery.start_soon(self._await_knowledge, host.name)
+
+    async def _await_knowledge(self, broker: str) -> None:
+        while not await knows_leaders(self.addresses.own(broker), self._topics):
+            await trio.sleep(0.05)
+        self._knowing[broker] = None
+
+    # --------------------------------------------------------------------------------------------------- connections
+
+    def is_here(self, name: str) -> bool:
+        return False
+
+    def hides_end(self, node: str, peer: str) -> bool:
+        return self.is_dark(peer) or self.network.link(peer, node).is_cut
+
+    async def _connect(self, source: Host, name: str, address: Address) -> TcpConnection:
+        """Of a client in this process. raises: ConnectionGone"""
+        far = await super()._connect(source, name, self.addresses.own(name))
+        one, two = client_pair()
+        client = NearEnd(self, source, name, one, accepted=False)
+        self._ends[client] = None
+        self._relay(source, name, two, far, self.observer.look)
+        return client
+
+    async def join(self, source: Host, target: str, sock: socket.socket) -> None:
+        """The process of `source` wants to reach `target`; the kernel has accepted already."""
+        await self._syn_and_answer(source.name, target)
+        try:
+            far = await super()._connect(source, target, self.addresses.own(target))
+        except ConnectionGone:
+            refuse(sock)
+            return
+        self._relay(source, target, sock, far)
+
+    def _relay(
+        self,
+        source: Host,
+        target: str,
+        sock: socket.socket,
+        far: TcpConnection,
+        before_answer: Callable[[], None] | None = None,
+    ) -> None:
+        near = TcpConnection(self, self.hosts[target], source.name, sock, accepted=False)
+        self._ends[near] = None
+        for end in (near, far):
+            end.last_arrival_us = self.time.now_us  # Before the run begins its clock is negative.
+        self.nursery.start_soon(Relay(near, far, before_answer).run)
+
+    def move_on(self) -> None:
+        super().move_on()
+        for end in list(self._ends):
+            end.look_again()

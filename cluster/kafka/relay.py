@@ -1,0 +1,153 @@
+"""Connections between JVMs, and of clients to them: they pass through this process, where the network's faults act.
+
+A connection of S to D is two ends here: one speaks to the process of S and stands for D, one speaks to the process of D
+and stands for S. So a frame of S leaves through the end that stands for S, over the link from S to D, and is delayed,
+cut or held there as in the other worlds; and so is the end of the connection.
+
+Known limit: the kernel accepts a connection for D while the link is cut. It is stalled then instead of losing the SYN.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from cluster.kafka.exchanges import Exchanges, client_id
+from cluster.live.sockets import BACKLOG, prepare
+from cluster.live.tcp_connection import TcpConnection
+from cluster.network.passage import Message
+from cluster.network.world import ConnectionGone
+from cluster.node import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cluster.kafka.fabric import KafkaFabric
+
+PEEKED_BYTES = 512
+SIZE_BYTES = 4
+
+
+class NearEnd(TcpConnection):
+    """A client's own end, in this process: no network is between it and the relay, and the relay states its end."""
+
+    def _depart(self, message: Message[Sequence[Segment]], cause: int | None = None) -> None:
+        self._deliver(message)
+
+    def _must_wait(self, message: Message[Sequence[Segment]]) -> bool:
+        return False
+
+    def end(self, reason: str) -> None:
+        if self.open and self.gone is None:
+            self.gone = reason
+            self._let_go()
+            self._end_known()
+
+
+class Relay:
+    """One connection of `source` to `target`, from the time that both ends are there."""
+
+    def __init__(
+        self,
+        near: TcpConnection,
+        far: TcpConnection,
+        before_answer: Callable[[], None] | None = None,
+    ) -> None:
+        """near: speaks to the source     far: speaks to the target     before_answer: called before each is sent on"""
+        self._near = near
+        self._far = far
+        self._exchanges = Exchanges()
+        self._before_answer = before_answer
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._carry, self._near, self._far, self._request)
+            nursery.start_soon(self._carry, self._far, self._near, self._response)
+
+    async def _carry(self, source: TcpConnection, target: TcpConnection, take: Callable[[bytearray], None]) -> None:
+        try:
+            await source.read(take)
+        except ConnectionGone:
+            target.close()
+
+    def _request(self, frame: bytearray) -> None:
+        api = self._exchanges.request(frame)
+        self._far.send([len(frame).to_bytes(SIZE_BYTES, "big"), frame], api, "request", None)
+
+    def _response(self, frame: bytearray) -> None:
+        api = self._exchanges.response(frame)
+        if self._before_answer is not None:
+            self._before_answer()
+        self._near.send([len(frame).to_bytes(SIZE_BYTES, "big"), frame], api, "response", None)
+
+
+class RelayListener:
+    """Where one process reaches one node. source: None for the JVM of all clients, which say who they are"""
+
+    def __init__(self, fabric: KafkaFabric, source: str | None, target: str) -> None:
+        self._fabric = fabric
+        self._source = source
+        self._target = target
+        self._server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._server.setblocking(False)
+        self._server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._server.bind(fabric.addresses.seen_from(source, target))
+        self._server.listen(BACKLOG)
+        self._open = True
+
+    async def run(self, nursery: trio.Nursery) -> None:
+        while self._open:
+            try:
+                sock, _ = self._server.accept()
+            except BlockingIOError:
+                try:
+                    await trio.lowlevel.wait_readable(self._server)
+                except trio.ClosedResourceError:
+                    return
+                continue
+            prepare(sock)
+            nursery.start_soon(self._accept, sock)
+
+    async def _accept(self, sock: socket.socket) -> None:
+        source = self._source or await _named(sock)
+        host = self._fabric.hosts.get(source or "")
+        if host is None:
+            sock.close()
+            return
+        await self._fabric.join(host, self._target, sock)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            trio.lowlevel.notify_closing(self._server)
+            self._server.close()
+
+
+async def _named(sock: socket.socket) -> str | None:
+    """The client.id of the first request; the bytes stay where they are."""
+    while True:
+        await trio.lowlevel.wait_readable(sock)
+        try:
+            seen = sock.recv(PEEKED_BYTES, socket.MSG_PEEK)
+        except OSError:
+            return None
+        name = client_id(seen[SIZE_BYTES:])
+        if name is not None or not seen or len(seen) == PEEKED_BYTES:
+            return name
+        await trio.sleep(0.001)  # The rest of the header is on its way.
+
+
+def client_pair() -> tuple[socket.socket, socket.socket]:
+    one, two = socket.socketpair()
+    one.setblocking(False)
+    two.setblocking(False)
+    return one, two
+
+
+def refuse(sock: socket.socket) -> None:
+    """As a port that nothing listens on does, as far as that can be once the kernel has accepted."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    sock.close()

@@ -1,0 +1,115 @@
+"""The clock of a run on real Kafka, and the agenda of its file.
+
+The run begins when the cluster is up: until then its clock is negative, and what the trace shows happens at 0. The
+agenda holds what the file does at a certain time. It waits while a JVM that the file has started comes up, for seconds
+that a broker of the other worlds does not need; all that follows on the agenda comes so much later.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Awaitable, Callable
+
+from cluster.live.time import LiveTime
+from replica.trace.events import TraceLog
+
+WARM_UP_US = 600_000_000
+"""The clock starts so long before 0."""
+FOREVER_US = 1 << 62
+LOOK_US = 20_000
+"""So often the agenda looks whether what it waits for has come."""
+
+Callback = Callable[[], None]
+
+
+class KafkaTime(LiveTime):
+    def __init__(self, trace: TraceLog, may_begin: Callable[[], bool]) -> None:
+        """may_begin: asked until it is true; then the clock stands at 0. It may raise what ends the run"""
+        super().__init__(trace)
+        self._may_begin = may_begin
+        self.has_begun = False
+        self.agenda = Agenda(self)
+        self._started_ns += WARM_UP_US * 1000
+        self.measures_requests = False
+
+    def enter(self, cause: int | None = None) -> None:
+        super().enter(cause)
+        self._trace.at_us = max(0, self.now_us)
+
+    async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
+        def at_first() -> bool:
+            found = between()
+            if self._may_begin():
+                self.stop()
+            return found
+
+        self.enter()
+        self._look()
+        await super().drive(0, at_first, work)
+        self._stopped = False
+        self._begin()
+        self.agenda.at(until_us, self.stop)
+        await super().drive(FOREVER_US, between, work)
+
+    def at_by_file(self, at_us: int, callback: Callback) -> None:
+        self.agenda.at(at_us, callback)
+
+    def _look(self) -> None:
+        """Steps come often enough, then, for `may_begin` to be asked."""
+        if not self.has_begun:
+            self.at(self.now_us + LOOK_US, self._look)
+
+    def _begin(self) -> None:
+        self.has_begun = True
+        self._started_ns = time.monotonic_ns()
+        self.epoch_us = time.time_ns() // 1000
+        self.enter()
+
+
+class Agenda:
+    """What the file does at a certain time of its own; that time stands still while something is waited for."""
+
+    def __init__(self, time: LiveTime) -> None:
+        self._time = time
+        self._entries: list[tuple[int, int, Callback]] = []
+        self._count = 0
+        self._waiting: dict[Callable[[], bool], int] = {}
+        """What is waited for, and until when at the latest."""
+        self._stands_since_us: int | None = None
+        self._late_us = 0
+
+    @property
+    def late_us(self) -> int:
+        """How much later than written it all happens now."""
+        stands = 0 if self._stands_since_us is None else self._time.now_us - self._stands_since_us
+        return self._late_us + stands
+
+    def at(self, at_us: int, callback: Callback) -> None:
+        heapq.heappush(self._entries, (at_us, self._count, callback))
+        self._count += 1
+        self._time.at(at_us + self._late_us, self._come_due)
+
+    def wait_for(self, has_come: Callable[[], bool], patience_us: int) -> None:
+        if self._stands_since_us is None:
+            self._stands_since_us = self._time.now_us
+            self._time.at(self._time.now_us + LOOK_US, self._look)
+        self._waiting[has_come] = self._time.now_us + patience_us
+
+    def _look(self) -> None:
+        now_us = self._time.now_us
+        self._waiting = {
+            has_come: until_us for has_come, until_us in self._waiting.items() if now_us < until_us and not has_come()
+        }
+        if self._waiting:
+            self._time.at(now_us + LOOK_US, self._look)
+            return
+        self._late_us, self._stands_since_us = self.late_us, None
+        for at_us, _, _ in self._entries:
+            self._time.at(at_us + self._late_us, self._come_due)
+
+    def _come_due(self) -> None:
+        """One entry a call: there is a call for each of them, at its time or later."""
+        if self._stands_since_us is None and self._entries and self._entries[0][0] + self._late_us <= self._time.now_us:
+            _, _, callback = heapq.heappop(self._entries)
+            callback()

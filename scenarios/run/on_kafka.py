@@ -1,0 +1,67 @@
+"""The third world: the nodes of a scenario are JVMs of Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster.kafka.fabric import KafkaFabric
+from cluster.kafka.home import KafkaHome
+from cluster.kafka.properties import NodeSpec
+from cluster.network.links import Network
+from cluster.protocol.versions import api_name
+from replica.trace.events import TraceLog
+from scenarios.language.spec import Scenario
+from scenarios.run.worlds import NewWorld, live_latency
+
+FOLDER = "kafka"
+"""Of a run: what its JVMs were started with, and what they say."""
+ELR_FEATURE = "eligible.leader.replicas.version"
+ELR_SINCE = (4, 0)
+OURS = ("log.dirs",)
+"""Keys of a file whose values are names of Highwater's own."""
+
+
+def on_kafka(home: KafkaHome) -> NewWorld:
+    def world(scenario: Scenario, trace: TraceLog, log_root: Path) -> KafkaFabric:
+        return KafkaFabric(
+            trace,
+            Network(scenario.seed, live_latency(scenario), {}),
+            api_name,
+            home=home,
+            specs=node_specs(scenario, log_root),
+            folder=(log_root.parent / FOLDER).absolute(),
+            topics=len(scenario.topics),
+            features={ELR_FEATURE: int(scenario.rules.elr)} if home.jars.number >= ELR_SINCE else {},
+        )
+
+    return world
+
+
+def node_specs(scenario: Scenario, log_root: Path) -> dict[str, NodeSpec]:
+    cluster = scenario.cluster
+    shared = _own_keys(cluster.config)
+    specs = {
+        name: NodeSpec(
+            name=name,
+            node_id=cluster.ids[name],
+            role="controller",
+            log_dirs=((log_root / name).absolute(),),
+            config=shared,
+        )
+        for name in cluster.controllers
+    }
+    for name, broker in cluster.brokers.items():
+        specs[name] = NodeSpec(
+            name=name,
+            node_id=cluster.ids[name],
+            role="broker",
+            log_dirs=tuple((log_root / name / directory).absolute() for directory in cluster.log_dirs(name)),
+            rack=broker.rack,
+            config={**shared, **_own_keys(broker.config)},
+        )
+    return specs
+
+
+def _own_keys(config: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in config.items() if key not in OURS}
