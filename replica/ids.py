@@ -17,6 +17,9 @@ BrokerEpoch = int
 NO_BROKER: BrokerId = -1
 """Leader of a partition that has none; replica id of a consumer."""
 
+DEBUGGING_CONSUMER: BrokerId = -2
+"""Replica id of tools that compare replicas: followers answer it, too, and ListOffsets with the end of their logs."""
+
 EVERY_BROKER: BrokerId = -1
 """Whose settings are those of all brokers at once (Kafka: the empty resource name)."""
 

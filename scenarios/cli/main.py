@@ -44,6 +44,7 @@ COMMANDS = {
     "agree": ("scenarios.cli.agree.command", "agree", "The same scenario in two worlds, and where they differ."),
     "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),
     "read": ("scenarios.cli.read.command", "read", "Log directories of real brokers, and where they part."),
+    "watch": ("scenarios.cli.watch.command", "watch", "The replication of a cluster that is already there."),
     "serve": ("scenarios.cli.serve", "serve", "A live cluster for real Kafka clients."),
     "fault": ("scenarios.cli.fault", "fault", "Break a running cluster, or mend it."),
     "kafka": ("scenarios.cli.kafka.command", "kafka", "Install Apache Kafka itself, to play scenarios on it."),

@@ -317,9 +317,7 @@ def run_scenario(
             ),
         )
         if run_dir is not None:
-            lock_text = lock.dump(scenario)
-            summary["lock_sha256"] = lock_sha256(lock_text)
-            _keep(lock_text, work_dir, run_dir, summary, keep_logs=keep_logs)
+            keep_run(scenario, work_dir, run_dir, summary, keep_logs=keep_logs)
     return RunResult(scenario, summary, verdict, broken, results, run.ledger, run.story, run_dir, run.rows)
 
 
@@ -344,8 +342,10 @@ def next_run_dir(runs_dir: Path, name: str) -> Iterator[Path]:
         os.close(folder)
 
 
-def _keep(lock_text: str, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
-    """Give a finished run its final name; until the rename it does not count as a run."""
+def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
+    """Give a finished run its final name; until the rename it does not count as a run. summary: gets `lock_sha256`"""
+    lock_text = lock.dump(scenario)
+    summary["lock_sha256"] = lock_sha256(lock_text)
     with (work_dir / "summary.json").open("w", encoding="utf-8") as file:
         json.dump(summary, file, indent=2)
         file.write("\n")

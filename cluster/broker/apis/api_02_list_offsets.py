@@ -29,7 +29,16 @@ from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import LIST_OFFSETS
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
+from replica.ids import (
+    DEBUGGING_CONSUMER,
+    NO_BROKER,
+    UNDEFINED_EPOCH,
+    UNKNOWN_OFFSET,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    TopicPartition,
+)
 from replica.log.log import Log
 from replica.log.records import read_timestamps
 from replica.log.validation import takes_long
@@ -93,7 +102,7 @@ class ListOffsetsHandler:
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request, version = cold.decode_request(header, frame), header.api_version
-        from_follower = int(request.replica_id) != NO_BROKER
+        replica_id = int(request.replica_id)
         wanted = [(str(topic.name), entry) for topic in request.topics for entry in topic.partitions]
         asked = Counter((topic, int(entry.partition_index)) for topic, entry in wanted)
         reader = TimestampReader(works_apart=self._works_apart)
@@ -102,7 +111,7 @@ class ListOffsetsHandler:
         def go_on(now_us: int) -> None:
             for topic, entry in wanted[len(found) :]:
                 try:
-                    found.append(self._offset(topic, entry, version, from_follower, asked, reader))
+                    found.append(self._offset(topic, entry, version, replica_id, asked, reader))
                 except TakesLong as long:
                     self._outbox.work_apart(partial(reader.read, long.batch), go_on)
                     return
@@ -120,7 +129,7 @@ class ListOffsetsHandler:
         topic: str,
         entry: Entity,
         version: int,
-        from_follower: bool,
+        replica_id: BrokerId,
         asked: Counter[tuple[str, int]],
         reader: TimestampReader,
     ) -> Values:
@@ -134,8 +143,11 @@ class ListOffsetsHandler:
             if timestamp < 0 and version < FIRST_VERSION_OF.get(timestamp, version + 1):
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} means nothing in version {version}")
             partition = self._replicas.hosted(name)
-            partition.check_leading(epoch)
-            found = find_offset(partition, timestamp, reader, from_follower=from_follower)
+            if replica_id == DEBUGGING_CONSUMER:
+                partition.check_epoch(epoch)
+            else:
+                partition.check_leading(epoch)
+            found = find_offset(partition, timestamp, reader, from_follower=replica_id != NO_BROKER)
         except KafkaError as refusal:
             error = refusal.code
             if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:

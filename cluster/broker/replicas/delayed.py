@@ -12,7 +12,7 @@ from cluster.protocol.api_00_produce import ProducePartitionResponse
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.timers import Timer
 from replica.errors import ErrorCode
-from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Offset, TopicPartition
+from replica.ids import BrokerEpoch, BrokerId, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.broker.replicas.fetch_sessions import RequestedPartition
@@ -54,7 +54,8 @@ class FetchParams:
     from_follower: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "from_follower", self.replica_id != NO_BROKER)  # asked over and over
+        # Asked over and over. -2 is a debugging consumer (FetchRequest.isValidBrokerId).
+        object.__setattr__(self, "from_follower", self.replica_id >= 0)
 
 
 @dataclass(slots=True, eq=False)

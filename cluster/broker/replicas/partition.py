@@ -446,8 +446,12 @@ class Partition:
 
     def check_leading(self, current_leader_epoch: LeaderEpoch) -> None:
         """raises: KafkaError unless this broker leads in that epoch (-1: in any)"""
-        check_leader_epoch(self._rules, current_leader_epoch, self.leader_epoch)
+        self.check_epoch(current_leader_epoch)
         self._leading()
+
+    def check_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
+        """raises: KafkaError unless this broker leads or follows in that epoch (-1: in any)"""
+        check_leader_epoch(self._rules, current_leader_epoch, self.leader_epoch)
 
     def check_high_watermark_caught_up(self) -> None:
         """KIP-207: our high watermark may be behind the one our predecessor showed, until it reaches our epoch's start;

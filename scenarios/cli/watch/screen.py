@@ -1,0 +1,170 @@
+"""The table of `highwater watch` and its last words, in 80 columns and as many lines as the terminal has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+from replica.errors import ErrorCode
+from replica.wording import duration, listed, shown
+from scenarios.cli.watch.trouble import TITLES, Trouble, TroubleOf, standings
+from scenarios.terminal.style import Style
+from scenarios.watch.cluster_watch import ClusterWatch
+from scenarios.watch.holds import HeldWatermark
+from scenarios.watch.watched import WatchedPartition, broker_name, names_of
+
+WIDTH = 80
+NAME_WIDTH = 20
+SILENT_SHOWN = NOTES_SHOWN = 3
+HOLDS_TOLD = HOLDERS_TOLD = 5
+LINES_LEAST = 12
+
+
+def screen_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterable[str], lines_max: int) -> list[str]:
+    """At most `lines_max`, the worst partitions first."""
+    room = max(lines_max, LINES_LEAST)
+    worst, counts = standings(watch, now_us, room)
+    head = [_cut(line) for line in _head(watch, now_us, style, counts, notes)]
+    head.append(style.bold(_row("partition", "leader", "ISR", "HW", "LEO", "")))
+    lines = list(head)
+    shown_partitions = 0
+    for standing in worst:
+        block = _block(standing, now_us, style)
+        if len(lines) + len(block) > room - 1:
+            break
+        lines += block
+        shown_partitions += 1
+    left = len(watch.partitions) - shown_partitions
+    if left:
+        lines.append(f"  and {left:,} more {'partition' if left == 1 else 'partitions'}")
+    return lines
+
+
+def _head(
+    watch: ClusterWatch, now_us: int, style: Style, counts: Mapping[Trouble, int], notes: Iterable[str]
+) -> Iterator[str]:
+    brokers = sum(known.listed for known in watch.brokers.values())
+    at = time.strftime("%H:%M:%S")
+    yield f"  {at}  {_counted(brokers, 'broker')}, {_counted(len(watch.partitions), 'partition')}"
+    yield "  " + ", ".join(f"{title} {counts[kind]:,}" for kind, title in TITLES.items())
+    silent = [known for known in watch.brokers.values() if known.silent_since_us is not None]
+    for known in silent[:SILENT_SHOWN]:
+        since = duration(now_us - (known.silent_since_us or 0))
+        yield f"  {style.sign('bad')} {broker_name(known.broker_id)} has not answered for {since}: {known.silence}"
+    if len(silent) > SILENT_SHOWN:
+        yield f"  {style.sign('bad')} and {len(silent) - SILENT_SHOWN:,} more brokers do not answer"
+    for note in all_notes(watch, notes)[:NOTES_SHOWN]:
+        yield f"  {style.sign('note')} {note}"
+
+
+def all_notes(watch: ClusterWatch, notes: Iterable[str]) -> list[str]:
+    """What is not known, and why."""
+    found = list(notes)
+    if watch.left_out:
+        found.append(f"{_counted(watch.left_out, 'partition')} left out: --topics REGEX chooses others")
+    refused: dict[ErrorCode, int] = {}
+    for known in watch.partitions.values():
+        for replica in known.replicas.values():
+            if replica.error is not ErrorCode.NONE:
+                refused[replica.error] = refused.get(replica.error, 0) + 1
+    for error, count in sorted(refused.items()):
+        found.append(f"LEO or HW of {_counted(count, 'replica')} not known: {error.name}")
+    return found
+
+
+def _block(standing: TroubleOf, now_us: int, style: Style) -> list[str]:
+    known = standing.known
+    leading = known.leading
+    leader = f"{broker_name(known.answer.leader)} e{known.leader_epoch}" if known.answer.leader >= 0 else "none"
+    high_watermark = None if leading is None else leading.high_watermark
+    end = None if leading is None else leading.log_end_offset
+    row = _row(
+        str(known.name),
+        leader,
+        ",".join(names_of(known.answer.isr)) or "empty",
+        _number(high_watermark),
+        _number(end),
+        standing.words,
+    )
+    colour = {Trouble.OFFLINE: "red", Trouble.UNDER_MIN_ISR: "red", Trouble.HELD: "yellow"}.get(standing.trouble)
+    lines = [row if colour is None else style.paint(row, colour)]
+    if standing.trouble is not Trouble.NONE:
+        lines.append(_cut("    " + "; ".join(_replicas(known, now_us))))
+    return lines
+
+
+def _replicas(known: WatchedPartition, now_us: int) -> Iterator[str]:
+    """Of each follower what it has, and what it lacks."""
+    for broker_id in known.answer.replicas:
+        if broker_id == known.answer.leader:
+            continue
+        replica, name = known.replicas.get(broker_id), broker_name(broker_id)
+        if replica is None or replica.log_end_offset is None:
+            yield f"{name} LEO unknown"
+            continue
+        lag = known.lag_records(broker_id)
+        behind = f" ({lag:,} behind, {duration(known.lag_us(broker_id, now_us))})" if lag else ""
+        yield f"{name} LEO {replica.log_end_offset:,}{behind} HW {_number(replica.high_watermark)}"
+    if known.answer.elr:
+        yield f"ELR {','.join(names_of(known.answer.elr))}"
+
+
+def _row(name: str, leader: str, isr: str, high_watermark: str, end: str, words: str) -> str:
+    name = name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 8] + ".." + name[-6:]
+    columns = f"  {name:<{NAME_WIDTH}} {leader[:9]:<9} {isr[:12]:<12} {high_watermark:>9} {end:>9}  {words}"
+    return _cut(columns.rstrip())
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= WIDTH else line[: WIDTH - 2] + ".."
+
+
+def _number(value: int | None) -> str:
+    if value is None or value < 0:
+        return "?"
+    return f"{value:,}" if value < 10_000_000 else str(value)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+# -------------------------------------------------------------------------------------------------------- last words
+
+
+def summary_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterable[str]) -> list[str]:
+    """Who held back high watermarks, for how long; and what stands at the end."""
+    _, counts = standings(watch, now_us, 0)
+    at_the_end = ", ".join(f"{title} {counts[kind]:,}" for kind, title in TITLES.items())
+    lines = [
+        "",
+        f"  Watched {_counted(len(watch.partitions), 'partition')} for {duration(now_us)}. At the end: {at_the_end}",
+    ]
+    holders = sorted(watch.holds.by_broker.items(), key=lambda item: (-item[1].us, item[0]))
+    if not watch.holds.longest():
+        lines.append(f"  {style.sign('good')} No high watermark was held back.")
+    for broker_id, holder in holders[:HOLDERS_TOLD]:
+        of = _counted(len(holder.partitions), "partition")
+        held = f"{broker_name(broker_id)} held back the high watermark of {of} for at least {duration(holder.us)}"
+        lines.append(f"  {style.sign('fault')} {style.bold(held)}")
+    lines += (f"    {line}" for hold in watch.holds.longest()[:HOLDS_TOLD] for line in hold_lines(hold))
+    lines += (f"  {style.sign('note')} {shown(note)}" for note in all_notes(watch, notes))
+    return [*lines, ""]
+
+
+def hold_lines(hold: HeldWatermark) -> list[str]:
+    """One hold: where, what, who."""
+    who, them = listed(names_of(hold.holders)), "it" if hold.waiting == 1 else "them"
+    said = []
+    if who:
+        were = "was" if len(hold.holders) == 1 else "were"
+        said.append(f"{who} {were} in the ISR without {them} for {duration(max(hold.held_us.values()))}")
+    if hold.under_min_isr_us:
+        said.append(f"the ISR was below min.insync.replicas for {duration(hold.under_min_isr_us)}")
+    stood = f"HW stood at {hold.high_watermark:,} for at least {duration(hold.length_us)}"
+    waiting = _counted(hold.waiting, "record")
+    return [
+        f"{hold.name}",
+        f"  {stood} (from {duration(hold.from_us)} on), {waiting} above it",
+        f"  {'; '.join(said) or 'no follower was seen that held it'}",
+    ]

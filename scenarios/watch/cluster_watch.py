@@ -1,0 +1,293 @@
+"""The watched cluster: answers in, trace events out, and of two equal answers nothing.
+
+`ClusterWatch` is pure. What it knows is sampled: an event stands where an answer first showed a change, which happened
+at some time since the answer before. It states the events that a cluster of Highwater's states about itself, in the
+same tables, with brokers called `b<ID>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset, TopicPartition
+from replica.trace import events as trace
+from replica.trace.events import TraceEvent, TraceLog
+from replica.wording import duration
+from scenarios.watch import decisions, statements
+from scenarios.watch.answers import ClusterAnswer, ListedBroker, PartitionAnswer, ReplicaAnswer
+from scenarios.watch.decisions import CONTROLLER
+from scenarios.watch.ends import LeaderEnds
+from scenarios.watch.holds import Holds
+from scenarios.watch.watched import WatchedBroker, WatchedPartition, WatchedReplica, broker_name
+
+SILENT, HOLDS_BACK = "no_answer", "holds_high_watermark"
+"""Verbs of what a broker does in the trace, as those of faults: it does not answer; a high watermark waits for it."""
+HOLD_TOLD_FROM_US = 1_000_000
+
+
+class ClusterWatch:
+    """brokers, partitions: as last known, by id and by name; holds: of high watermarks"""
+
+    def __init__(self, recorder: TraceLog) -> None:
+        self.brokers: dict[BrokerId, WatchedBroker] = {}
+        self.partitions: dict[TopicPartition, WatchedPartition] = {}
+        self.holds = Holds()
+        self.left_out = 0
+        self._trace = recorder
+        self._min_isr: dict[str, int] = {}
+        self._holding: dict[BrokerId, int] = {}
+        """Since when brokers hold back high watermarks, as far as the trace says it."""
+
+    # ------------------------------------------------------------------------------------------------------ brokers
+
+    def brokers_answered(self, now_us: int, asked: str, addresses: Sequence[ListedBroker]) -> None:
+        """asked: the broker that listed them"""
+        self._enter(now_us)
+        listed_now = {address.broker_id: address for address in addresses}
+        for broker_id, address in listed_now.items():
+            known = self._broker(broker_id)
+            if not known.listed:
+                self._came(known, asked)
+            known.address, known.listed = address, True
+        for known in self.brokers.values():
+            if known.listed and known.broker_id not in listed_now:
+                known.listed = False
+                name = broker_name(known.broker_id)
+                reason = f"{name} is no longer among the brokers that {asked} lists: it is fenced, or has stopped"
+                self._emit(trace.BrokerFenced(node=CONTROLLER, broker=name, reason=reason))
+
+    def _came(self, known: WatchedBroker, asked: str) -> None:
+        name = broker_name(known.broker_id)
+        reason = f"{name} is among the brokers that {asked} lists"
+        if known.address is None:
+            self._emit(trace.NodeStarted(node=name, role="broker", reason=reason))
+            self._emit(trace.BrokerRegistered(node=CONTROLLER, broker=name, broker_epoch=0, reason=reason))
+        self._emit(trace.BrokerUnfenced(node=CONTROLLER, broker=name, reason=reason))
+
+    def _broker(self, broker_id: BrokerId) -> WatchedBroker:
+        return self.brokers.setdefault(broker_id, WatchedBroker(broker_id))
+
+    def answered(self, now_us: int, broker_id: BrokerId) -> None:
+        """Any answer of a broker."""
+        known = self._broker(broker_id)
+        known.answered_us = now_us
+        if known.silent_since_us is not None:
+            self._enter(now_us)
+            name, lasted = broker_name(broker_id), duration(now_us - known.silent_since_us)
+            self._ended(f"silent-{name}", SILENT, name, f"{name} answers again, after {lasted}")
+            known.silent_since_us, known.silence = None, ""
+
+    def silent(self, now_us: int, broker_id: BrokerId, since_us: int, why: str) -> None:
+        """A broker has not answered since then."""
+        known = self._broker(broker_id)
+        known.silence = why
+        if known.silent_since_us is None:
+            self._enter(now_us)
+            known.silent_since_us = since_us
+            name = broker_name(broker_id)
+            self._began(f"silent-{name}", SILENT, name, f"{name} does not answer since {since_us / 1e6:.1f} s ({why})")
+
+    def look(self, now_us: int) -> None:
+        """Whether brokers have begun to hold back high watermarks, or have ended: one event of a broker, not one of
+        each partition."""
+        self._enter(now_us)
+        holding: dict[BrokerId, list[TopicPartition]] = {}
+        for name, hold in self.holds.now.items():
+            if hold.length_us >= HOLD_TOLD_FROM_US:
+                for broker_id in hold.holders:
+                    holding.setdefault(broker_id, []).append(name)
+        for broker_id in [one for one in self._holding if one not in holding]:
+            broker, lasted = broker_name(broker_id), duration(now_us - self._holding.pop(broker_id))
+            reason = f"{broker} no longer holds back a high watermark: it did for {lasted}"
+            self._ended(f"held-by-{broker}", HOLDS_BACK, broker, reason)
+        for broker_id, names in holding.items():
+            if broker_id not in self._holding:
+                since_us = self._holding[broker_id] = min(self.holds.now[name].from_us for name in names)
+                broker, first, others = broker_name(broker_id), names[0], len(names) - 1
+                where = f"{first} at {self.holds.now[first].high_watermark}" + (f" and {others} more" if others else "")
+                reason = f"{broker} holds back the high watermark of {where} since {since_us / 1e6:.1f} s"
+                self._began(f"held-by-{broker}", HOLDS_BACK, broker, reason)
+
+    # ---------------------------------------------------------------------------------------------------- partitions
+
+    def cluster_answered(self, now_us: int, asked: str, answer: ClusterAnswer) -> None:
+        """All partitions, as one broker knows them."""
+        self._enter(now_us)
+        self.left_out = answer.left_out
+        there = {one.name: one for one in answer.partitions}
+        self._forget(there, asked)
+        for name, one in there.items():
+            known = self.partitions.get(name)
+            if known is None:
+                self._created(one, asked)
+            elif one != known.answer:
+                self._changed(known, one, asked)
+
+    def min_isr_of(self, topic: str) -> int | None:
+        """None: not known"""
+        return self._min_isr.get(topic)
+
+    def min_isrs_answered(self, now_us: int, found: Mapping[str, int]) -> None:
+        """min.insync.replicas of topics."""
+        self._enter(now_us)
+        changed = {topic: value for topic, value in found.items() if self._min_isr.get(topic) != value}
+        self._min_isr.update(changed)
+        there: dict[str, None] = {}
+        for known in self.partitions.values():
+            if known.name.topic in changed:
+                there[known.name.topic] = None
+                known.min_isr = min(changed[known.name.topic], len(known.answer.replicas))
+        for topic in there:
+            value = changed[topic]
+            self._emit(
+                trace.ConfigAltered(
+                    node=CONTROLLER,
+                    topic=topic,
+                    key="min.insync.replicas",
+                    value=str(value),
+                    min_isr=value,
+                    reason=f"min.insync.replicas of {topic} is {value}",
+                )
+            )
+
+    def _forget(self, there: Mapping[TopicPartition, PartitionAnswer], asked: str) -> None:
+        """Topics that are gone, or that are others by the same name."""
+        gone: dict[str, None] = {}
+        for name, known in self.partitions.items():
+            one = there.get(name)
+            if one is None or (one.topic_id is not None and one.topic_id != known.answer.topic_id):
+                gone[name.topic] = None
+        for topic in gone:
+            for name in [name for name in self.partitions if name.topic == topic]:
+                self.holds.ended(name)
+                del self.partitions[name]
+            self._min_isr.pop(topic, None)
+            reason = f"{topic} is gone, or another topic by that name has come, as {asked} describes it"
+            self._emit(trace.TopicDeleted(node=CONTROLLER, topic=topic, reason=reason))
+
+    def _created(self, one: PartitionAnswer, asked: str) -> None:
+        known = self.partitions[one.name] = WatchedPartition(one.name, one, max(one.leader_epoch, 0))
+        value = self._min_isr.get(one.name.topic)
+        known.min_isr = None if value is None else min(value, len(one.replicas))
+        for event in decisions.created(known, asked):
+            self._emit(event)
+
+    def _changed(self, known: WatchedPartition, one: PartitionAnswer, asked: str) -> None:
+        before = known.answer
+        if 0 <= one.leader_epoch < known.leader_epoch:
+            return  # A broker that has not heard yet.
+        known.answer = one
+        known.partition_epoch += 1
+        if known.min_isr is not None and len(one.replicas) != len(before.replicas):
+            known.min_isr = min(self._min_isr[one.name.topic], len(one.replicas))
+        if one.replicas != before.replicas:
+            self._emit(decisions.reassigned(known, before, asked))
+        if one.leader != before.leader or one.leader_epoch > known.leader_epoch:
+            # Before Metadata 7 brokers do not tell the epoch: then changes are counted.
+            known.leader_epoch = one.leader_epoch if one.leader_epoch >= 0 else known.leader_epoch + 1
+            self.holds.ended(known.name)
+            known.ends = LeaderEnds()
+            self._emit(decisions.elected(known, before, asked))
+        elif sorted(one.isr) != sorted(before.isr):
+            self._emit(decisions.isr_changed(known, before, asked))
+        if one.elr is not None and sorted(one.elr) != sorted(before.elr or ()):
+            self._emit(decisions.elr_changed(known, before.elr or (), asked))
+
+    # ------------------------------------------------------------------------------------------------------ replicas
+
+    def replicas_answered(self, now_us: int, broker_id: BrokerId, answers: Iterable[ReplicaAnswer]) -> None:
+        """Replicas of one broker, as it states them itself."""
+        self.answered(now_us, broker_id)
+        self._enter(now_us)
+        for answer in answers:
+            known = self.partitions.get(answer.name)
+            if known is not None and broker_id in known.answer.replicas:
+                self._stated(now_us, known, broker_id, answer)
+
+    def _stated(self, now_us: int, known: WatchedPartition, broker_id: BrokerId, answer: ReplicaAnswer) -> None:
+        replica = known.replica(broker_id)
+        replica.error, end = answer.error, answer.log_end_offset
+        if end is None:
+            return
+        leads = broker_id == known.answer.leader
+        high_watermark = answer.high_watermark
+        if high_watermark is None:
+            high_watermark = UNKNOWN_OFFSET if replica.high_watermark is None else replica.high_watermark
+        elif leads:
+            # It was asked for the end first, and both can have risen since.
+            end = max(end, high_watermark)
+        before_end, before_hw = replica.log_end_offset, replica.high_watermark
+        replica.log_end_offset, replica.high_watermark, replica.answered_us = end, high_watermark, now_us
+        if before_end is not None and end < before_end:
+            self._emit(statements.truncated(known, broker_id, replica, before_end, before_hw))
+        if replica.leader_epoch != known.leader_epoch:
+            replica.leader_epoch, replica.stated = known.leader_epoch, None
+            self._emit(statements.began(known, broker_id, replica))
+        else:
+            if before_end is not None and end > before_end:
+                self._emit(statements.appended(known, broker_id, before_end, end))
+            if before_hw is not None and high_watermark != before_hw:
+                self._emit(statements.high_watermark_moved(known, broker_id, replica, before_hw))
+        if leads:
+            self._leader_stated(now_us, known, end, high_watermark)
+        else:
+            self._follower_stated(known, broker_id, replica, end)
+
+    def _leader_stated(self, now_us: int, known: WatchedPartition, end: Offset, high_watermark: Offset) -> None:
+        slowest = [replica.log_end_offset for replica in known.replicas.values() if replica.log_end_offset is not None]
+        known.ends.add(now_us, end, min(slowest))
+        if high_watermark >= 0:
+            self.holds.stands(
+                now_us,
+                known.name,
+                known.leader_epoch,
+                high_watermark,
+                end,
+                known.behind(high_watermark),
+                under_min_isr=known.under_min_isr,
+            )
+
+    def _follower_stated(
+        self, known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica, end: Offset
+    ) -> None:
+        leading = known.leading
+        if leading is None or leading.log_end_offset is None or leading.high_watermark is None:
+            return
+        # Its answer may be newer than the leader's.
+        state = (end, max(end, leading.log_end_offset))
+        if state != replica.stated:
+            replica.stated = state
+            self._emit(statements.fetched(known, broker_id, *state, leading.high_watermark))
+
+    # ----------------------------------------------------------------------------------------------------- the trace
+
+    def begin(self, title: str, profile: str) -> None:
+        """The first event of the trace."""
+        self._emit(trace.RunStarted(scenario="watch", variant=None, seed=0, profile=profile, reason=title))
+        reason = "the cluster's controller; it is not asked, what it decides is read from what brokers say"
+        self._emit(trace.NodeStarted(node=CONTROLLER, role="controller", reason=reason))
+        self._emit(trace.ControllerActivated(node=CONTROLLER, controller_epoch=0, reason=reason))
+
+    def finish(self, now_us: int) -> None:
+        """The last events of the trace: every replica that has stated itself, as it was last seen."""
+        self._enter(now_us)
+        for known in self.partitions.values():
+            for broker_id, replica in known.replicas.items():
+                if replica.log_end_offset is not None and replica.high_watermark is not None:
+                    running = self._broker(broker_id).listed
+                    self._emit(statements.found(known, broker_id, replica, running=running))
+        self._emit(trace.RunFinished(reason=f"the watch ends after {duration(now_us)}"))
+
+    def _began(self, name: str, verb: str, broker: str, reason: str) -> None:
+        self._emit(trace.FaultBegan(fault=name, verb=verb, targets=(broker,), reason=reason))
+
+    def _ended(self, name: str, verb: str, broker: str, reason: str) -> None:
+        self._emit(trace.FaultEnded(fault=name, verb=verb, targets=(broker,), reason=reason))
+
+    def _enter(self, now_us: int) -> None:
+        self._trace.at_us = now_us
+
+    def _emit(self, event: TraceEvent) -> None:
+        """What was seen says nothing about what led to it."""
+        self._trace.cause = None
+        self._trace.emit(event)

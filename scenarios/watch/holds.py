@@ -1,0 +1,118 @@
+"""Who holds back high watermarks, and for how long, as far as samples show it.
+
+A high watermark is held from one sample of the leader to the next one if records stood above it in the first and it
+has not moved by the second. Its holders are the members of the ISR whose logs do not reach beyond it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from replica.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+
+HELD_FROM_US = 500_000
+"""A shorter wait for the followers' next fetches is normal replication (replica.fetch.wait.max.ms is 500 ms)."""
+LONGEST_KEPT = 20
+
+
+@dataclass(slots=True)
+class HeldWatermark:
+    """One stand of one high watermark. waiting: records above it, the most that were seen
+
+    held_us: by holder, how long it was in the ISR without them     under_min_isr_us: the ISR was too small
+    """
+
+    name: TopicPartition
+    leader_epoch: LeaderEpoch
+    high_watermark: Offset
+    from_us: int
+    until_us: int
+    waiting: int
+    held_us: dict[BrokerId, int] = field(default_factory=dict)
+    under_min_isr_us: int = 0
+
+    @property
+    def length_us(self) -> int:
+        return self.until_us - self.from_us
+
+    @property
+    def holders(self) -> tuple[BrokerId, ...]:
+        """Those that held it longest."""
+        longest = max(self.held_us.values(), default=0)
+        return tuple(sorted(holder for holder, us in self.held_us.items() if us == longest))
+
+
+@dataclass(slots=True)
+class Holder:
+    """One broker: in how much time it held at least one high watermark, and how many in all."""
+
+    us: int = 0
+    partitions: dict[TopicPartition, None] = field(default_factory=dict)
+    until_us: int = 0
+
+
+class Holds:
+    """now: by partition, those that go on; a moved high watermark ends its hold"""
+
+    def __init__(self) -> None:
+        self.now: dict[TopicPartition, HeldWatermark] = {}
+        self.by_broker: dict[BrokerId, Holder] = {}
+        self._ended: list[tuple[int, int, HeldWatermark]] = []
+        self._count = 0
+
+    def stands(
+        self,
+        now_us: int,
+        name: TopicPartition,
+        leader_epoch: LeaderEpoch,
+        high_watermark: Offset,
+        log_end_offset: Offset,
+        holders: Sequence[BrokerId],
+        *,
+        under_min_isr: bool,
+    ) -> None:
+        """What the leader says now."""
+        hold = self.now.get(name)
+        if hold is not None and (hold.high_watermark, hold.leader_epoch) != (high_watermark, leader_epoch):
+            self.ended(name)
+            hold = None
+        waiting = log_end_offset - high_watermark
+        if waiting <= 0:
+            self.ended(name)
+            return
+        if hold is None:
+            self.now[name] = HeldWatermark(name, leader_epoch, high_watermark, now_us, now_us, waiting)
+            return
+        passed_us = now_us - hold.until_us
+        for holder in holders:
+            hold.held_us[holder] = hold.held_us.get(holder, 0) + passed_us
+        if hold.length_us + passed_us >= HELD_FROM_US:
+            self._count_holders(hold, now_us, holders)
+        hold.under_min_isr_us += passed_us if under_min_isr else 0
+        hold.until_us, hold.waiting = now_us, max(hold.waiting, waiting)
+
+    def ended(self, name: TopicPartition) -> None:
+        """The high watermark moved, or its leader's term ended."""
+        hold = self.now.pop(name, None)
+        if hold is not None and hold.length_us >= HELD_FROM_US:
+            self._count += 1
+            heapq.heappush(self._ended, (hold.length_us, self._count, hold))
+            if len(self._ended) > LONGEST_KEPT:
+                heapq.heappop(self._ended)
+
+    def longest(self) -> list[HeldWatermark]:
+        """The longest first, those that go on as well; at most LONGEST_KEPT."""
+        all_of_them = [hold for _, _, hold in self._ended]
+        all_of_them += (hold for hold in self.now.values() if hold.length_us >= HELD_FROM_US)
+        return heapq.nsmallest(LONGEST_KEPT, all_of_them, key=lambda hold: (-hold.length_us, hold.from_us, hold.name))
+
+    def _count_holders(self, hold: HeldWatermark, now_us: int, holders: Sequence[BrokerId]) -> None:
+        """Time in which a broker holds many partitions is counted once."""
+        for broker_id in holders:
+            holder = self.by_broker.setdefault(broker_id, Holder())
+            begin = hold.from_us if hold.name not in holder.partitions else hold.until_us
+            holder.us += max(0, now_us - max(begin, holder.until_us))
+            holder.until_us = max(holder.until_us, now_us)
+            holder.partitions[hold.name] = None

@@ -1,0 +1,220 @@
+"""One connection to one broker, with TLS and SASL where the settings say so; one request in flight, at a pace."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from typing import TypeVar
+
+import trio
+
+from cluster.protocol.framing import FrameReader
+from cluster.protocol.headers import response_correlation_id
+from replica.errors import ErrorCode, PeerViolation
+from replica.wording import shown, spelt_out
+from scenarios.watch import questions
+from scenarios.watch.client_properties import MECHANISMS, Security
+from scenarios.watch.questions import NotSpoken, Speaks, WireQuestion
+from scenarios.watch.sasl import ServerNotProven, exchange
+
+REQUESTS_PER_SECOND = 10
+"""To one broker, at most."""
+CONNECT_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 10.0
+FRAME_BYTES_MAX = 64 << 20
+SETTINGS = "put security.protocol and its settings into a file: --command-config FILE"
+
+T = TypeVar("T")
+
+
+class LinkFailed(Exception):
+    """A broker that cannot be asked. `fix`: what the user can do, for a cluster that was never reached."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+class RequestPace:
+    """Leaves time between the requests to one broker."""
+
+    def __init__(self, per_second: int = REQUESTS_PER_SECOND) -> None:
+        self._between_s = 1 / per_second
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        at = max(self._next, trio.current_time())
+        self._next = at + self._between_s
+        await trio.sleep_until(at)
+
+
+class BrokerLink:
+    """Ready to be asked. asked_since: when the request in flight was sent, None while there is none"""
+
+    def __init__(self, place: str, stream: trio.abc.Stream, pace: RequestPace) -> None:
+        self.speaks = Speaks({})
+        self.asked_since: float | None = None
+        self._place = place
+        self._stream = stream
+        self._pace = pace
+        self._frames = FrameReader(FRAME_BYTES_MAX)
+        self._correlation_id = 0
+        self._answered = False
+
+    @classmethod
+    async def open(cls, host: str, port: int, security: Security, pace: RequestPace) -> BrokerLink:
+        """raises: LinkFailed"""
+        place = f"{shown(host)}:{port}"
+        stream = await _connected(host, port, place, security.tls)
+        link = cls(place, stream, pace)
+        try:
+            link.speaks = Speaks(await link.ask(questions.versions()))
+            if security.sasl is not None:
+                await link._authenticate(security)
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return link
+
+    async def close(self) -> None:
+        await trio.aclose_forcefully(self._stream)
+
+    async def ask(self, question: WireQuestion[T]) -> T:
+        """raises: LinkFailed; the link is of no more use then"""
+        await self._pace.wait()
+        self._correlation_id += 1
+        self.asked_since = time.monotonic()
+        try:
+            with trio.fail_after(ANSWER_TIMEOUT_S):
+                await self._stream.send_all(question.frame(self._correlation_id))
+                frame = await self._frame(question.name)
+            if response_correlation_id(frame) != self._correlation_id:
+                raise PeerViolation("it answers another request than the one it was sent")
+            answer = question.read(frame)
+        except trio.TooSlowError:
+            raise LinkFailed(
+                f"{self._place} does not answer {question.name} ({ANSWER_TIMEOUT_S:g} s)", "look whether it is running"
+            ) from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise self._broken(question.name, error) from error
+        except PeerViolation as violation:
+            raise self._not_kafka(violation) from violation
+        self.asked_since = None
+        self._answered = True
+        return answer
+
+    async def _frame(self, name: str) -> bytearray:
+        while True:
+            chunk = await self._stream.receive_some(1 << 16)
+            if not chunk:
+                raise self._closed(name)
+            if not self._answered and bytes(chunk[:2]) == b"\x15\x03":
+                raise LinkFailed(f"{self._place} speaks TLS", f"security.protocol=SSL or SASL_SSL: {SETTINGS}")
+            frames = self._frames.feed(chunk)
+            if len(frames) > 1:
+                raise PeerViolation("it sends more answers than it was asked for")
+            if frames:
+                return frames[0]
+
+    # ----------------------------------------------------------------------------------------------------------- SASL
+
+    async def _authenticate(self, security: Security) -> None:
+        settings = security.sasl
+        assert settings is not None
+        error, offered = await self.ask(questions.sasl_handshake(settings.mechanism))
+        if error is not ErrorCode.NONE:
+            known = ", ".join(one for one in MECHANISMS if one in offered) or "none of those known here"
+            raise LinkFailed(
+                f"{self._place} does not take sasl.mechanism={settings.mechanism}", f"it offers {known}: set it there"
+            )
+        messages = exchange(settings)
+        message = next(messages)
+        try:
+            while True:
+                error, why, answer = await self.ask(questions.sasl_authenticate(message))
+                if error is not ErrorCode.NONE:
+                    text = f" ({shown(_without(why, settings.password))})" if why else ""
+                    raise LinkFailed(
+                        f"{self._place} does not let in user {shown(settings.username)}{text}",
+                        "check username, password and sasl.mechanism in the --command-config file",
+                    )
+                message = messages.send(answer)
+        except StopIteration:
+            return
+        except ServerNotProven as error_of_theirs:
+            raise LinkFailed(
+                f"{self._place} cannot prove that it knows the user: {error_of_theirs}",
+                "check the address, the user and sasl.mechanism",
+            ) from error_of_theirs
+
+    # --------------------------------------------------------------------------------------------------------- errors
+
+    def _closed(self, name: str) -> LinkFailed:
+        if self._answered:
+            return LinkFailed(f"{self._place} closed the connection at {name}", f"does it want SASL? {SETTINGS}")
+        return LinkFailed(
+            f"{self._place} closed the connection without an answer: it wants TLS, or is not a Kafka broker", SETTINGS
+        )
+
+    def _broken(self, name: str, error: Exception) -> LinkFailed:
+        if isinstance(error.__cause__, ssl.SSLError):
+            return _tls_failed(self._place, error.__cause__)
+        return self._closed(name)
+
+    def _not_kafka(self, violation: PeerViolation) -> LinkFailed:
+        what = "speaks Kafka's protocol wrongly" if self._answered else "does not speak Kafka's protocol"
+        return LinkFailed(
+            f"{self._place} {what}: {shown(str(violation))}", "name a broker's listener for clients, as HOST:PORT"
+        )
+
+
+def _without(text: str, password: str) -> str:
+    return text.replace(password, "***") if password else text
+
+
+async def _connected(host: str, port: int, place: str, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+    """raises: LinkFailed"""
+    try:
+        with trio.fail_after(CONNECT_TIMEOUT_S):
+            stream = await trio.open_tcp_stream(host, port)
+            if tls is None:
+                return stream
+            secured = trio.SSLStream(stream, tls, server_hostname=host, https_compatible=True)
+            try:
+                await secured.do_handshake()
+            except BaseException:
+                await trio.aclose_forcefully(stream)
+                raise
+            return secured
+    except trio.TooSlowError:
+        raise LinkFailed(f"{place} cannot be reached ({CONNECT_TIMEOUT_S:g} s)", "check address and firewall") from None
+    except trio.BrokenResourceError as error:
+        if isinstance(error.__cause__, ssl.SSLError):
+            raise _tls_failed(place, error.__cause__) from error
+        raise LinkFailed(f"{place} ended the TLS handshake", "check security.protocol") from error
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else _first_words(error)
+        raise LinkFailed(f"{place} cannot be reached: {why}", "check the address, and that the broker runs") from error
+
+
+def _first_words(error: Exception) -> str:
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, ExceptionGroup):
+        cause = cause.exceptions[0]
+    found = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(error)
+    return spelt_out(found.rpartition(": ")[2])[:100]
+
+
+def _tls_failed(place: str, error: ssl.SSLError) -> LinkFailed:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return LinkFailed(
+            f"the certificate of {place} is not trusted: {spelt_out(error.verify_message)}",
+            "ssl.truststore.type=PEM and ssl.truststore.location=FILE with the authority that signed it",
+        )
+    reason = (error.reason or "TLS").replace("_", " ").lower()
+    if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING"):
+        return LinkFailed(f"{place} speaks no TLS ({reason})", "security.protocol=PLAINTEXT or SASL_PLAINTEXT")
+    return LinkFailed(f"TLS with {place} fails: {reason}", "check ssl.keystore.location and what the broker asks for")
+
+
+__all__ = ["BrokerLink", "LinkFailed", "NotSpoken", "RequestPace"]

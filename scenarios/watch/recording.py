@@ -1,0 +1,114 @@
+"""A watch as a run folder: the same trace, summary and lock that a run has, so that every command reads it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from replica.rules import PROFILES
+from replica.trace.events import TraceLog
+from scenarios.check.summary import Counters, build_summary
+from scenarios.check.verdict import judge
+from scenarios.language.expect import Expect
+from scenarios.language.spec import BrokerSpec, ClusterSpec, Scenario, TopicSpec
+from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.mirror import LogMirror
+from scenarios.observe.trace_writer import TraceWriter, trace_sha256
+from scenarios.run.runner import keep_run, next_run_dir
+from scenarios.watch.cluster_watch import ClusterWatch
+from scenarios.watch.decisions import CONTROLLER
+from scenarios.watch.watched import broker_name, names_of
+
+RUN_NAME = "watch"
+
+
+def scenario_of(watch: ClusterWatch, title: str, profile: str, duration_us: int) -> Scenario:
+    """The cluster that was watched, as a scenario to which nothing happens by itself."""
+    brokers = {broker_name(broker_id): _broker(watch, broker_id) for broker_id in sorted(watch.brokers)}
+    assigned: dict[str, dict[int, tuple[str, ...]]] = {}
+    for name, known in watch.partitions.items():
+        assigned.setdefault(name.topic, {})[name.partition] = names_of(known.answer.replicas)
+        for replica in names_of(known.answer.replicas):
+            brokers.setdefault(replica, BrokerSpec(name=replica))
+    return Scenario(
+        id=RUN_NAME,
+        title=title,
+        seed=0,
+        duration_us=duration_us,
+        profile=profile,
+        rules=PROFILES[profile],
+        cluster=ClusterSpec(controllers=(CONTROLLER,), brokers=brokers),
+        topics={topic: _topic(watch, topic, numbers) for topic, numbers in assigned.items()},
+        workloads={},
+        timeline=(),
+        expect=Expect(),
+    )
+
+
+def _broker(watch: ClusterWatch, broker_id: int) -> BrokerSpec:
+    address = watch.brokers[broker_id].address
+    return BrokerSpec(name=broker_name(broker_id), rack=None if address is None else address.rack)
+
+
+def _topic(watch: ClusterWatch, topic: str, numbers: dict[int, tuple[str, ...]]) -> TopicSpec:
+    min_isr = watch.min_isr_of(topic)
+    return TopicSpec(
+        name=topic,
+        partitions=len(numbers),
+        assignment=tuple(numbers[number] for number in sorted(numbers)),
+        replication_factor=max(map(len, numbers.values()), default=1),
+        config={} if min_isr is None else {"min.insync.replicas": str(min_isr)},
+    )
+
+
+class Recording:
+    """Writes the trace as it grows; `keep` gives it its final name. As a context manager: what was not kept is removed.
+
+    raises: OSError, when the folder cannot be written
+    """
+
+    def __init__(self, runs_dir: Path) -> None:
+        self._runs_dir = runs_dir
+        self._stack = ExitStack()
+        self._started = time.perf_counter()
+        runs_dir.mkdir(parents=True, exist_ok=True)
+        self._work_dir = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix=".run-", dir=runs_dir)))
+        self._ledger = RecordLedger(LogMirror().deleted)
+        self.writer = TraceWriter(self._work_dir / "trace")
+        self.log = TraceLog([self._ledger, self.writer])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def keep(self, watch: ClusterWatch, title: str, profile: str, now_us: int, outcome: dict[str, Any]) -> Path:
+        """The run's folder. outcome: the end of the watch, as `summary.json` has it"""
+        self.writer.close()
+        self._ledger.close()
+        scenario = scenario_of(watch, title, profile, now_us)
+        with next_run_dir(self._runs_dir, RUN_NAME) as run_dir:
+            summary = build_summary(
+                scenario,
+                self._ledger,
+                judge(self._ledger, ()),
+                [],
+                Counters(
+                    events=self.log.next_seq,
+                    steps=0,
+                    bytes={},
+                    trace_sha256=trace_sha256(self.writer.trace_dir),
+                    run_dir=run_dir,
+                    wall_s=time.perf_counter() - self._started,
+                    live=True,
+                ),
+            )
+            keep_run(scenario, self._work_dir, run_dir, {**summary, "watched": outcome}, keep_logs=True)
+        return run_dir
