@@ -213,8 +213,8 @@ class ClusterWatch:
         high_watermark = answer.high_watermark
         if high_watermark is None:
             high_watermark = UNKNOWN_OFFSET if replica.high_watermark is None else replica.high_watermark
-        elif leads:
-            # It was asked for the end first, and both can have risen since.
+        else:
+            # It was asked for the end first, and both can have risen since; it never has less than its high watermark.
             end = max(end, high_watermark)
         before_end, before_hw = replica.log_end_offset, replica.high_watermark
         replica.log_end_offset, replica.high_watermark, replica.answered_us = end, high_watermark, now_us

@@ -14,7 +14,7 @@ from scenarios.watch.holds import HeldWatermark
 from scenarios.watch.watched import WatchedPartition, broker_name, names_of
 
 WIDTH = 80
-NAME_WIDTH = 20
+NAME_WIDTH, ISR_WIDTH = 22, 16
 SILENT_SHOWN = NOTES_SHOWN = 3
 HOLDS_TOLD = HOLDERS_TOLD = 5
 LINES_LEAST = 12
@@ -25,7 +25,7 @@ def screen_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterable
     room = max(lines_max, LINES_LEAST)
     worst, counts = standings(watch, now_us, room)
     head = [_cut(line) for line in _head(watch, now_us, style, counts, notes)]
-    head.append(style.bold(_row("partition", "leader", "ISR", "HW", "LEO", "")))
+    head.append(style.bold(_row("partition", "leader", "ISR", "HW", "LEO")))
     lines = list(head)
     shown_partitions = 0
     for standing in worst:
@@ -84,12 +84,12 @@ def _block(standing: TroubleOf, now_us: int, style: Style) -> list[str]:
         ",".join(names_of(known.answer.isr)) or "empty",
         _number(high_watermark),
         _number(end),
-        standing.words,
     )
     colour = {Trouble.OFFLINE: "red", Trouble.UNDER_MIN_ISR: "red", Trouble.HELD: "yellow"}.get(standing.trouble)
     lines = [row if colour is None else style.paint(row, colour)]
     if standing.trouble is not Trouble.NONE:
-        lines.append(_cut("    " + "; ".join(_replicas(known, now_us))))
+        words = [] if standing.trouble is Trouble.LAGGING else [standing.words]
+        lines.append(_cut("    " + "; ".join([*words, *_replicas(known, now_us)])))
     return lines
 
 
@@ -109,10 +109,10 @@ def _replicas(known: WatchedPartition, now_us: int) -> Iterator[str]:
         yield f"ELR {','.join(names_of(known.answer.elr))}"
 
 
-def _row(name: str, leader: str, isr: str, high_watermark: str, end: str, words: str) -> str:
+def _row(name: str, leader: str, isr: str, high_watermark: str, end: str) -> str:
     name = name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 8] + ".." + name[-6:]
-    columns = f"  {name:<{NAME_WIDTH}} {leader[:9]:<9} {isr[:12]:<12} {high_watermark:>9} {end:>9}  {words}"
-    return _cut(columns.rstrip())
+    isr = isr if len(isr) <= ISR_WIDTH else isr[: ISR_WIDTH - 2] + ".."
+    return _cut(f"  {name:<{NAME_WIDTH}} {leader[:10]:<10} {isr:<{ISR_WIDTH}} {high_watermark:>12} {end:>12}")
 
 
 def _cut(line: str) -> str:
@@ -136,10 +136,8 @@ def summary_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterabl
     """Who held back high watermarks, for how long; and what stands at the end."""
     _, counts = standings(watch, now_us, 0)
     at_the_end = ", ".join(f"{title} {counts[kind]:,}" for kind, title in TITLES.items())
-    lines = [
-        "",
-        f"  Watched {_counted(len(watch.partitions), 'partition')} for {duration(now_us)}. At the end: {at_the_end}",
-    ]
+    watched = f"  Watched {_counted(len(watch.partitions), 'partition')} for {duration(now_us)}"
+    lines = ["", f"{watched}; at the end:", f"    {at_the_end}"]
     holders = sorted(watch.holds.by_broker.items(), key=lambda item: (-item[1].us, item[0]))
     if not watch.holds.longest():
         lines.append(f"  {style.sign('good')} No high watermark was held back.")
