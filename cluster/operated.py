@@ -78,10 +78,12 @@ class NodeElsewhere(OperatedBroker, OperatedController, Protocol):
 class ClientOrder:
     """What a client that runs elsewhere is made from.
 
+    partitions: of the topic
     largest_batch: key and value of the records that its application puts into one batch at most; () for a consumer
     """
 
     topic: str
+    partitions: int
     config: ProducerConfig | ConsumerConfig
     largest_batch: Sequence[tuple[bytes | None, bytes]] = ()
 

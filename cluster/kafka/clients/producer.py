@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.client.producer.batch import ProducerRecord
+from cluster.client.producer.partitioner import partition_for_key
 from cluster.client.producer.sender import RETRIABLE
 from cluster.config import ProducerConfig
 from cluster.kafka.clients.orders import Order, producer_settings, record_order
@@ -28,7 +29,7 @@ NOT_ON_ITS_WAY = "-"
 
 @dataclass(slots=True)
 class SentRecord:
-    """partition: the one that the application asked for     latest: the event that what comes next follows from
+    """partition: as far as it is known     latest: the event that what comes next follows from
     unanswered: attempts on their way     may_be_written: some attempt has no definite answer
     """
 
@@ -86,7 +87,7 @@ class JavaProducer(ObservedClient):
 
     def send_batch(self, records: Sequence[ProducerRecord], now_us: int) -> list[Action]:
         for record in records:
-            partition = UNKNOWN_PARTITION if record.partition is None else record.partition
+            partition = self._partition_of(record)
             self._recorder.cause = None
             sent = trace.RecordSent(
                 client=self._name, topic=self.topic, partition=partition, record=record.name, acks=self._acks
@@ -97,6 +98,14 @@ class JavaProducer(ObservedClient):
         orders = list(map(record_order, records))
         self._tell({"do": "send", "client": self._name, "records": orders, "flush": flush})
         return []
+
+    def _partition_of(self, record: ProducerRecord) -> int:
+        """What the producer is going to choose, as far as that can be known."""
+        if record.partition is not None:
+            return record.partition
+        if record.key is not None:
+            return partition_for_key(record.key, self._order.partitions)
+        return 0 if self._order.partitions == 1 else UNKNOWN_PARTITION
 
     # --------------------------------------------------------------------------------------------- what the JVM says
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from cluster.client.producer.batch import ProducerRecord
+from cluster.client.producer.partitioner import partition_for_key
 from cluster.config import ConsumerConfig, ProducerConfig
 from cluster.kafka.clients.consumer import JavaConsumer
 from cluster.kafka.clients.orders import batch_bytes, consumer_settings, producer_settings
@@ -38,7 +39,7 @@ class Client:
     def __init__(self, kind: Any, config: ProducerConfig | ConsumerConfig) -> None:
         self.rows: list[TraceRow] = []
         self.orders: list[Any] = []
-        order = ClientOrder(topic="t", config=config, largest_batch=((None, b"r0 x"),))
+        order = ClientOrder(topic="t", partitions=3, config=config, largest_batch=((None, b"r0 x"),))
         trace = TraceLog([self.rows.append])
         self.core = kind("p1", order, trace, self.orders.append, lambda: "b1:9092,b2:9092")
         self.core.launch()
@@ -90,6 +91,13 @@ def test_a_record_is_sent_in_a_batch_and_acked(producer: Client, version: int) -
     assert (acked.peer, acked.record, acked.offset, acked.latency_us) == ("b2", "r0", 5, 1500)
     assert producer.causes_of("BatchSent") == [["RecordSent", "RecordSent"]]
     assert producer.causes_of("RecordAcked") == [["BatchSent"]]
+
+
+def test_the_partition_is_stated_as_soon_as_it_can_be_known(producer: Client) -> None:
+    for number, (key, partition) in enumerate([(None, None), (b"k", None), (None, 2)]):
+        producer.core.send(ProducerRecord("t", partition, key, b"x", f"r{number}"), 0)
+    unknown, by_key, asked = [event.partition for event in producer.told("RecordSent")]
+    assert (unknown, by_key, asked) == (-1, partition_for_key(b"k", 3), 2)
 
 
 def test_a_refused_batch_is_sent_again_to_another_broker(producer: Client) -> None:
