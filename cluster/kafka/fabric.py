@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +17,11 @@ import trio
 from cluster.kafka import storage
 from cluster.kafka.addresses import Address, Addresses, Net, choose_ports, free_net
 from cluster.kafka.admin import Admin, knows_leaders
+from cluster.kafka.clients.host import JavaClientHost
+from cluster.kafka.clients.sight import ConnectionSight
 from cluster.kafka.home import KafkaHome
 from cluster.kafka.host import KafkaHost
+from cluster.kafka.java_clients import JavaClients
 from cluster.kafka.jvm import Jvm, java_command, logging_property
 from cluster.kafka.observe.observed import ObservedNode
 from cluster.kafka.observe.observer import KafkaObserver
@@ -45,6 +48,7 @@ class KafkaNotUp(Exception):
 class KafkaFabric(TcpFabric):
     """specs: every broker and controller     folder: for files of the JVMs; their logs are where the specs say
     topics: how many are created before the run begins     features: of the format, name -> version
+    java_clients: names of the clients that are Kafka's own     client_classes: of their program; None: there are none
     """
 
     time: KafkaTime
@@ -60,6 +64,8 @@ class KafkaFabric(TcpFabric):
         folder: Path,
         topics: int,
         features: Mapping[str, int],
+        java_clients: Sequence[str] = (),
+        client_classes: Path | None = None,
     ) -> None:
         super().__init__(KafkaTime(trace, self._may_begin), network, trace, api_name)
         self.home = home
@@ -72,6 +78,7 @@ class KafkaFabric(TcpFabric):
         self._knowing: dict[str, None] = {}
         """Brokers that know all leaders."""
         self._listeners: list[RelayListener] = []
+        self._clients = None if client_classes is None else JavaClients(self, trace, client_classes, java_clients)
         self._deadline_s = time.monotonic() + WARM_UP_S
         self._net: Net = free_net()
         brokers = [name for name, spec in specs.items() if spec.role == "broker"]
@@ -93,10 +100,20 @@ class KafkaFabric(TcpFabric):
     # ------------------------------------------------------------------------------------------------------ machines
 
     def add_host(self, name: str) -> Host:
-        if name not in self._specs:
+        host: Host
+        if name in self._specs:
+            host = KafkaHost(self, name)
+        elif self._clients is not None and name in self._clients.names:
+            host = self._clients.host(name)
+        else:
             return super().add_host(name)
-        host = self.hosts[name] = KafkaHost(self, name)
+        self.hosts[name] = host
         return host
+
+    @property
+    def brokers(self) -> list[Address]:
+        """As clients reach them."""
+        return [self.address(name, 0) for name, spec in self._specs.items() if spec.role == "broker"]
 
     def address(self, name: str, port: int) -> Address:
         return name, self.addresses.nodes[name]
@@ -114,11 +131,15 @@ class KafkaFabric(TcpFabric):
                 listener = RelayListener(self, source, target)
                 self._listeners.append(listener)
                 nursery.start_soon(listener.run, nursery)
+        if self._clients is not None:
+            self._clients.start(self._folder)
         nursery.start_soon(self.observer.watch)
 
     def close(self) -> None:
         for host in self._jvms():
             host.end_at_once()
+        if self._clients is not None:
+            self._clients.end_at_once()
         for listener in self._listeners:
             listener.close()
         super().close()
@@ -128,6 +149,8 @@ class KafkaFabric(TcpFabric):
         return [host for host in self.hosts.values() if isinstance(host, KafkaHost)]
 
     async def stand_still(self) -> None:
+        if self._clients is not None:
+            self._clients.stand_still()
         for host in self._jvms():
             await host.stand_still()
         self.time.enter()
@@ -199,11 +222,15 @@ class KafkaFabric(TcpFabric):
         for host in self._jvms():
             if host.died_of is not None:
                 raise KafkaNotUp(f"{host.name} did not start: {host.died_of}")
+        if self._clients is not None and self._clients.died_of is not None:
+            raise KafkaNotUp(self._clients.died_of)
         if time.monotonic() > self._deadline_s:
             down = [host.name for host in self._jvms() if not host.is_up]
             what = f"{', '.join(down)} did not start" if down else "the topics could not be created"
             raise KafkaNotUp(f"{what} within {WARM_UP_S} s; see {self._folder}")
         brokers = [name for name, spec in self._specs.items() if spec.role == "broker"]
+        if self._clients is not None and not self._clients.is_ready:
+            return False
         return all(host.is_up for host in self._jvms()) and all(name in self._knowing for name in brokers)
 
     def topic_created(self, name: str, partitions: int, reply: CreateTopicReply) -> None:
@@ -244,7 +271,8 @@ class KafkaFabric(TcpFabric):
         except ConnectionGone:
             refuse(sock)
             return
-        self._relay(source, target, sock, far)
+        sight = source.sight(target) if isinstance(source, JavaClientHost) else None
+        self._relay(source, target, sock, far, None if sight is None else self.observer.look, sight)
 
     def _relay(
         self,
@@ -253,12 +281,13 @@ class KafkaFabric(TcpFabric):
         sock: socket.socket,
         far: TcpConnection,
         before_answer: Callable[[], None] | None = None,
+        sight: ConnectionSight | None = None,
     ) -> None:
         near = TcpConnection(self, self.hosts[target], source.name, sock, accepted=False)
         self._ends[near] = None
         for end in (near, far):
             end.last_arrival_us = self.time.now_us  # Before the run begins its clock is negative.
-        self.nursery.start_soon(Relay(near, far, before_answer).run)
+        self.nursery.start_soon(Relay(self.time, near, far, before_answer, sight).run)
 
     def move_on(self) -> None:
         super().move_on()

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from cluster.kafka.clients.sight import ConnectionSight
 from cluster.kafka.exchanges import Exchanges, client_id
 from cluster.live.sockets import BACKLOG, prepare
 from cluster.live.tcp_connection import TcpConnection
+from cluster.live.time import LiveTime
 from cluster.network.passage import Message
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment
@@ -52,20 +54,29 @@ class Relay:
 
     def __init__(
         self,
+        time: LiveTime,
         near: TcpConnection,
         far: TcpConnection,
         before_answer: Callable[[], None] | None = None,
+        sight: ConnectionSight | None = None,
     ) -> None:
-        """near: speaks to the source     far: speaks to the target     before_answer: called before each is sent on"""
+        """near: speaks to the source     far: speaks to the target     before_answer: called before each is sent on
+        sight: reads along
+        """
         self._near = near
         self._far = far
         self._exchanges = Exchanges()
         self._before_answer = before_answer
+        self._sight = sight
+        self._time = time
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._carry, self._near, self._far, self._request)
             nursery.start_soon(self._carry, self._far, self._near, self._response)
+        if self._sight is not None:
+            self._time.enter()
+            self._sight.ended("the connection is gone")
 
     async def _carry(self, source: TcpConnection, target: TcpConnection, take: Callable[[bytearray], None]) -> None:
         try:
@@ -75,13 +86,17 @@ class Relay:
 
     def _request(self, frame: bytearray) -> None:
         api = self._exchanges.request(frame)
+        if self._sight is not None:
+            self._sight.request(frame)
         self._far.send([len(frame).to_bytes(SIZE_BYTES, "big"), frame], api, "request", None)
 
     def _response(self, frame: bytearray) -> None:
         api = self._exchanges.response(frame)
         if self._before_answer is not None:
             self._before_answer()
-        self._near.send([len(frame).to_bytes(SIZE_BYTES, "big"), frame], api, "response", None)
+        sight = self._sight
+        on_sent = None if sight is None else lambda _: sight.response(frame)
+        self._near.send([len(frame).to_bytes(SIZE_BYTES, "big"), frame], api, "response", None, on_sent)
 
 
 class RelayListener:

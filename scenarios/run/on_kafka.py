@@ -22,7 +22,9 @@ OURS = ("log.dirs",)
 """Keys of a file whose values are names of Highwater's own."""
 
 
-def on_kafka(home: KafkaHome) -> NewWorld:
+def on_kafka(home: KafkaHome, client_classes: Path | None = None) -> NewWorld:
+    """client_classes: of Kafka's own clients; None: the clients are Highwater's"""
+
     def world(scenario: Scenario, trace: TraceLog, log_root: Path) -> KafkaFabric:
         return KafkaFabric(
             trace,
@@ -32,6 +34,8 @@ def on_kafka(home: KafkaHome) -> NewWorld:
             specs=node_specs(scenario, log_root),
             folder=(log_root.parent / FOLDER).absolute(),
             topics=len(scenario.topics),
+            java_clients=tuple(scenario.workloads),
+            client_classes=client_classes,
             features={ELR_FEATURE: int(scenario.rules.elr)} if home.jars.number >= ELR_SINCE else {},
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from math import inf
@@ -71,6 +72,10 @@ class ClientsJvm:
             self.is_ready = True
         else:
             self._heard(event)
+
+    def stop(self) -> None:
+        """SIGSTOP: it does nothing more, and its connections stay."""
+        self._process.send_signal(signal.SIGSTOP)
 
     def end_at_once(self) -> None:
         self._process.kill()

@@ -20,7 +20,8 @@ from replica.trace.events import TraceLog
 class ClientsOrders(Protocol):
     """What the hosts of all clients share. bootstrap: of the cluster, as the JVM reaches it"""
 
-    bootstrap: str
+    @property
+    def bootstrap(self) -> str: ...
 
     def tell(self, order: Order) -> None: ...
 
