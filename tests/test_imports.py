@@ -66,6 +66,7 @@ SHELLS = [
     "cluster/kafka/observe/observer.py",
     "cluster/kafka/relay.py",
     "cluster/kafka/time.py",
+    "cluster/kafka/observe/sampler.py",
 ]
 """Everything else is a pure core: no task, no clock, no socket."""
 

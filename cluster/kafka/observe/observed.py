@@ -1,10 +1,18 @@
-"""The nodes that are observed, and the clock of the run."""
+"""The nodes that are observed, the clock of the run, and what is seen before it is in the trace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from replica.trace.events import TraceEvent
+
+METADATA_LOG = "metadata log"
+LOG_DIRECTORY = "log directory"
+WIRE = "wire"
+CONSOLE = "console log"
+"""Values of the column `observed_by`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +42,25 @@ class RunTime(Protocol):
 
     def enter(self, cause: int | None = None) -> None:
         """A step begins."""
+
+
+Key = tuple[object, ...]
+
+
+class Seen(NamedTuple):
+    """An event and where it was seen.
+
+    wall_ms: when it happened by the clock of the node that says it; None where only the time of the look is known
+    key: under which later events name it as their cause     after: the key of the event that led to it
+    """
+
+    event: TraceEvent
+    observed_by: str
+    wall_ms: int | None = None
+    key: Key | None = None
+    after: Key | None = None
+
+
+def leader_key(topic: str, partition: int, leader_epoch: int) -> Key:
+    """Of the decision that began a leader epoch."""
+    return ("leader", topic, partition, leader_epoch)

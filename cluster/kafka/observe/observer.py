@@ -2,50 +2,194 @@
 
 Files are looked at every few milliseconds, and before any step of the run whose clock asks for it, so that a record is
 in a log before its ack is in the trace. Nothing is written, and no broker is asked for more than a consumer would ask.
+
+A look reads the segments first, then the consoles, then the metadata log: what a later one speaks of is in the earlier
+ones. Decisions and lines bear the time that their writers gave them; of a batch only the time of the look is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from operator import itemgetter
 
 import trio
 
-from cluster.kafka.observe.observed import ObservedNode, RunTime
+from cluster.kafka.observe.console_lines import ConsoleLine, ConsoleReader, SaidFencing
+from cluster.kafka.observe.log_files import BrokerDisk, DiskLog
+from cluster.kafka.observe.metadata_events import MetadataEvents
+from cluster.kafka.observe.metadata_tail import MetadataTail
+from cluster.kafka.observe.observed import Key, ObservedNode, RunTime, Seen
+from cluster.kafka.observe.replica_events import ReplicaEvents
+from cluster.kafka.observe.sampled_offsets import SampledHighWatermark
+from cluster.kafka.observe.sampler import Sampler
+from replica.ids import METADATA_TOPIC, Names, Offset, PartitionEpoch, TopicPartition
 from replica.trace.events import TraceLog
 
 LOOK_S = 0.01
-SAMPLE_US = 100_000
+SAMPLE_MS = 100
 """High watermarks are sampled so often."""
+
+Dated = tuple[int, Iterable[Seen]]
+"""When something was written, in milliseconds of the wall clock, and its events."""
 
 
 class KafkaObserver:
-    """nodes: by name; any of them may be down, paused or without a disk at any time"""
+    """nodes: by name; any of them may be down, paused or without a disk at any time
 
-    def __init__(self, trace: TraceLog, time: RunTime, nodes: Mapping[str, ObservedNode]) -> None:
+    topic_defaults: settings of topics that the nodes have in their own files
+    """
+
+    def __init__(
+        self,
+        trace: TraceLog,
+        time: RunTime,
+        nodes: Mapping[str, ObservedNode],
+        *,
+        topic_defaults: Mapping[str, str] | None = None,
+        sample_ms: int = SAMPLE_MS,
+    ) -> None:
         self._trace = trace
         self._time = time
         self._nodes = dict(nodes)
+        self._sample_ms = sample_ms
         self._running: dict[str, None] = {}
+        self._seqs: dict[Key, int] = {}
+        names = Names({node.node_id: node.name for node in nodes.values()})
+        self._decisions = MetadataEvents(names, topic_defaults or {})
+        voters = [node for node in nodes.values() if node.role == "controller"]
+        self._metadata = MetadataTail({node.name: DiskLog(node.log_dir / f"{METADATA_TOPIC}-0") for node in voters})
+        self._consoles = {name: Console(node) for name, node in nodes.items()}
+        self._brokers = {
+            node.name: ReplicaEvents(
+                node.name,
+                BrokerDisk(node.log_dir),
+                names,
+                partition_epoch=self._partition_epoch,
+                sampled=f"sampled every {sample_ms} ms",
+            )
+            for node in nodes.values()
+            if node.role == "broker"
+        }
+
+    def _partition_epoch(self, name: TopicPartition) -> PartitionEpoch:
+        known = self._decisions.image.partition(*name)
+        return -1 if known is None else known.partition_epoch
+
+    # ------------------------------------------------------------------------------------------------ nodes' lives
 
     def started(self, name: str) -> None:
         """A process of this node begins. What its directory held until now was not its doing."""
         self._running[name] = None
+        if name in self._brokers:
+            self._brokers[name].started()
 
     def stopped(self, name: str) -> None:
         """Its process is over, or stands still until it dies: a last look is taken, and no other until it starts."""
         self.look()
         self._running.pop(name, None)
+        if name in self._brokers:
+            self._brokers[name].stopped()
 
-    def look(self) -> None:
-        """Put into the trace what the files say that they did not say before; the time of the step in progress."""
+    # ------------------------------------------------------------------------------------------------------- looks
 
     async def watch(self) -> None:
         """Never ends."""
-        while True:
-            self._time.enter()
-            self.look()
-            await trio.sleep(LOOK_S)
+        async with trio.open_nursery() as nursery:
+            for name in self._brokers:
+                sampler = Sampler(
+                    self._nodes[name].address,
+                    self._sample_ms / 1000,
+                    partial(self._known_high_watermarks, name),
+                    partial(self._sampled, name),
+                )
+                nursery.start_soon(sampler.run)
+            while True:
+                since_us = self._time.now_us
+                self._time.enter()
+                self.look(since_us)
+                await trio.sleep(LOOK_S)
 
     def finish(self) -> None:
         """A last look, when every client is quiet."""
         self.look()
+
+    def look(self, since_us: int | None = None) -> None:
+        """Put into the trace what the files say that they did not say before.
+
+        since_us: nothing else in the trace is later than this; None: something may be as late as the step in progress
+        """
+        cause, at_us = self._trace.cause, self._trace.at_us
+        brokers = [self._brokers[name] for name in self._running if name in self._brokers]
+        gone = [list(broker.look()) for broker in brokers]
+        said = self._said()
+        # A line often follows from a decision of the same millisecond.
+        dated = sorted((*self._decided(), *said), key=itemgetter(0))
+        latest_us = at_us if since_us is None else since_us
+        for wall_ms, events in dated:
+            for seen in events:
+                latest_us = min(at_us, max(latest_us, wall_ms * 1000 - self._time.epoch_us))
+                self._put(seen, latest_us)
+        for events in (*gone, *(broker.rest() for broker in brokers)):
+            for seen in events:
+                self._put(seen, at_us)
+        self._trace.cause, self._trace.at_us = cause, at_us
+
+    def _decided(self) -> Iterator[Dated]:
+        for batch in self._metadata.look():
+            if batch:
+                yield batch[0].wall_ms, list(self._decisions.decided(batch))
+
+    def _said(self) -> list[Dated]:
+        """The events of a line are made when its turn comes: they depend on those before it."""
+        found: list[Dated] = []
+        for name in self._running:
+            for line in self._consoles[name].look():
+                if isinstance(line.said, SaidFencing):
+                    self._decisions.fencing_said(line.said)
+                elif name in self._brokers:
+                    found.append((line.wall_ms, self._brokers[name].said(line)))
+        return found
+
+    def _put(self, seen: Seen, at_us: int) -> None:
+        cause = None if seen.after is None else self._seqs.get(seen.after)
+        self._trace.at_us, self._trace.cause = max(0, at_us), None
+        seq = self._trace.emit(seen.event, *(() if cause is None else (cause,)))
+        if seen.key is not None:
+            self._seqs[seen.key] = seq
+
+    # -------------------------------------------------------------------------------------------- high watermarks
+
+    def _known_high_watermarks(self, name: str) -> dict[TopicPartition, Offset]:
+        return self._brokers[name].high_watermarks() if name in self._running else {}
+
+    def _sampled(self, name: str, samples: list[SampledHighWatermark]) -> None:
+        since_us = self._time.now_us
+        self._time.enter()
+        self.look(since_us)
+        if name in self._running:
+            for sample in samples:
+                for seen in self._brokers[name].sampled(*sample):
+                    self._put(seen, self._trace.at_us)
+        self._trace.cause = None
+
+
+class Console:
+    """The file that a node's processes write to."""
+
+    def __init__(self, node: ObservedNode) -> None:
+        self._path = node.console
+        self._reader = ConsoleReader()
+        self._place = 0
+
+    def look(self) -> list[ConsoleLine]:
+        try:
+            if self._path.stat().st_size <= self._place:
+                return []
+            with self._path.open("rb", buffering=0) as file:
+                file.seek(self._place)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        self._place += len(data)
+        return list(self._reader.feed(data))

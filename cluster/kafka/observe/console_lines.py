@@ -1,0 +1,256 @@
+"""Lines that Kafka's processes write to their consoles, as far as they say what became of a replica.
+
+Their wording has been the same from 3.0 to 4.1; a line in other words is passed over, and the files say the rest.
+
+Source: Partition.scala (makeLeader, makeFollower, maybeShrinkIsr), LogManager.scala, AbstractFetcherThread.scala,
+ReplicaManager.scala, ReplicationControlManager.java
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidLeader:
+    """The broker leads; `offset` is where its epoch starts."""
+
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    offset: Offset
+    high_watermark: Offset
+    isr: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidFollower:
+    """The broker follows `leader`, -1 for none."""
+
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    offset: Offset
+    high_watermark: Offset
+    leader: BrokerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidLoaded:
+    """A log that was there is open, after its recovery if it needed one."""
+
+    topic_partition: TopicPartition
+    log_start_offset: Offset
+    log_end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class SaidCleanness:
+    """Whether the directory has the file of a shutdown in order."""
+
+    was_clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SaidTruncation:
+    """A fetcher cuts its log: `words` say to where, and due to what."""
+
+    topic_partition: TopicPartition
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidShrink:
+    """The leader asks for a smaller ISR. words: of the replicas that left"""
+
+    topic_partition: TopicPartition
+    previous_isr: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class SaidRefusal:
+    """The leader did not append; the next line names the exception."""
+
+    topic_partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class SaidException:
+    """name: without its package, and without `Exception` at its end"""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SaidFencing:
+    """By a controller. broker_epoch: None up to 3.9, which does not name it"""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch | None
+    why: str
+
+
+Said = (
+    SaidLeader
+    | SaidFollower
+    | SaidLoaded
+    | SaidCleanness
+    | SaidTruncation
+    | SaidShrink
+    | SaidRefusal
+    | SaidException
+    | SaidFencing
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleLine:
+    """wall_ms: of the process that wrote it; of a line without a time, that of the line before"""
+
+    wall_ms: int
+    said: Said
+
+
+class ConsoleReader:
+    """Cuts what a console got into lines; a line counts once it has ended."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._wall_ms = 0
+
+    def feed(self, data: bytes) -> Iterator[ConsoleLine]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            said = self._read(line.decode(errors="replace").rstrip("\r"))
+            if said is not None:
+                yield ConsoleLine(self._wall_ms, said)
+
+    def _read(self, line: str) -> Said | None:
+        stamp = _STAMP.match(line)
+        if stamp is None:
+            found = _EXCEPTION.match(line)
+            return None if found is None else SaidException(found[1], found[2] or "")
+        self._wall_ms = int(stamp[1]) if stamp[1] else _milliseconds(stamp[2])
+        for pattern, made in _PATTERNS:
+            found = pattern.search(line, stamp.end())
+            if found is not None:
+                return made(found)
+        return None
+
+
+_STAMP = re.compile(r"(?:(\d{13}) |\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] )")
+_EXCEPTION = re.compile(r"(?:[a-z]\w*\.)+(\w+?)(?:Exception)?(?:: (.*))?$")
+_REPLICA = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
+
+_BEGINNING = r"starts at leader epoch (?P<epoch>\d+) from offset (?P<offset>\d+)"
+
+
+def _milliseconds(text: str) -> int:
+    moment = datetime.strptime(text, "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def _name(found: re.Match[str]) -> TopicPartition:
+    return TopicPartition(found["topic"], int(found["partition"]))
+
+
+def _ids(text: str) -> tuple[BrokerId, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", text))
+
+
+def _leader(found: re.Match[str]) -> Said:
+    return SaidLeader(
+        topic_partition=_name(found),
+        leader_epoch=int(found["epoch"]),
+        partition_epoch=int(found["version"]),
+        offset=int(found["offset"]),
+        high_watermark=int(found["hw"]),
+        isr=_ids(found["isr"]),
+    )
+
+
+def _follower(found: re.Match[str]) -> Said:
+    return SaidFollower(
+        topic_partition=_name(found),
+        leader_epoch=int(found["epoch"]),
+        partition_epoch=int(found["version"]),
+        offset=int(found["offset"]),
+        high_watermark=int(found["hw"]),
+        leader=int(found["leader"]),
+    )
+
+
+def _loaded(found: re.Match[str]) -> Said:
+    return SaidLoaded(
+        topic_partition=_name(found), log_start_offset=int(found["start"]), log_end_offset=int(found["end"])
+    )
+
+
+def _shrink(found: re.Match[str]) -> Said:
+    return SaidShrink(
+        topic_partition=_name(found),
+        previous_isr=_ids(found["before"]),
+        isr=_ids(found["after"]),
+        words=found["why"],
+    )
+
+
+def _fencing(found: re.Match[str]) -> Said:
+    epoch = found["epoch"]
+    return SaidFencing(int(found["broker"]), None if epoch is None else int(epoch), found["why"])
+
+
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Said]], ...] = (
+    (
+        re.compile(
+            rf"Leader {_REPLICA} (?:with topic id \S+ )?{_BEGINNING} "
+            r"with partition epoch (?P<version>\d+), high watermark (?P<hw>\d+), ISR \[(?P<isr>[\d, ]*)\]"
+        ),
+        _leader,
+    ),
+    (
+        re.compile(
+            rf"Follower {_REPLICA} {_BEGINNING} with partition epoch (?P<version>\d+) "
+            r"and high watermark (?P<hw>\d+)\. Current leader is (?P<leader>-?\d+)"
+        ),
+        _follower,
+    ),
+    (
+        re.compile(
+            r"Completed load of Log\(.*?topic=(?P<topic>[\w.-]+), partition=(?P<partition>\d+),.*"
+            r"logStartOffset=(?P<start>\d+), logEndOffset=(?P<end>\d+)\)"
+        ),
+        _loaded,
+    ),
+    (re.compile(r"Skipping recovery of \d+ logs "), lambda found: SaidCleanness(True)),
+    (re.compile(r"Recovering \d+ logs from .* since no clean shutdown file"), lambda found: SaidCleanness(False)),
+    (
+        re.compile(rf"(?P<words>Truncating partition {_REPLICA} with .*?)(?: \(\w+\))?$"),
+        lambda found: SaidTruncation(_name(found), found["words"]),
+    ),
+    (
+        re.compile(
+            rf"\[Partition {_REPLICA} broker=\d+\] Shrinking ISR from (?P<before>[\d,]*) to (?P<after>[\d,]*)\. "
+            r"(?P<why>.*?)\.?(?: \(\w+\))?$"
+        ),
+        _shrink,
+    ),
+    (
+        re.compile(rf"Error processing append operation on partition (?:[\w-]{{22}}:)?{_REPLICA}"),
+        lambda found: SaidRefusal(_name(found)),
+    ),
+    (
+        re.compile(
+            r"Fencing broker (?P<broker>\d+)(?: at epoch (?P<epoch>\d+))? because (?P<why>.*?)\.?(?: \(\w+\))?$"
+        ),
+        _fencing,
+    ),
+)

@@ -1,0 +1,101 @@
+"""The logs in a broker's directory, as they lie on its disk while its process writes them.
+
+A look costs two calls of the system for each log whose files are the same ones.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from cluster.kafka.observe.log_tail import SegmentSize
+from replica.ids import METADATA_TOPIC, Offset, TopicPartition
+from replica.log.checkpoints import HIGH_WATERMARKS, read_offsets
+
+LISTINGS_AFTER_CHANGE = 16
+"""A time stamp of a directory has the grain of the kernel's clock, some milliseconds: after a change it is listed so
+often, or a name that comes within one grain would never be seen."""
+_SEGMENT = re.compile(r"(\d{20})\.log")
+_REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})")
+"""A log that is deleted is renamed first, to a name that ends otherwise."""
+
+
+class Listing:
+    """The names in a directory, listed anew when they may have changed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.names: list[str] = []
+        self._state = -1
+        self._left = 0
+
+    def look(self) -> bool:
+        """Whether `names` may be others than before. raises: FileNotFoundError"""
+        state = self.directory.stat().st_mtime_ns
+        if state != self._state:
+            self._state, self._left = state, LISTINGS_AFTER_CHANGE
+        if not self._left:
+            return False
+        self._left -= 1
+        self.names = sorted(path.name for path in self.directory.iterdir())
+        return True
+
+    def forget(self) -> None:
+        self.names, self._state = [], -1
+
+
+class DiskLog:
+    """Implements LogFiles."""
+
+    def __init__(self, directory: Path) -> None:
+        self._listing = Listing(directory)
+        self._paths: dict[Offset, Path] = {}
+
+    def segments(self) -> list[SegmentSize]:
+        listing = self._listing
+        try:
+            if listing.look():
+                found = [name for name in listing.names if _SEGMENT.fullmatch(name)]
+                self._paths = {int(name[:20]): listing.directory / name for name in found}
+            stats = [(base, path.stat()) for base, path in self._paths.items()]
+        except FileNotFoundError:
+            listing.forget()  # Gone, or renamed between two calls: the next look sees what there is.
+            return []
+        return [SegmentSize(base, found.st_size, found.st_mtime_ns) for base, found in stats]
+
+    def read(self, base_offset: Offset, position: int, count: int) -> bytes:
+        try:
+            with self._paths[base_offset].open("rb", buffering=0) as file:
+                return os.pread(file.fileno(), count, position)
+        except FileNotFoundError:
+            return b""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments())
+
+
+class BrokerDisk:
+    """The replicas in a broker's directory, by partition. Its copy of the metadata log is none of them."""
+
+    def __init__(self, log_dir: Path) -> None:
+        self._listing = Listing(log_dir)
+        self._logs: dict[TopicPartition, DiskLog] = {}
+
+    def logs(self) -> dict[TopicPartition, DiskLog]:
+        listing = self._listing
+        try:
+            if listing.look():
+                matches = [found for found in map(_REPLICA.fullmatch, listing.names) if found]
+                names = [TopicPartition(found[1], int(found[2])) for found in matches if found[1] != METADATA_TOPIC]
+                self._logs = {name: self._logs.get(name) or DiskLog(listing.directory / str(name)) for name in names}
+        except FileNotFoundError:
+            listing.forget()
+            self._logs = {}
+        return self._logs
+
+    def checkpointed_high_watermark(self, topic_partition: TopicPartition) -> Offset:
+        """0 where there is none."""
+        return read_offsets(self._listing.directory / HIGH_WATERMARKS).get(topic_partition, 0)

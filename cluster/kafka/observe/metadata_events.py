@@ -1,0 +1,370 @@
+"""The controllers' decisions as events, from the records of their metadata log.
+
+The log says what was decided, not why. What a batch holds besides says something of it: a fencing and its partitions
+are one decision. A change of the ISR that comes alone was proposed by the leader, because a controller makes none of
+its own accord. The active controller's console may say why a broker was fenced; then the reason has those words.
+
+Source: ReplicationControlManager (handleBrokerFenced, handleBrokerUnfenced, handleBrokerInControlledShutdown,
+handleUncleanBrokerShutdown, alterPartition)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from cluster.kafka.observe.console_lines import SaidFencing
+from cluster.kafka.observe.observed import METADATA_LOG, Key, Seen, leader_key
+from controller.changes import ChangeEvents
+from controller.election import Choice
+from controller.image import MetadataImage, PartitionRegistration
+from controller.metadata import (
+    BrokerConfigRecord,
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ConfigRecord,
+    LeaderChangeMessage,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, Offset, TopicPartition
+from replica.trace import events as trace
+
+
+class WrittenRecord(NamedTuple):
+    """A record of the metadata log. wall_ms: by the clock of the controller that wrote it"""
+
+    offset: Offset
+    wall_ms: int
+    record: MetadataRecord
+
+
+class Occasion(NamedTuple):
+    """What a controller changed partitions for. words: end the reasons     after: the event that it was"""
+
+    words: str
+    after: Key | None = None
+
+
+class MetadataEvents:
+    """topic_defaults: the settings of a topic that brokers and controllers have in their own files
+
+    why_fenced: by broker and its epoch, as the console of a controller says it
+    """
+
+    def __init__(self, names: Names, topic_defaults: Mapping[str, str]) -> None:
+        self.image = MetadataImage()
+        self.why_fenced: dict[tuple[BrokerId, BrokerEpoch], str] = {}
+        self._names = names
+        self._topic_defaults = dict(topic_defaults)
+        self._teller = ChangeEvents(node="", names=names)
+        self._new_topics: dict[str, None] = {}
+
+    @property
+    def controller(self) -> str:
+        """The leader of the metadata log, "" before the first."""
+        return self._teller.node
+
+    def fencing_said(self, said: SaidFencing) -> None:
+        """Up to 3.9 the line does not name the epoch, which is then the one that the broker has."""
+        known = self.image.brokers.get(said.broker_id)
+        epoch = said.broker_epoch if said.broker_epoch is not None or known is None else known.broker_epoch
+        if epoch is not None:
+            self.why_fenced[said.broker_id, epoch] = said.why
+
+    def decided(self, batch: Sequence[WrittenRecord]) -> Iterator[Seen]:
+        """The events of one batch that is committed."""
+        self._new_topics = {}
+        for place, written in enumerate(batch):
+            yield from self._events(written, batch, place)
+
+    def _events(self, written: WrittenRecord, batch: Sequence[WrittenRecord], place: int) -> Iterator[Seen]:
+        record = written.record
+        match record:
+            case LeaderChangeMessage():
+                yield from self._leads(written, record)
+            case RegisterBrokerRecord():
+                yield self._registered(written, record)
+            case BrokerRegistrationChangeRecord():
+                yield from self._registration_changed(written, record)
+            case TopicRecord():
+                self._new_topics[record.name] = None
+                self._apply(written, replace(record, config=self._topic_defaults))
+            case RemoveTopicRecord():
+                self._apply(written)
+                words = f"topic {record.name} is deleted, and with it all its records"
+                yield self._seen(
+                    written, trace.TopicDeleted(node=self.controller, topic=record.name, reason=_said(words, written))
+                )
+            case ConfigRecord():
+                yield from self._topic_configured(written, record)
+            case BrokerConfigRecord():
+                yield from self._broker_configured(written, record)
+            case PartitionRecord():
+                yield self._created(written, record)
+            case PartitionChangeRecord():
+                if place == 0 or not isinstance(batch[place - 1].record, PartitionChangeRecord):
+                    yield from self._fenced_with(batch, place)
+                yield from self._changed(written, record, batch, place)
+            case ClearElrRecord():
+                yield from self._elr_cleared(written, record)
+
+    def _apply(self, written: WrittenRecord, record: MetadataRecord | None = None) -> None:
+        self.image.offset = written.offset - 1  # Kinds that say nothing of interest were passed over.
+        self.image.apply(record or written.record, written.offset)
+
+    @staticmethod
+    def _seen(
+        written: WrittenRecord, event: trace.TraceEvent, *, key: Key | None = None, after: Key | None = None
+    ) -> Seen:
+        return Seen(event, METADATA_LOG, written.wall_ms, key, after)
+
+    # ------------------------------------------------------------------------------------- controllers and brokers
+
+    def _leads(self, written: WrittenRecord, record: LeaderChangeMessage) -> Iterator[Seen]:
+        """A quorum's leader is the active controller: what its log shows as committed has been decided."""
+        node, epoch = self._names(record.leader_id), record.controller_epoch
+        self._teller = ChangeEvents(node=node, names=self._names)
+        key = ("controller", epoch)
+        words = _said(f"{node} leads the metadata log in epoch {epoch}", written)
+        yield self._seen(written, trace.QuorumLeaderElected(node=node, controller_epoch=epoch, reason=words), key=key)
+        words = _said(f"{node} leads the metadata log and is the active controller", written)
+        yield self._seen(written, trace.ControllerActivated(node=node, controller_epoch=epoch, reason=words), after=key)
+
+    def _registered(self, written: WrittenRecord, record: RegisterBrokerRecord) -> Seen:
+        who, known = self._names(record.broker_id), self.image.brokers.get(record.broker_id)
+        if known is None:
+            words = f"{who} registered for the first time, with epoch {record.broker_epoch}"
+        elif known.incarnation_id == record.incarnation_id:
+            words = f"{who} registered again with the same incarnation id and keeps epoch {known.broker_epoch}"
+        else:
+            before = known.broker_epoch
+            words = f"{who} registered a new incarnation with epoch {record.broker_epoch}; the one before had {before}"
+        self._apply(written)
+        event = trace.BrokerRegistered(
+            node=self.controller, broker=who, broker_epoch=record.broker_epoch, reason=_said(words, written)
+        )
+        return self._seen(written, event)
+
+    def _registration_changed(self, written: WrittenRecord, record: BrokerRegistrationChangeRecord) -> Iterator[Seen]:
+        """A fencing that changed partitions was stated before these."""
+        before = self.image.brokers[record.broker_id]
+        who = self._names(record.broker_id)
+        if record.fenced and not before.fenced:
+            yield self._fenced(written, record)
+        elif record.fenced is False and before.fenced:
+            words = _said(f"{who} is unfenced: it has caught up with the metadata log", written)
+            event = trace.BrokerUnfenced(node=self.controller, broker=who, reason=words)
+            yield self._seen(written, event, key=_record_key(written))
+        self._apply(written)
+
+    def _fenced(self, written: WrittenRecord, record: BrokerRegistrationChangeRecord) -> Seen:
+        words = _said(self._fencing(record), written)
+        event = trace.BrokerFenced(node=self.controller, broker=self._names(record.broker_id), reason=words)
+        return self._seen(written, event, key=_record_key(written))
+
+    def _fencing(self, record: BrokerRegistrationChangeRecord) -> str:
+        who, why = self._names(record.broker_id), self.why_fenced.get((record.broker_id, record.broker_epoch))
+        if why is None and self.image.brokers[record.broker_id].in_controlled_shutdown:
+            why = "it shuts down in order"
+        return f"{who} was fenced" if why is None else f"{who} was fenced: {why}"
+
+    def _fenced_with(self, batch: Sequence[WrittenRecord], place: int) -> Iterator[Seen]:
+        """The partitions come first in the log, but the fencing is what they change for: its event comes first."""
+        written = _next_that_is_no_change(batch, place)
+        if written is None or not isinstance(written.record, BrokerRegistrationChangeRecord):
+            return
+        record = written.record
+        broker = self.image.brokers[record.broker_id]
+        if record.fenced and not broker.fenced:
+            yield self._fenced(written, record)
+            self.image.brokers[record.broker_id] = replace(broker, fenced=True)
+
+    # ---------------------------------------------------------------------------------------------------- settings
+
+    def _topic_configured(self, written: WrittenRecord, record: ConfigRecord) -> Iterator[Seen]:
+        self._apply(written)
+        if record.topic in self._new_topics:
+            return
+        topic = self.image.topics[record.topic]
+        event = trace.ConfigAltered(
+            node=self.controller,
+            topic=record.topic,
+            key=record.key,
+            value=record.value,
+            min_isr=topic.effective_min_isr,
+            reason=_said(_setting(f"topic {record.topic}", record.key, record.value), written),
+        )
+        yield self._seen(written, event)
+
+    def _broker_configured(self, written: WrittenRecord, record: BrokerConfigRecord) -> Iterator[Seen]:
+        """What is set before there is a topic comes from the formatting of the disks."""
+        self._apply(written)
+        if not self.image.topics:
+            return
+        who = "all brokers" if record.broker_id == NO_BROKER else self._names(record.broker_id)
+        event = trace.ConfigAltered(
+            node=self.controller,
+            broker=None if record.broker_id == NO_BROKER else who,
+            key=record.key,
+            value=record.value,
+            reason=_said(_setting(who, record.key, record.value), written),
+        )
+        yield self._seen(written, event)
+
+    # -------------------------------------------------------------------------------------------------- partitions
+
+    def _created(self, written: WrittenRecord, record: PartitionRecord) -> Seen:
+        self._apply(written)
+        topic, leader = self.image.topics[record.topic], self._names(record.leader)
+        words = _said(f"{leader} is the first leader of {TopicPartition(record.topic, record.partition)}", written)
+        event = trace.PartitionCreated(
+            node=self.controller,
+            topic=record.topic,
+            partition=record.partition,
+            broker=leader,
+            replicas=self._teller.named(record.replicas),
+            isr=self._teller.named(record.in_sync_replicas),
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            min_isr=min(topic.log_config.min_insync_replicas, len(record.replicas)),
+            reason=words,
+        )
+        return self._seen(written, event, key=leader_key(record.topic, record.partition, record.leader_epoch))
+
+    def _changed(
+        self, written: WrittenRecord, record: PartitionChangeRecord, batch: Sequence[WrittenRecord], place: int
+    ) -> Iterator[Seen]:
+        name = TopicPartition(record.topic, record.partition)
+        partitions = self.image.topics[record.topic].partitions
+        before = partitions[record.partition]
+        self._apply(written)
+        after = partitions[record.partition]
+        occasion = self._occasion(batch, place, before, after)
+        leads = leader_key(record.topic, record.partition, after.leader_epoch)
+        for event in self._told(name, before, after, occasion):
+            begins = isinstance(event, (trace.LeaderElected, trace.PartitionWentOffline))
+            said = replace(event, reason=_said(event.reason, written))  # type: ignore[attr-defined, call-arg]
+            yield self._seen(written, said, key=leads if begins else None, after=occasion and occasion.after)
+
+    def _told(
+        self,
+        name: TopicPartition,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+        occasion: Occasion | None,
+    ) -> Iterator[trace.TraceEvent]:
+        teller = self._teller
+        if after.is_reassigning and not before.is_reassigning:
+            yield self._reassignment(name, after)
+        if occasion is not None or after.leader_epoch != before.leader_epoch or not after.has_leader:
+            choice = self._choice(before, after)
+            yield from teller.events(name, before, after, choice, "" if occasion is None else occasion.words)
+            return
+        if before.in_sync_replicas != after.in_sync_replicas or (before.recovering and not after.recovering):
+            leader = self._names(after.leader)
+            reasons = [teller.membership(before, after)] if before.in_sync_replicas != after.in_sync_replicas else []
+            if before.recovering and not after.recovering:
+                reasons.append("the leader has recovered from its unclean election")
+            words = f"{' and '.join(reasons)}: {leader} proposed it as leader"
+            yield teller.isr_committed(name, before, after, words, proposed_by=leader)
+        eligibility = teller.eligibility(before, after)
+        if eligibility:
+            yield teller.elr_committed(name, before, after, eligibility)
+        if before.is_reassigning and not after.is_reassigning:
+            yield teller.reassigned(name, before, after)
+
+    def _reassignment(self, name: TopicPartition, after: PartitionRegistration) -> trace.TraceEvent:
+        named = self._teller.named
+        return trace.ReassignmentBegan(
+            node=self.controller,
+            topic=name.topic,
+            partition=name.partition,
+            leader_epoch=after.leader_epoch,
+            partition_epoch=after.partition_epoch,
+            replicas=named(after.replicas),
+            adding=named(after.adding_replicas),
+            removing=named(after.removing_replicas),
+            reason=f"the replicas of {name} are to change: {self._names.set_of(after.replicas)} are old and new ones",
+        )
+
+    def _choice(self, before: PartitionRegistration, after: PartitionRegistration) -> Choice:
+        """The election as it must have been, from the partition before and after it."""
+        who, isr = self._names(after.leader), self._names.set_of(before.in_sync_replicas)
+        if after.leader == NO_BROKER:
+            return Choice(NO_BROKER, True, f"no leader: no member of the ISR {isr} can lead")
+        if after.leader in before.in_sync_replicas:
+            return Choice(after.leader, True, f"{who} is elected from the ISR {isr}")
+        if after.leader in before.elr:
+            return Choice(after.leader, True, f"{who} is elected from the ELR {self._names.set_of(before.elr)}")
+        if len(after.in_sync_replicas) > 1:
+            return Choice(after.leader, True, f"{who} is elected, which has just joined the ISR")
+        return Choice(after.leader, False, f"unclean election: {who} leads and was not in the ISR {isr}")
+
+    def _occasion(
+        self, batch: Sequence[WrittenRecord], place: int, before: PartitionRegistration, after: PartitionRegistration
+    ) -> Occasion | None:
+        """A batch may hold several decisions: one that has nothing to do with the partition is not its occasion."""
+        following = _next_that_is_no_change(batch, place)
+        leaving = (*before.in_sync_replicas, *before.elr)
+        staying = (*after.in_sync_replicas, *after.elr)
+        match following and following.record:
+            case BrokerRegistrationChangeRecord(broker_id=who, fenced=True) as record if who in (
+                before.leader,
+                *leaving,
+            ) and (after.leader != who or who not in staying):
+                assert following is not None
+                return Occasion(f" after {self._fencing(record)}", _record_key(following))
+            case RegisterBrokerRecord(broker_id=who) if who in leaving and who not in staying:
+                words = f" because {self._names(who)} registers and was not shut down in order"
+                return Occasion(words)
+        preceding = _last_that_is_no_change(batch, place)
+        match preceding and preceding.record:
+            case BrokerRegistrationChangeRecord(broker_id=who, fenced=False) if after.leader == who:
+                assert preceding is not None
+                return Occasion(f" after {self._names(who)} was unfenced", _record_key(preceding))
+            case BrokerRegistrationChangeRecord(broker_id=who, in_controlled_shutdown=True) if who in leaving:
+                return Occasion(f" after {self._names(who)} began a controlled shutdown")
+        departed = [who for who in before.in_sync_replicas if who not in after.in_sync_replicas]
+        for who in departed:  # The record of its shutdown came in an earlier batch.
+            broker = self.image.brokers.get(who)
+            if broker is not None and broker.in_controlled_shutdown:
+                return Occasion(f" after {self._names(who)} began a controlled shutdown")
+        return None
+
+    def _elr_cleared(self, written: WrittenRecord, record: ClearElrRecord) -> Iterator[Seen]:
+        """Without a name it is about every topic."""
+        for topic in [record.topic] if record.topic else sorted(self.image.topics):
+            before = dict(self.image.topics[topic].partitions)
+            self._apply(written, ClearElrRecord(topic=topic))
+            for number, partition in sorted(before.items()):
+                after = self.image.topics[topic].partitions[number]
+                if after != partition:
+                    words = _said("min.insync.replicas was changed, which voids the ELR", written)
+                    event = self._teller.elr_committed(TopicPartition(topic, number), partition, after, words)
+                    yield self._seen(written, event)
+
+
+def _said(words: str, written: WrittenRecord) -> str:
+    return f"{words} (record {written.offset} of the metadata log)"
+
+
+def _setting(of_what: str, key: str, value: str | None) -> str:
+    return f"{key} of {of_what} is back to its default" if value is None else f"{key} of {of_what} is now {value}"
+
+
+def _record_key(written: WrittenRecord) -> Key:
+    return ("record", written.offset)
+
+
+def _next_that_is_no_change(batch: Sequence[WrittenRecord], place: int) -> WrittenRecord | None:
+    return next((one for one in batch[place:] if not isinstance(one.record, PartitionChangeRecord)), None)
+
+
+def _last_that_is_no_change(batch: Sequence[WrittenRecord], place: int) -> WrittenRecord | None:
+    return next((one for one in reversed(batch[:place]) if not isinstance(one.record, PartitionChangeRecord)), None)

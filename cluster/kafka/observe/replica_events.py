@@ -1,0 +1,382 @@
+"""The replicas of one broker as events: its files say what is in its logs, its console in what role it is.
+
+A line of the console states an end of the log that may be older or newer than the look at the files. So batches below
+that end come before the line and all others after it, and the event states the end that the files have shown: the
+content of a log in the trace is always that of the files.
+
+Source: Partition.scala, LogManager.scala; a log's end after a start is that of its recovery
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from cluster.kafka.observe.console_lines import (
+    ConsoleLine,
+    SaidCleanness,
+    SaidException,
+    SaidFollower,
+    SaidLeader,
+    SaidLoaded,
+    SaidRefusal,
+    SaidShrink,
+    SaidTruncation,
+)
+from cluster.kafka.observe.log_tail import LogFiles, LogTail, TailBatch
+from cluster.kafka.observe.observed import CONSOLE, LOG_DIRECTORY, WIRE, Key, Seen, leader_key
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, LeaderEpoch, Names, Offset, PartitionEpoch, TopicPartition
+from replica.trace import events as trace
+
+LEADER, FOLLOWER = "leader", "follower"
+
+
+class SizedLog(LogFiles, Protocol):
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+
+
+class ReplicaDisk(Protocol):
+    """A broker's directory."""
+
+    def logs(self) -> Mapping[TopicPartition, SizedLog]: ...
+
+    def checkpointed_high_watermark(self, topic_partition: TopicPartition) -> Offset: ...
+
+
+PartitionEpochs = Callable[[TopicPartition], PartitionEpoch]
+
+
+class Replica:
+    """One replica as its events have it so far.
+
+    end: log end offset     role: None until its broker says it
+    loads: the broker has started, and its recovery may still cut this log     size_at_start: bytes of its files then
+    waiting: what the files show beyond the latest event: an offset that the log was cut to, or a batch
+    """
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.tail = LogTail()
+        self.start: Offset = 0
+        self.end: Offset = 0
+        self.high_watermark: Offset = 0
+        self.role: str | None = None
+        self.leader_epoch: LeaderEpoch = -1
+        self.loads = False
+        self.size_at_start = 0
+        self.waiting: deque[TailBatch | Offset] = deque()
+        self.truncation: str | None = None
+
+
+class ReplicaEvents:
+    """partition_epoch: as the controllers have decided last     sampled: how often high watermarks are, in words"""
+
+    def __init__(
+        self, node: str, disk: ReplicaDisk, names: Names, *, partition_epoch: PartitionEpochs, sampled: str
+    ) -> None:
+        self.node = node
+        self.replicas: dict[TopicPartition, Replica] = {}
+        self._disk = disk
+        self._names = names
+        self._partition_epoch = partition_epoch
+        self._sampled = sampled
+        self._was_clean = False
+        self._refused: TopicPartition | None = None
+
+    def started(self) -> None:
+        """What a fault did to its disk while it was down is not its doing, and shows in its recovery."""
+        logs = self._disk.logs()
+        self._was_clean = False
+        for name in [name for name in self.replicas if name not in logs]:
+            del self.replicas[name]
+        for name, log in logs.items():
+            replica = self._replica(name)
+            replica.loads, replica.size_at_start, replica.role = True, log.size, None
+
+    def stopped(self) -> None:
+        for replica in self.replicas.values():
+            replica.role = None
+
+    def _replica(self, name: TopicPartition) -> Replica:
+        known = self.replicas.get(name)
+        if known is None:
+            known = self.replicas[name] = Replica(name)
+        return known
+
+    # ------------------------------------------------------------------------------------------------------- files
+
+    def look(self) -> Iterator[Seen]:
+        """Notes what the files show; only replicas that are gone are events at once."""
+        logs = self._disk.logs()
+        for name in [name for name in self.replicas if name not in logs]:
+            yield self._deleted(self.replicas.pop(name))
+        for name, log in logs.items():
+            replica = self._replica(name)
+            if not replica.loads:
+                self._note(replica, log)
+
+    @staticmethod
+    def _note(replica: Replica, log: LogFiles) -> None:
+        change = replica.tail.look(log)
+        if change.cut_to is not None:
+            replica.waiting.append(change.cut_to)
+        replica.waiting += change.appended
+
+    def rest(self) -> Iterator[Seen]:
+        """All that the files have shown and no event has."""
+        for replica in self.replicas.values():
+            while replica.waiting:
+                yield self._next(replica)
+            if replica.tail.start > replica.start and not replica.loads:
+                yield from self._start_moved(replica)
+
+    def _below(self, replica: Replica, end: Offset) -> Iterator[Seen]:
+        """What happened before the broker said that its log ends there."""
+        while replica.waiting:
+            first = replica.waiting[0]
+            is_before = replica.truncation is not None if isinstance(first, int) else first.header.base_offset < end
+            if not is_before:
+                return
+            yield self._next(replica)
+
+    def _next(self, replica: Replica, wall_ms: int | None = None) -> Seen:
+        first = replica.waiting.popleft()
+        return self._cut(replica, first, wall_ms) if isinstance(first, int) else self._appended(replica, first)
+
+    def _appended(self, replica: Replica, batch: TailBatch) -> Seen:
+        header = batch.header
+        replica.end = batch.end_offset
+        leads = replica.role == LEADER and header.leader_epoch == replica.leader_epoch
+        event = trace.BatchAppended(
+            node=self.node,
+            role=LEADER if leads else FOLLOWER,
+            topic=replica.topic_partition.topic,
+            partition=replica.topic_partition.partition,
+            leader_epoch=header.leader_epoch,
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+            log_end_offset=replica.end,
+            size_bytes=header.size_bytes,
+            crc=header.crc,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+        )
+        return Seen(event, LOG_DIRECTORY)
+
+    def _cut(self, replica: Replica, end: Offset, wall_ms: int | None) -> Seen:
+        name, words = replica.topic_partition, replica.truncation
+        before, high_watermark = replica.end, replica.high_watermark
+        replica.end, replica.high_watermark, replica.truncation = end, min(high_watermark, end), None
+        said = "" if words is None else f"; its console says: {words}"
+        event = trace.LogTruncated(
+            node=self.node,
+            topic=name.topic,
+            partition=name.partition,
+            leader_epoch=replica.leader_epoch,
+            log_end_offset=end,
+            previous_log_end_offset=before,
+            high_watermark=replica.high_watermark,
+            previous_high_watermark=high_watermark,
+            reason=f"{self.node} has cut its log of {name} from {before} to {end}: its segment files show it{said}",
+        )
+        return Seen(event, LOG_DIRECTORY, wall_ms, after=self._role_key(name))
+
+    def _deleted(self, replica: Replica) -> Seen:
+        name = replica.topic_partition
+        event = trace.ReplicaDeleted(
+            node=self.node,
+            topic=name.topic,
+            partition=name.partition,
+            previous_log_end_offset=replica.end,
+            reason=f"{self.node} has deleted its replica of {name}: the folder is gone",
+        )
+        return Seen(event, LOG_DIRECTORY)
+
+    def _start_moved(self, replica: Replica) -> Iterator[Seen]:
+        name, start = replica.topic_partition, replica.tail.start
+        replica.start = start
+        if start < replica.end:
+            event = trace.LogStartOffsetAdvanced(
+                node=self.node,
+                role=replica.role or FOLLOWER,
+                topic=name.topic,
+                partition=name.partition,
+                leader_epoch=replica.leader_epoch,
+                log_start_offset=start,
+                reason=f"{self.node} has deleted the segments of {name} below offset {start}",
+            )
+            yield Seen(event, LOG_DIRECTORY)
+
+    def _role_key(self, name: TopicPartition) -> Key:
+        """Of the latest time the broker said in what role it is."""
+        return ("role", self.node, *name)
+
+    # ----------------------------------------------------------------------------------------------------- console
+
+    def said(self, line: ConsoleLine) -> Iterator[Seen]:
+        said = line.said
+        match said:
+            case SaidLeader() | SaidFollower():
+                replica = self._replica(said.topic_partition)
+                yield from self._opened(replica, line.wall_ms)
+                yield from self._below(replica, said.offset)
+                yield (
+                    self._led(replica, said, line)
+                    if isinstance(said, SaidLeader)
+                    else self._followed(replica, said, line)
+                )
+            case SaidLoaded():
+                yield from self._opened(self._replica(said.topic_partition), line.wall_ms)
+            case SaidCleanness():
+                self._was_clean = said.was_clean
+            case SaidTruncation():
+                replica = self._replica(said.topic_partition)
+                replica.truncation = said.words
+                if replica.waiting and isinstance(replica.waiting[0], int):
+                    yield self._next(replica, line.wall_ms)
+            case SaidShrink():
+                yield self._proposed(said, line)
+            case SaidRefusal():
+                self._refused = said.topic_partition
+            case SaidException():
+                yield from self._refusal(said, line)
+
+    def _opened(self, replica: Replica, wall_ms: int) -> Iterator[Seen]:
+        """The log of a start is open. Whatever else its files hold was appended since."""
+        log = self._disk.logs().get(replica.topic_partition)
+        if log is None or not replica.loads:
+            return
+        replica.loads = False
+        change = replica.tail.look(log)
+        cut_bytes = max(0, replica.size_at_start - log.size)
+        name, before = replica.topic_partition, replica.end
+        replica.end = before if change.cut_to is None else change.cut_to
+        replica.start = replica.tail.start
+        replica.high_watermark = min(self._disk.checkpointed_high_watermark(name), replica.end)
+        replica.waiting = deque(change.appended)
+        how = "in order" if self._was_clean else "not in order"
+        cut = f"; it cut {cut_bytes} bytes off" if cut_bytes else ""
+        event = trace.LogRecovered(
+            node=self.node,
+            topic=name.topic,
+            partition=name.partition,
+            clean=self._was_clean,
+            log_start_offset=replica.start,
+            log_end_offset=replica.end,
+            high_watermark=replica.high_watermark,
+            size_bytes=cut_bytes,
+            reason=f"{self.node} was shut down {how} and has opened its log of {name} up to {replica.end}{cut}",
+        )
+        yield Seen(event, CONSOLE, wall_ms)
+
+    def _led(self, replica: Replica, said: SaidLeader, line: ConsoleLine) -> Seen:
+        name = said.topic_partition
+        replica.role, replica.leader_epoch = LEADER, said.leader_epoch
+        replica.high_watermark = min(said.high_watermark, replica.end)
+        event = trace.LeadershipBegan(
+            node=self.node,
+            topic=name.topic,
+            partition=name.partition,
+            leader_epoch=said.leader_epoch,
+            partition_epoch=said.partition_epoch,
+            isr=tuple(self._names(broker_id) for broker_id in said.isr),
+            log_end_offset=replica.end,
+            high_watermark=replica.high_watermark,
+            reason=f"{self.node} says that it leads {name} from offset {said.offset} in epoch {said.leader_epoch}",
+        )
+        key = leader_key(name.topic, name.partition, said.leader_epoch)
+        return Seen(event, CONSOLE, line.wall_ms, self._role_key(name), key)
+
+    def _followed(self, replica: Replica, said: SaidFollower, line: ConsoleLine) -> Seen:
+        name = said.topic_partition
+        replica.role, replica.leader_epoch = FOLLOWER, said.leader_epoch
+        replica.high_watermark = min(said.high_watermark, replica.end)
+        leader = None if said.leader == NO_BROKER else self._names(said.leader)
+        whom = "has no leader to follow" if leader is None else f"follows {leader}"
+        event = trace.FollowingBegan(
+            node=self.node,
+            broker=leader,
+            topic=name.topic,
+            partition=name.partition,
+            leader_epoch=said.leader_epoch,
+            partition_epoch=said.partition_epoch,
+            log_end_offset=replica.end,
+            high_watermark=replica.high_watermark,
+            reason=f"{self.node} says that it {whom} in {name} in epoch {said.leader_epoch}, from offset {said.offset}",
+        )
+        key = leader_key(name.topic, name.partition, said.leader_epoch)
+        return Seen(event, CONSOLE, line.wall_ms, self._role_key(name), key)
+
+    def _proposed(self, said: SaidShrink, line: ConsoleLine) -> Seen:
+        name = said.topic_partition
+        event = trace.IsrProposed(
+            node=self.node,
+            topic=name.topic,
+            partition=name.partition,
+            leader_epoch=self._replica(name).leader_epoch,
+            partition_epoch=self._partition_epoch(name),
+            isr=tuple(self._names(broker_id) for broker_id in said.isr),
+            previous_isr=tuple(self._names(broker_id) for broker_id in said.previous_isr),
+            reason=self._lags(said, line.wall_ms),
+        )
+        return Seen(event, CONSOLE, line.wall_ms)
+
+    def _lags(self, said: SaidShrink, wall_ms: int) -> str:
+        lags = []
+        for broker_id, end, since_ms in _LAG.findall(said.words):
+            behind = f"{(wall_ms - int(since_ms)) / 1000:.1f} s"
+            lags.append(f"{self._names(int(broker_id))} is at {end} and was last caught up {behind} ago")
+        return f"{self.node} takes out of the ISR who lags: {'; '.join(lags) or said.words}"
+
+    def _refusal(self, said: SaidException, line: ConsoleLine) -> Iterator[Seen]:
+        name, self._refused = self._refused, None
+        error = re.sub(r"(?<!^)(?=[A-Z])", "_", said.name).upper()
+        if name is not None and error in ErrorCode.__members__:
+            event = trace.ProduceRefused(
+                node=self.node,
+                peer="",
+                topic=name.topic,
+                partition=name.partition,
+                error=error,
+                reason=f"{self.node} says: {said.message or said.name}",
+            )
+            yield Seen(event, CONSOLE, line.wall_ms)
+
+    # -------------------------------------------------------------------------------------------- high watermarks
+
+    def high_watermarks(self) -> dict[TopicPartition, Offset]:
+        """Of the replicas that the broker can be asked for."""
+        known = self.replicas.items()
+        return {name: replica.high_watermark for name, replica in known if replica.role and not replica.loads}
+
+    def sampled(self, name: TopicPartition, high_watermark: Offset) -> Iterator[Seen]:
+        """The broker answered a fetch with this high watermark."""
+        replica = self.replicas.get(name)
+        if replica is None or replica.loads or replica.role is None or high_watermark == replica.high_watermark:
+            return
+        before = replica.high_watermark
+        if replica.role == LEADER and high_watermark < before:
+            return  # A leader's never falls: it answered before the line about its role was read.
+        replica.high_watermark = high_watermark
+        kind = trace.HighWatermarkAdvanced if replica.role == LEADER else trace.HighWatermarkLearned
+        event = kind(
+            node=self.node,
+            role=replica.role,
+            topic=name.topic,
+            partition=name.partition,
+            leader_epoch=replica.leader_epoch,
+            high_watermark=high_watermark,
+            previous_high_watermark=before,
+            log_end_offset=replica.end,
+            reason=f"HW {before} -> {high_watermark}, {self._sampled}",
+        )
+        yield Seen(event, WIRE)
+
+
+_LAG = re.compile(r"brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (\d+)")
