@@ -297,6 +297,36 @@ def test_the_legend_of_partitions_has_each_standing_once(browser: Browser, tmp_p
         assert len(listed) == 7 and sorted(set(drawn)) == sorted(listed)
 
 
+def test_the_legend_of_messages_has_each_kind_that_is_drawn(browser: Browser, three: Path) -> None:
+    kinds = "(all) => [...new Set(all.map((one) => one.getAttribute('class').split(' ')[1]))]"
+    with driven(browser, three.as_uri() + ONE_RUN) as shown:
+        listed = shown.page.eval_on_selector_all(".legend .message", kinds)
+        drawn: dict[str, None] = {}
+        shown.press("Home")
+        for _ in range(12):
+            shown.press("PageDown", *["ArrowRight"] * 3)
+            drawn.update(dict.fromkeys(shown.page.eval_on_selector_all(".wire .message", kinds)))
+        assert {"records", "ack", "fetch", "control"} <= {*drawn} <= {*listed}
+        assert shown.page.is_visible(".of-messages")
+        shown.page.set_viewport_size({"width": 420, "height": 800})
+        shown.settle()
+        assert not shown.page.query_selector(".wire") and not shown.page.is_visible(".of-messages")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (420, 800)])
+def test_the_transport_is_in_sight_on_small_screens(width: int, height: int, browser: Browser, three: Path) -> None:
+    """Also where the stages are taller than the screen; and the page is never wider than it."""
+    for link in ("", ONE_RUN):
+        with driven(browser, three.as_uri() + link, width, height) as shown:
+            assert shown.page.evaluate("document.documentElement.scrollWidth") == width
+            box = shown.page.query_selector(".transport .play").bounding_box()  # type: ignore[union-attr]
+            assert box is not None and box["y"] > 0 and box["y"] + box["height"] <= height
+            shown.page.focus(".strip-box")
+            strip = shown.page.query_selector(".strip-box").bounding_box()  # type: ignore[union-attr]
+            bar = shown.page.query_selector(".transport").bounding_box()  # type: ignore[union-attr]
+            assert strip is not None and bar is not None and strip["y"] >= bar["y"] + bar["height"]
+
+
 @pytest.mark.skipif(axe_core() is None, reason="axe-core is not installed here (npm install axe-core, NODE_PATH)")
 @pytest.mark.soak
 def test_axe_finds_nothing_in_any_theme(browser: Browser, three: Path) -> None:

@@ -28,7 +28,7 @@ function lanesOf(scene: Scene, width: number): Lane[] {
   const sends = new Set((cluster.partitions[partition]?.sent ?? []).map((record) => cluster.records[record]!.client));
   const producers = nodes.filter(({ role, node }) => role === "producer" || sends.has(node));
   const busy = producers.filter(({ node }) => sends.has(node));
-  let y = 26;
+  let y = scene.compact ? 8 : 26;
   const add = (node: Place, role: Lane["role"], height: number): void => {
     lanes.push({ node, role, y, height });
     y += height;
@@ -264,8 +264,15 @@ export function legend(): HTMLElement {
   const item = (kind: string, words: string): HTMLElement => h("span", { class: "legend-item" }, h("i", { class: `swatch ${kind}` }), words);
   return h("p", { class: "legend" }, item("committed", "committed, below HW"), item("uncommitted", "not committed"),
     item("lost", "\u2715 lost"), item("end", "LEO, end of the log"), item("water", "HW, high watermark"), h("span", { class: "legend-item" }, "e0 leader epoch"), h("span", { class: "legend-item" }, "\u265B leader"),
-    h("span", { class: "legend-item of-producer" }, `producer: ${Object.values(TOLD).map(([, sign, word]) => `${sign} ${word}`).join("   ")}`));
+    h("span", { class: "legend-item" }, `producer: ${Object.values(TOLD).map(([, sign, word]) => `${sign} ${word}`).join("   ")}`),
+    h("span", { class: "legend-item of-messages" }, "messages:", ...Object.entries(MESSAGES).flatMap(([kind, words]) => [messageSwatch(kind), words])));
 }
+
+/** What the lines between the rows are, by the class of their colour. A narrow stage has none of them. */
+const MESSAGES: Record<string, string> = { records: "records", ack: "ack, read", fetch: "fetch", refusal: "refusal", control: "control: ISR, leaders, epochs" };
+
+const messageSwatch = (kind: string): SVGElement => s("svg", { width: 26, height: 12, "aria-hidden": "true" },
+  s("line", { class: `message ${kind}`, x1: 1, x2: 22, y1: 6, y2: 6 }), s("circle", { class: `message-head ${kind}`, cx: 22, cy: 6, r: 3 }));
 
 const STATE_WORDS: Record<number, string> = { [DOWN]: "down, ", [PAUSED]: "frozen, ", [NOT_STARTED]: "not started, " };
 
