@@ -40,6 +40,22 @@ out_option = click.option(
 SEEDS_MAX = 1_000_000
 
 
+class FileToWrite(click.Path):
+    """A link leads to its file. What is no file is refused: a file is replaced as a whole, a device must not be."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if value in ("", "-"):
+            self.fail(f"`{value}` is not the name of a file", param, ctx)
+        path = Path(os.path.realpath(value)) if Path(value).is_symlink() else Path(value)
+        super().convert(str(path), param, ctx)
+        if path.exists() and not path.is_file():
+            self.fail(f"{path} is a device or a pipe, not a file", param, ctx)
+        return path
+
+
 class SeedRange(click.ParamType):  # type: ignore[type-arg]
     """`7` or `1..500`."""
 
@@ -84,6 +100,17 @@ def must_hold_files(folder: Path, option: str = "--out") -> None:
             why = f"{there} takes no files ({error.strerror})"
     if why is not None:
         fail(f"{folder} cannot be written to: {why}", ExitCode.MISSING, f"choose another place with {option} DIR")
+
+
+@contextmanager
+def must_be_written(path: Path, fix: str = "make room, or choose another place") -> Iterator[None]:
+    """A full disk, or another reason why `path` cannot be written, ends the command clearly."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}", ExitCode.MISSING, fix)
 
 
 def print_json(document: Any) -> None:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scenarios.cli.common import fail, format_option, must_hold_files, plain_option, print_json, style_for_stdout
+from scenarios.cli.common import (
+    fail,
+    format_option,
+    must_be_written,
+    must_hold_files,
+    plain_option,
+    print_json,
+    style_for_stdout,
+)
+from scenarios.process.whole_files import write_new, write_whole
 from scenarios.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -66,10 +75,9 @@ def start(name: str, student: str) -> int:
         if path.exists() or path.is_symlink():
             fail(f"{path} is there already", ExitCode.USAGE, "move it away, or start in another folder")
     if given is not None:
-        from scenarios.process.whole_files import write_whole
         from scenarios.run.runner import run_scenario
 
-        with tempfile.TemporaryDirectory(prefix=".lab-", dir=folder) as kept:
+        with must_be_written(run_dir), tempfile.TemporaryDirectory(prefix=".lab-", dir=folder) as kept:
             result = run_scenario(given, runs_dir=Path(kept), keep_logs=False)
             assert result.run_dir is not None, "it was played into a folder"
             summary = {**result.summary, "run_dir": str(run_dir)}
@@ -77,8 +85,8 @@ def start(name: str, student: str) -> int:
             result.run_dir.rename(run_dir)
         click.echo(f"  {run_dir}/")
     for file, text in texts.items():
-        with (folder / file).open("x", encoding="utf-8") as out:
-            out.write(text)
+        with must_be_written(folder / file):
+            write_new(folder / file, text)
         click.echo(f"  {file}")
     first = next(iter(texts))
     click.echo(f"\n  {exercise.title}: about {exercise.minutes} minutes.")

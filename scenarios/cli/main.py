@@ -145,7 +145,7 @@ def _run(interruption: Interruption) -> NoReturn:
         try:
             click.echo(f"  = the details for a report are in {_keep_traceback()}", err=True)
         except OSError as unwritable:
-            click.echo(f"  = its details cannot be written to {tempfile.gettempdir()}: {unwritable.strerror}", err=True)
+            click.echo(f"  = its details cannot be written: {unwritable.strerror}", err=True)
         sys.exit(ExitCode.OUR_BUG)
 
 

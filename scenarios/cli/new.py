@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from scenarios.cli.common import fail
+from scenarios.cli.common import fail, must_be_written
+from scenarios.process.whole_files import write_new
 from scenarios.terminal.exit_codes import ExitCode
 
 TEMPLATE = """\
@@ -70,12 +71,10 @@ def new(name: str, bundled: str | None) -> int:
     text = TEMPLATE.format(id=scenario_id) if bundled is None else _copy_of(bundled, scenario_id)
     file = Path(f"{scenario_id}.yaml")
     try:
-        with file.open("x", encoding="utf-8") as written:
-            written.write(text)
+        with must_be_written(file, "make room, or go to a folder that takes files"):
+            write_new(file, text)
     except FileExistsError:
         fail(f"{file} is there already", ExitCode.USAGE, "choose another name")
-    except OSError as error:
-        fail(f"{file} cannot be written: {error.strerror}", ExitCode.MISSING, "go to a folder that takes files")
     click.echo(f"  {file}\n")
     for what, command in (("Check it:", "check"), ("Run it:", "run"), ("Compare:", "compare")):
         click.echo(f"  {what:<10} highwater {command} {file}")

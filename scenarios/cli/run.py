@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scenarios.cli.common import (
+    FileToWrite,
     execute,
     exit_code_of,
     fail,
@@ -119,7 +120,10 @@ def run(
         click.echo(run_screen(result.summary, result.story, style, again, verbose=verbose), nl=False)
     if opens or predicts:
         run_dir = Path(result.summary["run_dir"])
-        open_page(write_page([run_dir], run_dir / PAGE_NAME, predicts=predicts))
+        page = write_page([run_dir], run_dir / PAGE_NAME, predicts=predicts)
+        if predicts and format_ == "text":
+            click.echo(f"  See it:  {page}")
+        open_page(page)
     return exit_code_of([result], fail_on)
 
 
@@ -128,7 +132,7 @@ def run(
 @click.option("--variant", "variants", multiple=True, metavar="ID", help="Only these (`base` is the file itself).")
 @click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
 @set_option
-@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write their page to this file.")
+@click.option("--page", type=FileToWrite(), help="Write their page to this file.")
 @open_option
 @format_option
 @plain_option
@@ -168,7 +172,6 @@ def _compare_on_page(chosen: Sequence[Scenario], page: Path) -> list[RunResult]:
     if len(chosen) > RUNS_MAX:
         fail(f"{len(chosen)} runs: a page holds at most {RUNS_MAX}", ExitCode.USAGE, "choose some with --variant ID")
     must_hold_files(page.parent, "--page")
-    page.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as kept:
         results = [execute(one, Path(kept), keep_logs=False) for one in chosen]
         write_page([Path(result.summary["run_dir"]) for result in results], page)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scenarios.cli.common import fail, must_hold_files, open_option, open_page, trace_of, usable_runs
+from scenarios.cli.common import (
+    FileToWrite,
+    fail,
+    must_be_written,
+    must_hold_files,
+    open_option,
+    open_page,
+    trace_of,
+    usable_runs,
+)
 from scenarios.cli.completion import run_names
 from scenarios.process.whole_files import write_whole
 from scenarios.terminal.exit_codes import ExitCode
@@ -28,9 +37,7 @@ TOOLS = click.Choice(["perfetto", "shiviz", "mermaid", "csv"])
 
 @click.command()
 @click.argument("runs", nargs=-1, shell_complete=run_names)
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; by default in the first run's folder."
-)
+@click.option("--out", type=FileToWrite(), help="The file; by default in the first run's folder.")
 @click.option("--predict", "predicts", is_flag=True, help="The page begins by asking, and shows no outcome before.")
 @open_option
 def view(runs: tuple[str, ...], out: Path | None, predicts: bool, opens: bool) -> int:
@@ -55,7 +62,7 @@ def view(runs: tuple[str, ...], out: Path | None, predicts: bool, opens: bool) -
 @click.command()
 @click.argument("run", shell_complete=run_names)
 @click.option("--to", "tool", required=True, type=TOOLS, help="For which tool.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file; else one in the run's folder.")
+@click.option("--out", type=FileToWrite(), help="The file; else one in the run's folder.")
 def export(run: str, tool: str, out: Path | None) -> int:
     """Write RUN for another tool: a timeline for ui.perfetto.dev, a log with vector clocks for ShiViz, a sequence
     diagram for Mermaid, or a table of events."""
@@ -68,7 +75,9 @@ def export(run: str, tool: str, out: Path | None) -> int:
     name, write = EXPORTS[tool]
     file = out or folder / name
     must_hold_files(file.parent)
-    write_whole(file, write(record_tape(rows_of(folder)[1], EVERY_EVENT)))
+    tape = record_tape(rows_of(folder)[1], EVERY_EVENT)
+    with must_be_written(file):
+        write_whole(file, write(tape))
     click.echo(f"  {file}")
     return ExitCode.HELD
 
@@ -96,7 +105,8 @@ def write_page(folders: Sequence[Path], page: Path, *, predicts: bool = False) -
             played.append(run_of_page(rows, summary, *_asked(folder), kept))
         except (KeyError, TypeError, AttributeError) as error:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
-    write_whole(page, page_of(played, predicts=predicts))
+    with must_be_written(page):
+        write_whole(page, page_of(played, predicts=predicts))
     return page
 
 

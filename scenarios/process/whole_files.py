@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replaces an earlier file. raises: OSError"""
+    """Replaces an earlier file, and makes its folder. raises: OSError"""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{os.getpid()}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -15,3 +16,14 @@ def write_whole(path: Path, text: str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_new(path: Path, text: str) -> None:
+    """raises: FileExistsError, OSError"""
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise

@@ -24,6 +24,15 @@ variants:
   - {id: silent, patch: {timeline: []}, expect: {verdict: ok}}
 """
 
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+from scenarios.cli.main import main
+sys.argv = ["highwater", *sys.argv[1:]]
+main()
+"""
+"""A command that may not write a file longer than {limit} bytes."""
+
 
 class Outcome(NamedTuple):
     """Exit code, stdout and stderr, as a shell sees them."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import MINI, Highwater
+from command import LIMITED, MINI, Highwater
 
 from tests.soak import one_in
 
@@ -118,15 +118,6 @@ def test_a_file_stands_where_the_run_folder_should_be(highwater: Highwater, tmp_
         assert "cannot be written to" in done.err and "--out DIR" in done.err
         assert len(done.error_lines) == 2
     assert (tmp_path / "occupied").read_text() == "not a folder"
-
-
-LIMITED = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-from scenarios.cli.main import main
-sys.argv = ["highwater", *sys.argv[1:]]
-main()
-"""
 
 
 @pytest.mark.parametrize("limit", one_in(3, [3000, 100, 0]))

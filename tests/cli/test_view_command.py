@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
-from command import MINI, Highwater
+import pytest
+from command import LIMITED, MINI, Highwater
 
 
 def test_view_writes_the_page_of_the_last_run(highwater: Highwater, tmp_path: Path) -> None:
@@ -39,3 +43,47 @@ def test_what_cannot_be_viewed_is_one_error(highwater: Highwater) -> None:
     broken = highwater("view")
     assert broken.code == 2 and broken.error_lines[0].startswith("error: the trace cannot be read:")
     assert not Path("runs/0001-mini/view.html").exists()
+
+
+def test_a_page_or_an_export_goes_into_a_file_and_nowhere_else(highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    os.mkfifo("pipe")
+    Path("mine.csv").write_text("mine")
+    Path("link").symlink_to("mine.csv")
+    before = sorted(Path().iterdir())
+    for command in (("view",), ("export", "last", "--to", "csv")):
+        for name in ("", "-", "pipe", "runs"):
+            done = highwater(*command, "--out", name)
+            assert (done.code, done.out) == (2, "") and done.error_lines[-1].startswith("Error: Invalid value"), name
+    assert sorted(Path().iterdir()) == before
+    assert highwater("export", "last", "--to", "csv", "--out", "link").code == 0
+    assert Path("link").is_symlink() and Path("mine.csv").read_text().startswith("seconds,node,")
+    assert highwater("view", "--out", "new/folder/page.html").code == 0 and Path("new/folder/page.html").is_file()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("view",), ("export", "last", "--to", "csv"), ("new", "first"), ("lab", "start", "explain", "--student", "A")],
+)
+def test_a_full_disk_leaves_no_half_a_file(words: tuple[str, ...], highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    before = sorted(Path().rglob("*"))
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED.format(limit=100), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert (done.returncode, done.stdout) == (6, ""), done
+    assert done.stderr.count("error: ") == 1 and "cannot be written: " in done.stderr
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_page_that_predicts_is_named(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda _: True)
+    Path("mini.yaml").write_text(MINI)
+    done = highwater("run", "mini.yaml", "--predict")
+    assert (done.code, done.out, done.err) == (0, "  See it:  runs/0001-mini/view.html\n", "")
