@@ -87,7 +87,8 @@ class Watcher:
             self.watch.begin(self.title, self.era)
             await self._describe(link, "the bootstrap broker")
         except NotSpoken as error:
-            raise LinkFailed(str(error), "watch needs Kafka 0.11 or newer") from error
+            fix = "name a broker, not a controller; it must be of Kafka 0.11 or newer"
+            raise LinkFailed(str(error), fix) from error
         finally:
             await link.close()
         self.is_ready.set()
@@ -121,6 +122,11 @@ class Watcher:
                 asked.failures = 0
             except (LinkFailed, NotSpoken) as error:
                 asked.failures += 1
+                if asked.link is not None and asked.failures == 1:
+                    # Brokers close connections for reasons of their own: a log-in that has expired, no request for long.
+                    await asked.link.close()
+                    asked.link = None
+                    continue
                 known = self.watch.brokers[broker_id]
                 since_us = self.now_us if known.answered_us is None else known.answered_us
                 self.watch.silent(self.now_us, broker_id, since_us, str(error))
