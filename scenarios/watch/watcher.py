@@ -123,7 +123,7 @@ class Watcher:
             except (LinkFailed, NotSpoken) as error:
                 asked.failures += 1
                 if asked.link is not None and asked.failures == 1:
-                    # Brokers close connections for reasons of their own: a log-in that has expired, no request for long.
+                    # Brokers close connections for reasons of their own, such as a log-in that has expired.
                     await asked.link.close()
                     asked.link = None
                     continue
