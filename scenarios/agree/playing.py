@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scenarios.agree.facts import RunFacts, epochs_in, facts_of
-from scenarios.agree.phases import in_phase, phases_of
+from scenarios.agree.phases import in_phase, phases_of_run
 from scenarios.language.spec import Scenario
 from scenarios.language.write import lock
 from scenarios.observe.trace_writer import TraceError, read_rows
@@ -35,7 +35,7 @@ def repetitions(
     for number in range(1, times + 1):
         place = folder / str(number)
         theirs = _kept(scenario, place / "theirs") or play_theirs(scenario, place / "theirs")
-        twin = in_phase(scenario, phases_of(read_rows(theirs / "trace"), scenario))
+        twin = in_phase(scenario, phases_of_run(theirs, scenario))
         yield Repetition(_kept(twin, place / "ours") or play_ours(twin, place / "ours"), theirs)
 
 

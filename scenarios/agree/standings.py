@@ -63,9 +63,13 @@ def _aligned(partition: str, one: RunFacts, other: RunFacts) -> Alignment:
 
 def _ended(partition: str, one: RunFacts, other: RunFacts, parts_at: tuple[int, int], slack_us: int) -> bool:
     """Whether they part only by what one of them has in its last moments."""
-    rests = [run.standings.get(partition, [])[place:] for run, place in zip((one, other), parts_at, strict=True)]
-    late_us = min(one.end_us, other.end_us) - slack_us
-    return not all(rests) and all(stood.at_us > late_us for rest in rests for stood in rest)
+    rests = [
+        (run.standings.get(partition, [])[place:], run.end_us - slack_us)
+        for run, place in zip((one, other), parts_at, strict=True)
+    ]
+    return not all(rest for rest, _ in rests) and all(
+        stood.at_us > late_us for rest, late_us in rests for stood in rest
+    )
 
 
 def _difference(partition: str, one: RunFacts, other: RunFacts, place: tuple[int, int], noise: str) -> WorldDifference:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replica.trace.events import IsrCommitted, NodeStopped
-from scenarios.agree.phases import in_phase, phases_of
+from scenarios.agree.phases import in_phase, phases_of, phases_of_run, write_phases
 from scenarios.agree.playing import Play, repetitions
 from scenarios.agree.schedules import APART_MS, schedule_of
 from scenarios.agree.sheet import compared
@@ -82,6 +82,20 @@ def test_the_twin_looks_when_the_other_did(tmp_path: Path) -> None:
     agreement = compared("laggard", played, SLACK_US).agreement
     assert agreement is not None and agreement.verdict == "same"
     assert all(abs(gap.by_us) < 50_000 for gap in agreement.gaps)
+
+
+def test_brokers_say_when_they_begin_to_look(tmp_path: Path) -> None:
+    """b1 began 1.3 s before the run did, and again in a later life; b2 said nothing."""
+    (tmp_path / "b1.log").write_text(
+        "1795480430000 INFO Starting log flusher (LogManager)\n"
+        "1795480430700 INFO [LogDirFailureHandler]: Starting (ReplicaManager$LogDirFailureHandler)\n"
+        "1795480490100 INFO [LogDirFailureHandler]: Starting (ReplicaManager$LogDirFailureHandler)\n"
+    )
+    (tmp_path / "b2.log").write_text("no Java\n")
+    run_dir = run_scenario(replace(laggard(), timeline=()), runs_dir=tmp_path).run_dir
+    assert run_dir is not None
+    write_phases(run_dir, tmp_path, 1_795_480_432_000_000, laggard())
+    assert phases_of_run(run_dir, laggard()) == {"b1": 700_000}
 
 
 def test_no_phase_is_read_from_a_life_that_began_in_the_middle() -> None:
