@@ -28,7 +28,9 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Other:
         def why_not(scenario: Scenario) -> str:
             return "nothing happens in it" if scenario.variant == "silent" else ""
 
-        monkeypatch.setattr(command, "_live", lambda: OtherWorld("live", ("--live",), new, why_not))
+        monkeypatch.setattr(
+            command, "_live", lambda: OtherWorld(name="live", options=("--live",), new=new, why_not=why_not)
+        )
 
     Path("mini.yaml").write_text(MINI)
     return put

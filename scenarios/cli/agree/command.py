@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,11 +29,15 @@ from scenarios.cli.common import (
     usable_runs,
 )
 from scenarios.cli.completion import scenario_names
+from scenarios.cli.kafka.command import KafkaVersion, kafka_or_fail
 from scenarios.process.whole_files import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from cluster.network.world import Fabric
+    from replica.trace.events import TraceLog
+    from scenarios.agree.playing import Play
     from scenarios.agree.sheet import Sheet, SheetRow
     from scenarios.language.spec import Scenario
     from scenarios.run.worlds import NewWorld
@@ -50,21 +55,29 @@ class Job(NamedTuple):
     asked_for: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OtherWorld:
-    """Beside the simulator. why_not: what of a scenario cannot be played there, empty if all can
+    """Beside the simulator. options: of this command, that choose it      profile: the era that it has, None for any
 
-    options: of this command, that choose it
+    why_not: what of a scenario cannot be played there, empty if all can      after: notes what only this world knows
     """
 
     name: str
     options: tuple[str, ...]
     new: NewWorld
+    profile: str | None = None
     why_not: Callable[[Scenario], str]
+    after: Callable[[Scenario, Path], None] = lambda scenario, run_dir: None
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME[:VARIANT]]...", shell_complete=scenario_names)
+@click.option("--kafka", "version_", type=KafkaVersion(), help="The other world is Apache Kafka of this version.")
+@click.option(
+    "--kafka-home",
+    type=click.Path(path_type=Path),
+    help="Of an unpacked release, or of its jars; else what is installed.",
+)
 @click.option("--live", "is_live", is_flag=True, help="The other world is Highwater's own brokers on TCP.")
 @click.option("--times", type=click.IntRange(1, TIMES_MAX), default=1, show_default=True, help="Repetitions of each.")
 @click.option("--random", "seeds", type=SeedRange(), help="Random schedules of these seeds, with or without NAMEs.")
@@ -81,6 +94,8 @@ class OtherWorld:
 @plain_option
 def agree(
     names: tuple[str, ...],
+    version_: str | None,
+    kafka_home: Path | None,
     is_live: bool,
     times: int,
     seeds: range | None,
@@ -97,10 +112,10 @@ def agree(
     """
     from scenarios.agree.sheet import Sheet
 
-    if not is_live:
-        raise click.UsageError("the other world is missing: --live")
-    world = _live()
-    jobs = _jobs(names, seeds)
+    if is_live == (version_ is not None or kafka_home is not None):
+        raise click.UsageError("which other world? Either --kafka VERSION or --live")
+    world = _live() if is_live else _kafka(version_, kafka_home)
+    jobs = _jobs(names, seeds, world)
     folder = out / world.name.lower().replace(" ", "-")
     must_hold_files(folder)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
@@ -134,10 +149,51 @@ def _live() -> OtherWorld:
         has_cards = scenario.network.card_bytes_per_second is not None or scenario.network.cards
         return "`network.card` is for virtual time" if has_cards else ""
 
-    return OtherWorld("live", ("--live",), live, why_not)
+    return OtherWorld(name="live", options=("--live",), new=live, why_not=why_not)
 
 
-def _jobs(names: Sequence[str], seeds: range | None) -> list[Job]:
+def _kafka(version_: str | None, folder: Path | None) -> OtherWorld:
+    from cluster.kafka.fabric import KafkaFabric
+    from cluster.kafka.home import find_home
+    from scenarios.agree.phases import write_phases
+    from scenarios.run.on_kafka import FOLDER, on_kafka
+
+    with kafka_or_fail():
+        home = find_home(version_, folder, os.environ)
+    play = on_kafka(home)
+    played: list[KafkaFabric] = []
+
+    def new(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
+        fabric = play(scenario, trace, log_root)
+        assert isinstance(fabric, KafkaFabric)
+        played.append(fabric)
+        return fabric
+
+    def after(scenario: Scenario, run_dir: Path) -> None:
+        write_phases(run_dir, run_dir / FOLDER, played.pop().time.epoch_us, scenario)
+
+    chosen = [] if version_ is None else ["--kafka", version_]
+    return OtherWorld(
+        name=f"Kafka {home.version}",
+        options=(*chosen, *(() if folder is None else ("--kafka-home", str(folder)))),
+        new=new,
+        profile=_era_of(home.version),
+        why_not=lambda scenario: "",
+        after=after,
+    )
+
+
+def _era_of(version_: str) -> str:
+    """The newest era that this version of Kafka has behind it: kafka-3.9 for 3.9.1, and for 4.0.0."""
+
+    def number(text: str) -> tuple[int, ...]:
+        return tuple(map(int, text.split(".")))
+
+    older = [name for name in PROFILES if number(name.removeprefix("kafka-")) <= number(version_)]
+    return older[-1] if older else next(iter(PROFILES))
+
+
+def _jobs(names: Sequence[str], seeds: range | None, world: OtherWorld) -> list[Job]:
     from scenarios.agree.schedules import schedule_of
     from scenarios.language.parse.catalogue import bundled
 
@@ -149,9 +205,22 @@ def _jobs(names: Sequence[str], seeds: range | None) -> list[Job]:
             scenario = pick_variant(file, one, None)
             title = file.scenario.id if one == "base" else f"{file.scenario.id}:{one}"
             found.append(Job(title, scenario, asked_for if names else None))
-    newest = list(PROFILES)[-1]
-    found += [Job(f"random-{seed}", schedule_of(seed, newest), None) for seed in seeds or ()]
+    profile = world.profile or list(PROFILES)[-1]
+    found += [Job(f"random-{seed}", schedule_of(seed, profile), None) for seed in seeds or ()]
     return found
+
+
+def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str]:
+    """What both play, and why it cannot be played; empty if it can."""
+    from scenarios.language.diagnostics import ScenarioInvalid
+    from scenarios.search.era_runs import moved_to
+
+    if world.profile is not None and scenario.profile != world.profile:
+        try:
+            scenario = moved_to(scenario, world.profile)
+        except ScenarioInvalid as invalid:
+            return scenario, next(found.title for found in invalid.diagnostics if found.severity == "error")
+    return scenario, world.why_not(scenario)
 
 
 def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) -> Iterator[SheetRow]:
@@ -162,7 +231,7 @@ def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) ->
 
     with ProgressLine("agree") as line:
         for number, job in enumerate(jobs):
-            why_not = world.why_not(job.scenario)
+            scenario, why_not = _in_the_era_of(world, job.scenario)
             if why_not:
                 yield SheetRow(name=job.name, why_not=why_not)
                 continue
@@ -172,11 +241,11 @@ def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) ->
             try:
                 played = list(
                     repetitions(
-                        job.scenario,
+                        scenario,
                         folder / job.name.replace(":", "--"),
                         sheet.times,
                         play_ours=partial(play, simulated, sheet.ours),
-                        play_theirs=partial(play, world.new, world.name),
+                        play_theirs=partial(_play_there, world, partial(play, world.new, world.name)),
                     )
                 )
             except NotPossibleNow as error:
@@ -197,6 +266,12 @@ def _play(
     result = run_scenario(scenario, runs_dir=runs_dir, world=world, progress=progress)
     assert result.run_dir is not None
     return result.run_dir
+
+
+def _play_there(world: OtherWorld, play: Play, scenario: Scenario, runs_dir: Path) -> Path:
+    run_dir = play(scenario, runs_dir)
+    world.after(scenario, run_dir)
+    return run_dir
 
 
 def _write(sheet: Sheet, folder: Path) -> Path:
