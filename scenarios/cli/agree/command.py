@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -60,6 +61,7 @@ class OtherWorld:
     """Beside the simulator. options: of this command, that choose it      profile: the era that it has, None for any
 
     why_not: what of a scenario cannot be played there, empty if all can      after: notes what only this world knows
+    failures: exceptions of a run that say why it cannot be played
     """
 
     name: str
@@ -68,6 +70,7 @@ class OtherWorld:
     profile: str | None = None
     why_not: Callable[[Scenario], str]
     after: Callable[[Scenario, Path], None] = lambda scenario, run_dir: None
+    failures: tuple[type[Exception], ...] = ()
 
 
 @click.command()
@@ -125,13 +128,14 @@ def agree(
     try:
         for row in _rows(jobs, world, folder, sheet):
             sheet.rows.append(row)
+            _keep(sheet, folder)
             if format_ == "text":
                 from scenarios.cli.agree.screen import row_text
 
                 click.echo(row_text(row, sheet, style), nl=False)
     except KeyboardInterrupt as interrupt:
         ended = interrupt
-    page = _write(sheet, folder)
+    page = _page(sheet, folder)
     _print(sheet, format_, page)
     if ended is not None:
         rest = list(dict.fromkeys(job.asked_for or job.name for job in jobs[len(sheet.rows) :]))
@@ -153,7 +157,7 @@ def _live() -> OtherWorld:
 
 
 def _kafka(version_: str | None, folder: Path | None) -> OtherWorld:
-    from cluster.kafka.fabric import KafkaFabric
+    from cluster.kafka.fabric import KafkaFabric, KafkaNotUp
     from cluster.kafka.home import find_home
     from scenarios.agree.phases import write_phases
     from scenarios.run.on_kafka import FOLDER, on_kafka
@@ -180,6 +184,7 @@ def _kafka(version_: str | None, folder: Path | None) -> OtherWorld:
         profile=_era_of(home.version),
         why_not=lambda scenario: "",
         after=after,
+        failures=(KafkaNotUp,),
     )
 
 
@@ -248,7 +253,7 @@ def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) ->
                         play_theirs=partial(_play_there, world, partial(play, world.new, world.name)),
                     )
                 )
-            except NotPossibleNow as error:
+            except (NotPossibleNow, *world.failures) as error:
                 yield SheetRow(name=job.name, why_not=str(error))
                 continue
             with usable_runs():
@@ -274,14 +279,15 @@ def _play_there(world: OtherWorld, play: Play, scenario: Scenario, runs_dir: Pat
     return run_dir
 
 
-def _write(sheet: Sheet, folder: Path) -> Path:
-    """The sheet as JSON and as a page; returns the page."""
-    import json
-
-    from scenarios.agree.page import sheet_page
-
+def _keep(sheet: Sheet, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / SHEET_NAME, json.dumps(sheet.as_json(), indent=2) + "\n")
+
+
+def _page(sheet: Sheet, folder: Path) -> Path:
+    from scenarios.agree.page import sheet_page
+
+    _keep(sheet, folder)
     page = folder / PAGE_NAME
     with usable_runs():
         write_whole(page, sheet_page(sheet))
