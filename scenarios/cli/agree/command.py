@@ -266,7 +266,8 @@ def _play(
     from scenarios.run.runner import run_scenario
 
     def progress(now_us: int, until_us: int, events: int) -> None:
-        line.show(done, f"{place}, {world_name}: {duration(now_us)} of {duration(until_us)}")
+        moment = "starts" if now_us < 0 else f"{duration(now_us)} of {duration(until_us)}"
+        line.show(done, f"{place}, {world_name}: {moment}")
 
     result = run_scenario(scenario, runs_dir=runs_dir, world=world, progress=progress)
     assert result.run_dir is not None
