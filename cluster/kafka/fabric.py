@@ -78,6 +78,8 @@ class KafkaFabric(TcpFabric):
         self._knowing: dict[str, None] = {}
         """Brokers that know all leaders."""
         self._listeners: list[RelayListener] = []
+        self._relays: dict[TcpConnection, Relay] = {}
+        """By each of their ends, as long as it is open."""
         self._clients = None if client_classes is None else JavaClients(self, trace, client_classes, java_clients)
         self._deadline_s = time.monotonic() + WARM_UP_S
         self._net: Net = free_net()
@@ -287,7 +289,18 @@ class KafkaFabric(TcpFabric):
         self._ends[near] = None
         for end in (near, far):
             end.last_arrival_us = self.time.now_us  # Before the run begins its clock is negative.
-        self.nursery.start_soon(Relay(self.time, near, far, before_answer, sight).run)
+        relay = Relay(self.time, near, far, before_answer, sight)
+        self._relays |= {near: relay, far: relay}
+        self.nursery.start_soon(relay.run)
+
+    def went_dark(self, end: TcpConnection) -> None:
+        super().went_dark(end)
+        if end in self._relays:
+            self._relays[end].stop_reading(end)
+
+    def forget(self, end: TcpConnection) -> None:
+        super().forget(end)
+        self._relays.pop(end, None)
 
     def move_on(self) -> None:
         super().move_on()

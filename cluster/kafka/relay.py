@@ -69,6 +69,11 @@ class Relay:
         self._before_answer = before_answer
         self._sight = sight
         self._time = time
+        self._reading = {near: trio.CancelScope(), far: trio.CancelScope()}
+
+    def stop_reading(self, end: TcpConnection) -> None:
+        """Its machine has lost power: what comes now is not for this connection."""
+        self._reading[end].cancel()
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -80,7 +85,8 @@ class Relay:
 
     async def _carry(self, source: TcpConnection, target: TcpConnection, take: Callable[[bytearray], None]) -> None:
         try:
-            await source.read(take)
+            with self._reading[source]:
+                await source.read(take)
         except ConnectionGone:
             target.close()
 
