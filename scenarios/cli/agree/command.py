@@ -225,6 +225,7 @@ def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) ->
     from scenarios.run.cluster_under_test import NotPossibleNow
     from scenarios.run.worlds import simulated
 
+    cannot: tuple[type[Exception], ...] = (NotPossibleNow, *world.failures)
     with ProgressLine("agree") as line:
         for number, job in enumerate(jobs):
             scenario, why_not = _in_the_era_of(world, job.scenario)
@@ -244,7 +245,7 @@ def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) ->
                         play_theirs=partial(_play_there, world, partial(play, world.new, world.name)),
                     )
                 )
-            except (NotPossibleNow, *world.failures) as error:
+            except cannot as error:
                 yield SheetRow(name=job.name, why_not=str(error))
                 continue
             with usable_runs():
