@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from replica.trace import events as trace
@@ -27,8 +28,8 @@ PHASES = "phases.json"
 ON_ITS_WAY_US = 20_000
 """From a check to the moment at which its shrink is seen to be committed, about."""
 
-_SCHEDULED = re.compile(r"^(\d{13}) .*LogDirFailureHandler.*: Starting")
-"""ReplicaManager.startup schedules the check and then starts this thread, which says so."""
+_SCHEDULED = re.compile(r"^(?:(\d{13})|\[([-\d]{10} [:\d]{8},\d{3})\]) .*LogDirFailureHandler.*: Starting")
+"""ReplicaManager.startup schedules the check and then starts this thread, which says so. Log4j 1 writes UTC."""
 
 
 def phases_of_run(run_dir: Path, scenario: Scenario) -> dict[str, int]:
@@ -59,14 +60,24 @@ def phases_of(rows: Iterable[TraceRow], scenario: Scenario) -> dict[str, int]:
 
 
 def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenario) -> None:
-    """Into the run's folder. consoles: the folder of what each broker has said      began_us: 0 of the run, since 1970"""
+    """Into the run's folder. consoles: the folder of what each broker has said
+
+    began_us: 0 of the run, in microseconds since 1970
+    """
     found: dict[str, int] = {}
     for name in scenario.cluster.brokers:
         with (consoles / f"{name}.log").open(encoding="utf-8", errors="replace") as lines:
             scheduled = next(filter(None, map(_SCHEDULED.match, lines)), None)
         if scheduled is not None:
-            found[name] = (int(scheduled[1]) * 1000 - began_us) % _period_us(scenario, name)
+            found[name] = (_since_1970_us(scheduled) - began_us) % _period_us(scenario, name)
     (run_dir / PHASES).write_text(json.dumps(found), encoding="utf-8")
+
+
+def _since_1970_us(stamp: re.Match[str]) -> int:
+    if stamp[1]:
+        return int(stamp[1]) * 1000
+    moment = datetime.strptime(stamp[2], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1_000_000)
 
 
 def _period_us(scenario: Scenario, broker: str) -> int:

@@ -85,17 +85,19 @@ def test_the_twin_looks_when_the_other_did(tmp_path: Path) -> None:
 
 
 def test_brokers_say_when_they_begin_to_look(tmp_path: Path) -> None:
-    """b1 began 1.3 s before the run did, and again in a later life; b2 said nothing."""
+    """b1 began 1.3 s before the run did, and again in a later life. b2 is of an older Kafka, and began 1.6 s before."""
     (tmp_path / "b1.log").write_text(
         "1795480430000 INFO Starting log flusher (LogManager)\n"
         "1795480430700 INFO [LogDirFailureHandler]: Starting (ReplicaManager$LogDirFailureHandler)\n"
         "1795480490100 INFO [LogDirFailureHandler]: Starting (ReplicaManager$LogDirFailureHandler)\n"
     )
-    (tmp_path / "b2.log").write_text("no Java\n")
+    (tmp_path / "b2.log").write_text(
+        "no time\n[2026-11-24 00:33:50,400] INFO [LogDirFailureHandler]: Starting (kafka.server.ReplicaManager)\n"
+    )
     run_dir = run_scenario(replace(laggard(), timeline=()), runs_dir=tmp_path).run_dir
     assert run_dir is not None
     write_phases(run_dir, tmp_path, 1_795_480_432_000_000, laggard())
-    assert phases_of_run(run_dir, laggard()) == {"b1": 700_000}
+    assert phases_of_run(run_dir, laggard()) == {"b1": 700_000, "b2": 400_000}
 
 
 def test_no_phase_is_read_from_a_life_that_began_in_the_middle() -> None:
