@@ -26,7 +26,7 @@ from cluster.kafka.jvm import Jvm, java_command, logging_property
 from cluster.kafka.observe.observed import ObservedNode
 from cluster.kafka.observe.observer import KafkaObserver
 from cluster.kafka.properties import CONSOLE, NodeSpec, properties_text, server_properties
-from cluster.kafka.relay import NearEnd, Relay, RelayListener, client_pair, refuse
+from cluster.kafka.relay import NearEnd, Relay, RelayListener, StandIn, client_pair, refuse
 from cluster.kafka.time import KafkaTime
 from cluster.live.fabric import TcpFabric
 from cluster.live.tcp_connection import TcpConnection
@@ -285,7 +285,7 @@ class KafkaFabric(TcpFabric):
         before_answer: Callable[[], None] | None = None,
         sight: ConnectionSight | None = None,
     ) -> None:
-        near = TcpConnection(self, self.hosts[target], source.name, sock, accepted=False)
+        near = StandIn(self, self.hosts[target], source.name, sock, accepted=False)
         self._ends[near] = None
         for end in (near, far):
             end.last_arrival_us = self.time.now_us  # Before the run begins its clock is negative.
@@ -306,3 +306,10 @@ class KafkaFabric(TcpFabric):
         super().move_on()
         for end in list(self._ends):
             end.look_again()
+
+    async def reset(self, one: str, two: str) -> int:
+        """At once: an end that stands for a node is closed when that node dies, which may be at the same instant."""
+        ends = [end for end in self._ends if end.open and {end.host.name, end.peer} == {one, two}]
+        for end in ends:
+            end.reset()
+        return sum(isinstance(end, StandIn) for end in ends)

@@ -49,6 +49,10 @@ class NearEnd(TcpConnection):
             self._end_known()
 
 
+class StandIn(TcpConnection):
+    """The end that stands for a node and speaks to the process of its peer; each relay has one."""
+
+
 class Relay:
     """One connection of `source` to `target`, from the time that both ends are there."""
 
