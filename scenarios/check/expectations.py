@@ -28,11 +28,15 @@ from scenarios.observe.wording import seconds
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """what: the key of `expect` (`records.lost`, `event leader_elected ...`); why: expected and found, on one line."""
+    """what: the key of `expect` (`records.lost`, `event leader_elected ...`); why: expected and found, on one line.
+
+    judged: false if the world it was played in cannot show it; it holds then
+    """
 
     what: str
     held: bool
     why: str
+    judged: bool = True
 
 
 @dataclass(slots=True)

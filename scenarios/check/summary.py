@@ -20,7 +20,7 @@ from scenarios.observe.ledger import RecordLedger
 class Counters:
     """The runner's counters. events: rows of the trace; steps: of the world's time; bytes: by machine.
 
-    live: played by the wall clock
+    live: played by the wall clock     real_kafka: the version of the Kafka that its nodes are, if they are
     """
 
     events: int
@@ -30,6 +30,7 @@ class Counters:
     run_dir: Path | None
     wall_s: float
     live: bool
+    real_kafka: str | None = None
 
 
 def build_summary(
@@ -49,13 +50,14 @@ def build_summary(
         "seed": scenario.seed,
         "profile": scenario.profile,
         "live": counters.live,
+        **({} if counters.real_kafka is None else {"real_kafka": counters.real_kafka}),
         "held": all(result.held for result in results),
         "verdict": list(verdict.kinds),
         "our_bug": verdict.our_bug,
         "records": {"sent": len(ledger.records), **{kind: list(verdict.records[kind]) for kind in RECORD_CLASSES}},
         "anomalies": [_anomaly(anomaly) for anomaly in verdict.anomalies],
         "logs": {str(partition): list(ledger.final_log(partition).records) for partition in partitions},
-        "expectations": [{"what": result.what, "held": result.held, "why": result.why} for result in results],
+        "expectations": [_expectation(result) for result in results],
         "setting": _setting(scenario),
         "producers": {name: _told(ledger, name) for name in _producers(scenario, ledger)},
         "unavailable": {
@@ -70,6 +72,11 @@ def build_summary(
         "wall_s": round(counters.wall_s, 3),
         "bytes": _bytes(scenario, counters.bytes),
     }
+
+
+def _expectation(result: Expectation) -> dict[str, Any]:
+    judged = {} if result.judged else {"judged": False}
+    return {"what": result.what, "held": result.held, "why": result.why, **judged}
 
 
 def _partitions(scenario: Scenario, ledger: RecordLedger) -> list[TopicPartition]:

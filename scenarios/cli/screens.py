@@ -61,14 +61,17 @@ def _headline(summary: Summary, style: Style) -> list[str]:
     kind = "live" if summary.get("live") else "of virtual time"
     lasted = round(summary["virtual_s"], 1) if summary.get("live") else summary["virtual_s"]
     ran = f"{lasted:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
-    rules = [_era(summary["profile"]), f"seed {summary['seed']}", ran]
+    rules = [_played_by(summary), f"seed {summary['seed']}", ran]
     dot = f" {style.sign('dot')} "
     first, *rest = [*style.packed(parts, dot, 2), *style.packed(rules, dot, 2)]
     return [first.replace(name, style.bold(name), 1), *rest]
 
 
-def _era(profile: str) -> str:
+def _played_by(summary: Summary) -> str:
     """The era whose rules were played; says so where they are not the rules of files without `profile`."""
+    if "real_kafka" in summary:
+        return f"real Kafka {summary['real_kafka']}"
+    profile = summary["profile"]
     return profile if profile == PROFILE else f"era {profile} (the newest: {PROFILE})"
 
 
@@ -212,18 +215,16 @@ def _count_first(title: str, count: int) -> str:
 
 
 def _expectations(summary: Summary, style: Style) -> list[str]:
-    results = summary["expectations"]
+    results = [result for result in summary["expectations"] if result.get("judged", True)]
+    not_judged = [result for result in summary["expectations"] if not result.get("judged", True)]
     failed = [result for result in results if not result["held"]]
-    if not results:
-        return []
-    if not failed:
-        return [
-            style.paint(
-                f"  {style.sign('good')} as the scenario expects ({len(results)} of {len(results)} hold)", "green"
-            )
-        ]
-    lines = [style.paint(f"  {style.sign('bad')} {len(failed)} of {len(results)} expectations do not hold", "red")]
-    for result in failed:
+    lines = []
+    if failed:
+        lines = [style.paint(f"  {style.sign('bad')} {len(failed)} of {len(results)} expectations do not hold", "red")]
+    elif results:
+        held = f"  {style.sign('good')} as the scenario expects ({len(results)} of {len(results)} hold)"
+        lines = [style.paint(held, "green")]
+    for result in [*failed, *not_judged]:
         text = f"{result['what']}: {result['why']}"
         lines += textwrap.wrap(text, style.width - 6, initial_indent="      ", subsequent_indent="        ")
     return lines

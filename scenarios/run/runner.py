@@ -36,6 +36,7 @@ from scenarios.process.failures import first_leaf
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.faults import Faults
 from scenarios.run.final_state import NameBatch, state_final_logs
+from scenarios.run.kafka_limits import RealKafka
 from scenarios.run.probe import CoreProbe, PartitionRounds
 from scenarios.run.runs import lock_sha256
 from scenarios.run.timeline import EndOffsetAnswers, Timeline
@@ -90,6 +91,7 @@ class ScenarioRun:
     companions: tasks beside it, cancelled when it ends; they act between two steps     watchers: more listeners
     traced: whether its events are written, and made a story of
     may_rest_from_us: from then on it ends as soon as the cluster has been at rest for a while; None: at its time only
+    real: its nodes are those of Apache Kafka
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class ScenarioRun:
         companions: Sequence[Companion] = (),
         traced: bool = True,
         may_rest_from_us: int | None = None,
+        real: RealKafka | None = None,
     ) -> None:
         self.scenario = scenario
         self.rows: list[TraceRow] = []
@@ -118,11 +121,14 @@ class ScenarioRun:
         self.expectations = Expectations(scenario.expect, self.sight)
         self.invariants = InvariantChecker(self.view, self.mirror, scenario.rules)
         written: list[Listener] = [] if self._writer is None else [self.story, self._writer]
+        self._real = real
+        # What is seen of a real Kafka is sampled, and too little to check invariants by.
+        checked: list[Listener] = [self.invariants] if real is None else []
         listeners: list[Listener] = [
             self.view,
             self.ledger,
             self.mirror,
-            self.invariants,
+            *checked,
             self.expectations,
             *written,
             self.answers,
@@ -162,13 +168,14 @@ class ScenarioRun:
     def begin(self) -> None:
         scenario = self.scenario
         variant = f", variant {scenario.variant}" if scenario.variant else ""
+        profile = scenario.profile if self._real is None else str(self._real)
         self.trace.emit(
             RunStarted(
                 scenario=scenario.id,
                 variant=scenario.variant,
                 seed=scenario.seed,
-                profile=scenario.profile,
-                reason=f"{scenario.title}: {scenario.id}{variant}, seed {scenario.seed}, {scenario.profile}",
+                profile=profile,
+                reason=f"{scenario.title}: {scenario.id}{variant}, seed {scenario.seed}, {profile}",
             )
         )
         self.trace.cause = None
@@ -191,7 +198,8 @@ class ScenarioRun:
         events = self._time.events
         if events >= self._next_probe:
             self._next_probe = events + self._events_per_probe
-            self.invariants.probe(CoreProbe(self.cluster, self._rounds.take()))
+            if self._real is None:
+                self.invariants.probe(CoreProbe(self.cluster, self._rounds.take()))
             if self._may_rest_from_us is not None and self._time.now_us >= self._may_rest_from_us:
                 self._end_at_rest()
         if len(self._violations) != self._violations_stated:
@@ -209,9 +217,10 @@ class ScenarioRun:
         self.timeline.finish()
         self.trace.cause = None
         state_final_logs(self.cluster, self.name_batch)
-        self.invariants.probe(CoreProbe(self.cluster))
-        self.invariants.end()
-        self._state_violations()
+        if self._real is None:
+            self.invariants.probe(CoreProbe(self.cluster))
+            self.invariants.end()
+            self._state_violations()
         end_us = min(self.scenario.duration_us, self.cluster.time.now_us)
         self.trace.emit(RunFinished(reason=f"the run ends at {end_us / 1e6:.3f} s"))
 
@@ -271,10 +280,11 @@ def run_scenario(
     companions: Sequence[Companion] = (),
     traced: bool = True,
     may_rest_from_us: int | None = None,
+    real: RealKafka | None = None,
 ) -> RunResult:
     """Run and judge. With `runs_dir` the run is kept in a new folder there; without it nothing is left behind.
 
-    traced, may_rest_from_us: as of ScenarioRun; a run that is kept is traced, and the digest of no trace is empty
+    traced, may_rest_from_us, real: as of ScenarioRun; a run that is kept is traced, and the digest of no trace is empty
     raises: OSError when the folder cannot be written; nothing then remains under a final name
     """
     assert traced or runs_dir is None
@@ -293,12 +303,14 @@ def run_scenario(
             companions=companions,
             traced=traced,
             may_rest_from_us=may_rest_from_us,
+            real=real,
         )
         run.execute()
         scenario = run.scenario
         broken = tuple(violation.event for violation in run.invariants.violations)
         verdict = judge(run.ledger, broken)
-        results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us)]
+        not_judged = () if real is None else real.not_judged
+        results = [*run.timeline.checks, *run.expectations.results(verdict, scenario.duration_us), *not_judged]
         digest = run.writer.sha256() if traced else ""
         run_dir = None if runs_dir is None else stack.enter_context(next_run_dir(runs_dir, scenario.run_name))
         summary = build_summary(
@@ -314,6 +326,7 @@ def run_scenario(
                 run_dir=run_dir,
                 wall_s=time.perf_counter() - started,
                 live=run.cluster.fabric.is_live,
+                real_kafka=None if real is None else real.version,
             ),
         )
         if run_dir is not None:

@@ -415,7 +415,7 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
         "label": summary["variant"] or "as written",
         "title": summary["title"],
         "seed": summary["seed"],
-        "era": summary["profile"],
+        "era": f"real Kafka {summary['real_kafka']}" if "real_kafka" in summary else summary["profile"],
         "live": bool(summary.get("live")),
         "built": settings_of(summary),
         "verdict": list(summary["verdict"]),

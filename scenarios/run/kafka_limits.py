@@ -1,0 +1,200 @@
+"""What of a scenario Apache Kafka cannot play or show, said before anything starts, and the scenario that it plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from replica.rules import PROFILES, Rules
+from replica.trace import events as trace
+from replica.trace.events import EVENT_NAMES, TraceEvent
+from scenarios.check.event_watch import described
+from scenarios.check.expectations import Expectation
+from scenarios.language.conditions import TimeTest
+from scenarios.language.expect import EventTest, Expect
+from scenarios.language.spec import PROFILE, Scenario
+from scenarios.language.steps import Step
+from scenarios.language.verbs.checks import Check
+from scenarios.language.verbs.cluster import Elect
+
+SLACK_US = 2_000_000
+"""Times on real machines differ by so much from those of a file."""
+KRAFT_SINCE = (3, 3)
+ELR_SINCE = (4, 0)
+SETTABLE = ("elr",)
+"""Rules that are a feature of a Kafka cluster; each other rule is the code of a release."""
+
+UNPLAYABLE_VERBS = {
+    "slow_disk": "the disk of a JVM cannot be slowed down without root",
+    "fill_disk": "the disk of a JVM cannot be filled for it alone",
+    "fail_disk": "reads and writes of a JVM cannot be made to fail without root",
+    "bump_clock": "a JVM has the clock of this machine",
+    "strobe_clock": "a JVM has the clock of this machine",
+    "loss": "a lost segment needs the kernel: TCP would send it again",
+}
+UNSEEN_EVENTS: dict[type[TraceEvent], str] = {
+    trace.FollowerFetched: "single fetches of followers cannot be seen",
+    trace.RecordsSent: "single answers to fetches cannot be seen",
+    trace.FetchRefused: "brokers do not log fetches that they refuse",
+    trace.FetchThrottled: "brokers do not log it",
+    trace.DivergenceFound: "brokers do not log it",
+    trace.IsrRejected: "the controller does not log it",
+    trace.ControlRequestRefused: "the controller does not log it",
+    trace.LogFlushed: "a flush cannot be seen",
+    trace.SessionExpired: "sessions of ZooKeeper are of another era",
+    trace.ElectionBegan: "votes among controllers cannot be seen",
+    trace.SnapshotWritten: "snapshots are not looked at",
+    trace.SnapshotFetched: "snapshots are not looked at",
+    trace.SnapshotLoaded: "snapshots are not looked at",
+    trace.HighWatermarkAdvanced: "high watermarks are sampled, so some of their steps are not seen",
+    trace.HighWatermarkLearned: "high watermarks are sampled, so some of their steps are not seen",
+    trace.InvariantBroken: "the checker sees too little of a real broker",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RealKafka:
+    """What a run on real Kafka is judged without. version: such as 4.1.0     not_judged: what its file expects more"""
+
+    version: str
+    not_judged: tuple[Expectation, ...] = ()
+
+    def __str__(self) -> str:
+        return f"real Kafka {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Something that cannot be played. line: in the file, 0 if it is about no single line"""
+
+    what: str
+    why: str
+    line: int = 0
+
+
+def number_of(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def era_of(version: str) -> str:
+    """The newest era whose rules this release has: kafka-3.9 for 3.9.1 and for 4.0.0."""
+    older = [name for name in PROFILES if number_of(name.removeprefix("kafka-")) <= number_of(version)]
+    return older[-1] if older else next(iter(PROFILES))
+
+
+def limits_of(scenario: Scenario, version: str) -> list[Limit]:
+    """Everything of it that Kafka of this version cannot play; empty if it can be played."""
+    if number_of(version) < KRAFT_SINCE:
+        return [Limit(f"Kafka {version}", "clusters with ZooKeeper are not played; KRaft is ready since 3.3")]
+    return [*_rule_limits(scenario, version), *_cluster_limits(scenario), *_step_limits(scenario)]
+
+
+def _rule_limits(scenario: Scenario, version: str) -> Iterator[Limit]:
+    era = era_of(version)
+    if scenario.profile not in (PROFILE, era):
+        yield Limit(f"profile: {scenario.profile}", f"Kafka {version} has the rules of {era}")
+    for switch, value in scenario.rules.unlike(PROFILES[scenario.profile]).items():
+        if switch not in SETTABLE and PROFILES[era].value(switch) != value:
+            yield Limit(f"protocol.{switch}: {value}", f"a release has its rules in its code; Kafka {version} cannot")
+    if _flips_elr(scenario) and scenario.rules.elr and number_of(version) < ELR_SINCE:
+        yield Limit("protocol.elr: true", f"Kafka {version} has no eligible leader replicas")
+
+
+def _flips_elr(scenario: Scenario) -> bool:
+    return "elr" in scenario.rules.unlike(PROFILES[scenario.profile])
+
+
+def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
+    for broker in scenario.cluster.brokers.values():
+        if len(scenario.cluster.log_dirs(broker.name)) > 1:
+            yield Limit(f"log.dirs of {broker.name}", "only one log directory of a JVM is looked at")
+        if broker.disk is not None:
+            yield Limit(f"cluster.brokers.{broker.name}.disk", UNPLAYABLE_VERBS["slow_disk"])
+        if broker.cpu is not None:
+            yield Limit(f"cluster.brokers.{broker.name}.cpu", "a JVM has the processors of this machine")
+    network = scenario.network
+    if network.card_bytes_per_second is not None or network.cards:
+        yield Limit("network.card", "network cards are for virtual time")
+    if any(link.loss_ppm is not None for link in network.links):
+        yield Limit("network.links.loss", UNPLAYABLE_VERBS["loss"])
+
+
+def _step_limits(scenario: Scenario) -> Iterator[Limit]:
+    for step in scenario.timeline:
+        if step.verb in UNPLAYABLE_VERBS:
+            yield Limit(step.verb, UNPLAYABLE_VERBS[step.verb], step.line)
+        elif isinstance(step.payload, Elect) and step.payload.broker is not None:
+            why = "Kafka's ElectLeaders elects the preferred leader or, uncleanly, any live replica"
+            yield Limit(f"elect {step.payload.broker}", why, step.line)
+
+
+# ------------------------------------------------------------------------------------------------ what is played there
+
+
+def played_on(scenario: Scenario, version: str, slack_us: int) -> tuple[Scenario, RealKafka]:
+    """The scenario with the rules of that release, its times with a slack, and without what is not judged there."""
+    rules = _rules_there(scenario, version)
+    era = scenario.profile if rules == scenario.rules else era_of(version)
+    expect, left_out = _judged(scenario.expect)
+    return (
+        replace(
+            scenario,
+            profile=era,
+            rules=rules,
+            expect=_with_slack(expect, slack_us),
+            timeline=tuple(_step_with_slack(step, slack_us) for step in scenario.timeline),
+        ),
+        RealKafka(version, tuple(left_out)),
+    )
+
+
+def _rules_there(scenario: Scenario, version: str) -> Rules:
+    era = PROFILES[era_of(version)]
+    return era.changed({"elr": scenario.rules.elr}) if _flips_elr(scenario) else era
+
+
+def _judged(expect: Expect) -> tuple[Expect, list[Expectation]]:
+    left_out: list[Expectation] = []
+    events: list[EventTest] = []
+    for test in expect.events:
+        why = _unseen(test)
+        if why is None:
+            events.append(test)
+        else:
+            left_out.append(Expectation(f"event {described(test)}", True, f"not judged on Kafka: {why}", judged=False))
+    return replace(expect, events=tuple(events)), left_out
+
+
+def _unseen(test: EventTest) -> str | None:
+    return next((why for kind, why in UNSEEN_EVENTS.items() if EVENT_NAMES[kind] == test.event), None)
+
+
+def _with_slack(expect: Expect, slack_us: int) -> Expect:
+    return replace(
+        expect,
+        events=tuple(replace(test, between=wider(test.between, slack_us)) for test in expect.events),
+        errors=tuple(
+            replace(test, first=wider(test.first, slack_us), last=wider(test.last, slack_us)) for test in expect.errors
+        ),
+        latency=tuple(replace(test, bounds=wider(test.bounds, slack_us) or test.bounds) for test in expect.latency),
+        unavailable=tuple(
+            replace(
+                test,
+                windows=tuple(replace(window, slack_us=window.slack_us + slack_us) for window in test.windows),
+            )
+            for test in expect.unavailable
+        ),
+    )
+
+
+def _step_with_slack(step: Step, slack_us: int) -> Step:
+    if isinstance(step.payload, Check) and step.payload.clock is not None:
+        return replace(step, payload=replace(step.payload, clock=wider(step.payload.clock, slack_us)))
+    return step
+
+
+def wider(test: TimeTest | None, slack_us: int) -> TimeTest | None:
+    if test is None:
+        return None
+    low = None if test.low_us is None else test.low_us - slack_us
+    return TimeTest(low, None if test.high_us is None else test.high_us + slack_us)
