@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from replica.trace.events import TraceRow
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.spec import Scenario, ScenarioFile
+    from scenarios.run.kafka_limits import RealKafka
     from scenarios.run.runner import RunResult
     from scenarios.run.worlds import NewWorld
 
@@ -222,7 +223,12 @@ def pick_variant(file: ScenarioFile, variant: str | None, seed: int | None) -> S
 
 
 def execute(
-    scenario: Scenario, runs_dir: Path | None, *, keep_logs: bool = True, world: NewWorld | None = None
+    scenario: Scenario,
+    runs_dir: Path | None,
+    *,
+    keep_logs: bool = True,
+    world: NewWorld | None = None,
+    real: RealKafka | None = None,
 ) -> RunResult:
     """Run with progress; a folder that cannot be written or a step that cannot be done ends the command clearly."""
     from scenarios.run.cluster_under_test import NotPossibleNow
@@ -238,7 +244,7 @@ def execute(
                 line.show(now_us / until_us if until_us else 1.0, so_far)
 
             return run_scenario(
-                scenario, runs_dir=runs_dir, world=world or simulated, keep_logs=keep_logs, progress=progress
+                scenario, runs_dir=runs_dir, world=world or simulated, keep_logs=keep_logs, progress=progress, real=real
             )
     except OSError as error:
         place = error.filename or runs_dir or "the temporary directory"

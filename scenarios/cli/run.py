@@ -12,7 +12,6 @@ import click
 
 from scenarios.cli.common import (
     FileToWrite,
-    execute,
     exit_code_of,
     fail,
     format_option,
@@ -29,6 +28,7 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.view import PAGE_NAME, RUNS_MAX, write_page
+from scenarios.cli.worlds import Stage, WorldName, WorldsType, kafka_options, on_option
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
@@ -36,7 +36,6 @@ from scenarios.terminal.exit_codes import ExitCode
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario
     from scenarios.run.runner import RunResult
-    from scenarios.run.worlds import NewWorld
 
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value of the file; may be repeated."
@@ -46,21 +45,11 @@ processes_option = click.option(
 )
 
 
-def refuse_cards(scenario: Scenario) -> None:
-    """raises: click.UsageError if the scenario needs what only virtual time has"""
-    if scenario.network.card_bytes_per_second is not None or scenario.network.cards:
-        raise click.UsageError("`network.card` and `network.cards` are for virtual time: a live cluster does without")
-
-
-def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld | None:
-    if in_processes and not is_live:
-        raise click.UsageError("--processes is for live runs: add --live")
-    if not is_live:
-        return None
-    refuse_cards(scenario)
-    from scenarios.run.worlds import live, processes
-
-    return processes if in_processes else live
+def _stage(on: WorldName | None, *, is_live: bool, in_processes: bool, kafka_home: Path | None, slack_us: int) -> Stage:
+    if is_live and on is not None and on.kind != "live":
+        raise click.UsageError(f"--live and --on {on} are two worlds: give one")
+    name = on or WorldName("live" if is_live else "sim")
+    return Stage(name, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us)
 
 
 @click.command()
@@ -70,6 +59,8 @@ def _world(scenario: Scenario, *, is_live: bool, in_processes: bool) -> NewWorld
 @set_option
 @click.option("--live", "is_live", is_flag=True, help="Play it against TCP brokers, by the wall clock.")
 @processes_option
+@on_option
+@kafka_options
 @out_option
 @click.option("--no-logs", is_flag=True, help="Do not keep the brokers' log directories.")
 @click.option(
@@ -91,6 +82,9 @@ def run(
     overrides: tuple[str, ...],
     is_live: bool,
     in_processes: bool,
+    on: WorldName | None,
+    kafka_home: Path | None,
+    slack_us: int,
     out: Path,
     no_logs: bool,
     fail_on: tuple[str, ...],
@@ -100,22 +94,21 @@ def run(
     format_: str,
     plain: bool,
 ) -> int:
-    """Run SCENARIO (a bundled id or a file) in virtual time (or live) and say what became of every record."""
+    """Run SCENARIO (a bundled id or a file) in virtual time, live or on real Kafka: what became of every record."""
+    stage = _stage(on, is_live=is_live, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us)
     file = load_scenario(scenario, overrides, variant or "base")
     chosen = pick_variant(file, variant, seed)
     must_hold_files(out)
     warn_of_mistakes(scenario, file, [variant])
-    result = execute(
-        chosen, out, keep_logs=not no_logs, world=_world(chosen, is_live=is_live, in_processes=in_processes)
-    )
+    stage.must_play([chosen])
+    result = stage.play(chosen, out, keep_logs=not no_logs)
     if format_ == "json":
         print_json(result.summary)
     elif not predicts:
         from scenarios.cli.screens import run_screen
         from scenarios.observe.wording import replay_command
 
-        # No live run comes back.
-        again = None if is_live else replay_command(scenario, variant, chosen.seed, overrides)
+        again = replay_command(scenario, variant, chosen.seed, overrides) if stage.comes_back else None
         style = style_for_stdout(plain)
         click.echo(run_screen(result.summary, result.story, style, again, verbose=verbose), nl=False)
     if opens or predicts:
@@ -132,6 +125,8 @@ def run(
 @click.option("--variant", "variants", multiple=True, metavar="ID", help="Only these (`base` is the file itself).")
 @click.option("--seed", type=click.IntRange(0), help="Another seed than the file's.")
 @set_option
+@click.option("--on", "on", type=WorldsType(), default="sim", help="Worlds, such as sim,kafka:4.1.0: a run in each.")
+@kafka_options
 @click.option("--page", type=FileToWrite(), help="Write their page to this file.")
 @open_option
 @format_option
@@ -141,38 +136,49 @@ def compare(
     variants: tuple[str, ...],
     seed: int | None,
     overrides: tuple[str, ...],
+    on: tuple[WorldName, ...],
+    kafka_home: Path | None,
+    slack_us: int,
     page: Path | None,
     opens: bool,
     format_: str,
     plain: bool,
 ) -> int:
-    """Run SCENARIO and its variants with the same seed, and put them side by side."""
+    """Run SCENARIO and its variants with the same seed, in one world or in several, and put them side by side."""
+    needs_home = [name for name in on if name.kind == "kafka"]
+    if kafka_home is not None and not needs_home:
+        raise click.UsageError("--kafka-home is for runs on Kafka: add --on sim,kafka")
+    stages = [Stage(name, kafka_home=kafka_home if name in needs_home else None, slack_us=slack_us) for name in on]
     file = load_scenario(scenario, overrides)
     names = variants or ("base", *file.variants)
     chosen = [pick_variant(file, name, seed) for name in names]
     warn_of_mistakes(scenario, file, names)
+    for stage in stages:
+        stage.must_play(chosen)
+    plays = [(one, stage) for one in chosen for stage in stages]
     if opens and page is None:
         page = RUNS_DIR / f"compare-{file.scenario.id}.html"
-    results = _compare_on_page(chosen, page) if page is not None else [execute(one, None) for one in chosen]
+    results = _compare_on_page(plays, page) if page is not None else [stage.play(one, None) for one, stage in plays]
     if format_ == "json":
         print_json({"scenario": file.scenario.id, "runs": [result.summary for result in results]})
     else:
         from scenarios.cli.screens import compare_table
 
         click.echo(compare_table([result.summary for result in results], style_for_stdout(plain)), nl=False)
-        again = shlex.join(["highwater", "compare", scenario, "--open"])
+        worlds = ["--on", ",".join(map(str, on))] if len(on) > 1 or not stages[0].comes_back else []
+        again = shlex.join(["highwater", "compare", scenario, *worlds, "--open"])
         click.echo(f"\n  See it:  {page or again}")
     if opens and page is not None:
         open_page(page)
     return exit_code_of(results)
 
 
-def _compare_on_page(chosen: Sequence[Scenario], page: Path) -> list[RunResult]:
+def _compare_on_page(plays: Sequence[tuple[Scenario, Stage]], page: Path) -> list[RunResult]:
     """Their runs are kept for as long as the page is made."""
-    if len(chosen) > RUNS_MAX:
-        fail(f"{len(chosen)} runs: a page holds at most {RUNS_MAX}", ExitCode.USAGE, "choose some with --variant ID")
+    if len(plays) > RUNS_MAX:
+        fail(f"{len(plays)} runs: a page holds at most {RUNS_MAX}", ExitCode.USAGE, "choose some with --variant ID")
     must_hold_files(page.parent, "--page")
     with tempfile.TemporaryDirectory() as kept:
-        results = [execute(one, Path(kept), keep_logs=False) for one in chosen]
+        results = [stage.play(one, Path(kept), keep_logs=False) for one, stage in plays]
         write_page([Path(result.summary["run_dir"]) for result in results], page)
     return results

@@ -254,7 +254,7 @@ def _see_also(summary: Summary, again: str | None) -> list[str]:
 
 def compare_table(summaries: Sequence[Summary], style: Style) -> str:
     """The variants of one scenario side by side, then the fate of every record in each."""
-    names = [summary["variant"] or "as written" for summary in summaries]
+    names = [_column_name(summary) for summary in summaries]
     rows = [_compared(summary, style) for summary in summaries]
     labels = list(rows[0])
     label_width = max(len(label) for label in labels) + 2
@@ -273,6 +273,13 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
     for name, summary in zip(names, summaries, strict=True):
         lines.append(f"  {name:<{name_width}}{_fates(summary, style, style.width - name_width - 4)}")
     return "\n".join([*lines, ""])
+
+
+def _column_name(summary: Summary) -> str:
+    name = summary["variant"] or "as written"
+    if "real_kafka" in summary:
+        return f"{name} (Kafka {summary['real_kafka']})"
+    return f"{name} (live)" if summary.get("live") else str(name)
 
 
 def _compared(summary: Summary, style: Style) -> dict[str, str]:

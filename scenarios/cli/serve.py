@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from scenarios.cli.common import exit_code_of, fail, load_scenario, must_hold_files, plain_option, style_for_stdout
-from scenarios.cli.run import processes_option, refuse_cards, set_option
+from scenarios.cli.run import processes_option, set_option
+from scenarios.cli.worlds import refuse_cards
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.style import Style

@@ -28,6 +28,7 @@ from scenarios.cli.common import (
     warn_of_mistakes,
 )
 from scenarios.cli.completion import scenario_names
+from scenarios.cli.worlds import Stage, WorldName, kafka_options, on_option
 from scenarios.process.failures import ProcessDied
 from scenarios.process.own_python import environment
 from scenarios.process.pool import in_order
@@ -47,9 +48,20 @@ Summary = dict[str, Any]
 @click.argument("scenarios", nargs=-1, shell_complete=scenario_names)
 @click.option("--profile", metavar="ERA", help="Play them by the rules of an era, such as kafka-2.0.")
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
+@on_option
+@kafka_options
 @format_option
 @plain_option
-def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, format_: str, plain: bool) -> int:
+def test(
+    scenarios: tuple[str, ...],
+    profile: str | None,
+    jobs: int | None,
+    on: WorldName | None,
+    kafka_home: Path | None,
+    slack_us: int,
+    format_: str,
+    plain: bool,
+) -> int:
     """Run SCENARIOS (by default all bundled ones) with all their variants, one line each.
 
     With --profile each is played by the rules of that era: expectations written for the era must hold, no promise of
@@ -57,16 +69,26 @@ def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, form
     """
     from scenarios.cli.screens import test_line
 
+    stage = Stage(on or WorldName("sim"), kafka_home=kafka_home, slack_us=slack_us)
     if profile is not None:
+        if on is not None:
+            raise click.UsageError("--profile is for virtual time: a real cluster has the rules of its release")
         return _test_era(scenarios, profile, jobs or os.cpu_count() or 1, format_, style_for_stdout(plain))
 
     began_s = time.monotonic()
     work = _jobs(scenarios)
     style = style_for_stdout(plain)
+    left_out: list[Job] = []
+    if not stage.comes_back:
+        work, left_out = _playable(work, stage, asked_for=bool(scenarios))
     show = None if format_ == "json" else lambda summary: click.echo(test_line(summary, style))
-    summaries, ended = _played("test", _run_job, work, jobs or os.cpu_count() or 1, show)
+    if stage.comes_back:
+        summaries, ended = _played("test", _run_job, work, jobs or os.cpu_count() or 1, show)
+    else:
+        summaries, ended = _played_one_by_one(work, stage, show)
     held = sum(1 for summary in summaries if _holds(summary))
-    rest = _rest(work, len(summaries), profile)
+    world = [] if stage.comes_back else ["--on", str(stage.name)]
+    rest = _rest(work, len(summaries), world)
     if format_ == "json":
         print_json({"runs": summaries, "held": held == len(work), "interrupted": rest is not None, "rest": rest})
     else:
@@ -77,6 +99,8 @@ def test(scenarios: tuple[str, ...], profile: str | None, jobs: int | None, form
         click.echo(
             f"\n{held} held{failed}: {count} scenarios, {len(summaries)}{of} runs with variants, in {elapsed_s:.1f} s"
         )
+        if left_out:
+            click.echo(f"not played: {len(left_out)} runs that {stage} cannot play (highwater list --on {stage.name})")
     _end_early(rest, ended)
     if any(summary["our_bug"] for summary in summaries):
         return ExitCode.OUR_BUG
@@ -95,7 +119,7 @@ def _test_era(scenarios: tuple[str, ...], profile: str, processes: int, format_:
     show = None if format_ == "json" else lambda summary: click.echo(era_line(summary, style))
     summaries, ended = _played(f"test {profile}", play_in_era, work, processes, show)
     endings = Counter(summary["ending"] for summary in summaries)
-    rest = _rest([(job.scenario, job.variant) for job in work], len(summaries), profile)
+    rest = _rest([(job.scenario, job.variant) for job in work], len(summaries), ["--profile", profile])
     if format_ == "json":
         left = {"interrupted": rest is not None, "rest": rest}
         print_json({"profile": profile, "endings": dict(sorted(endings.items())), "runs": summaries, **left})
@@ -136,11 +160,35 @@ def _played(
     return summaries, None
 
 
-def _rest(work: Sequence[Job], played: int, profile: str | None) -> str | None:
+def _playable(work: Sequence[Job], stage: Stage, *, asked_for: bool) -> tuple[list[Job], list[Job]]:
+    """What this world can play, and what it cannot: an error if it was asked for by name."""
+    chosen = {job: pick_variant(load_scenario(job[0]), job[1], None) for job in work}
+    if asked_for:
+        stage.must_play(list(chosen.values()))
+    left_out = [job for job, scenario in chosen.items() if stage.limits(scenario)]
+    return [job for job in work if job not in left_out], left_out
+
+
+def _played_one_by_one(
+    work: Sequence[Job], stage: Stage, show: Callable[[Summary], None] | None
+) -> tuple[list[Summary], BaseException | None]:
+    """As `_played`, in this process: a cluster that is real takes all of the machine."""
+    summaries: list[Summary] = []
+    try:
+        for name, variant in work:
+            scenario = pick_variant(load_scenario(name), variant, None)
+            summaries.append(stage.play(scenario, None).summary)
+            if show is not None:
+                show(summaries[-1])
+    except KeyboardInterrupt as ended:
+        return summaries, ended
+    return summaries, None
+
+
+def _rest(work: Sequence[Job], played: int, options: Sequence[str]) -> str | None:
     """The command that plays what was left over; a scenario with all its variants."""
     names = list(dict.fromkeys(name for name, _ in work[played:]))
-    era = [] if profile is None else ["--profile", profile]
-    return shlex.join(["highwater", "test", *era, *names]) if names else None
+    return shlex.join(["highwater", "test", *options, *names]) if names else None
 
 
 def _end_early(rest: str | None, ended: BaseException | None) -> None:

@@ -408,11 +408,16 @@ def _partition_name(event: trace.TraceEvent) -> str | None:
     return None if topic is None or number is None or number < 0 else f"{topic}-{number}"
 
 
+def _label(summary: Mapping[str, Any]) -> str:
+    name = summary["variant"] or "as written"
+    return f"{name}, Kafka {summary['real_kafka']}" if "real_kafka" in summary else str(name)
+
+
 def head(summary: Mapping[str, Any]) -> dict[str, Any]:
     """The page's summary of a run before it plays: the cluster, the rules, and the verdict."""
     return {
         "scenario": summary["scenario"],
-        "label": summary["variant"] or "as written",
+        "label": _label(summary),
         "title": summary["title"],
         "seed": summary["seed"],
         "era": f"real Kafka {summary['real_kafka']}" if "real_kafka" in summary else summary["profile"],

@@ -1,0 +1,188 @@
+"""The world that a command plays in: `--on sim`, `--on live`, `--on kafka[:VERSION]`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from scenarios.cli.common import execute, fail
+from scenarios.terminal.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from cluster.kafka.home import KafkaHome
+    from scenarios.language.spec import Scenario
+    from scenarios.run.kafka_limits import Limit
+    from scenarios.run.runner import RunResult
+    from scenarios.run.worlds import NewWorld
+
+C = TypeVar("C", bound=Callable[..., Any])
+DEFAULT_SLACK = "2s"
+
+
+@dataclass(frozen=True, slots=True)
+class WorldName:
+    """kind: sim, live or kafka     version: of Kafka, None for the newest one installed"""
+
+    kind: str
+    version: str | None = None
+
+    def __str__(self) -> str:
+        return self.kind if self.version is None else f"{self.kind}:{self.version}"
+
+
+class WorldType(click.ParamType):  # type: ignore[type-arg]
+    """`sim`, `live`, `kafka` or `kafka:4.1.0`."""
+
+    name = "WORLD"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> WorldName:
+        if isinstance(value, WorldName):
+            return value
+        found = re.fullmatch(r"(sim|live)|(kafka)(?::(\d{1,4}(?:\.\d{1,4}){1,3}))?", str(value), re.ASCII)
+        if found is None:
+            self.fail(f"`{value}` is no world: there are sim, live, kafka and kafka:VERSION such as kafka:4.1.0", param)
+        return WorldName(found[1] or found[2], found[3])
+
+
+class WorldsType(WorldType):
+    """Several, with commas between."""
+
+    name = "WORLD,..."
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        return tuple(WorldType.convert(self, part, param, ctx) for part in str(value).split(","))
+
+
+class SlackType(click.ParamType):  # type: ignore[type-arg]
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,6})(ms|s)", str(value), re.ASCII)
+        if found is None:
+            self.fail(f"`{value}` is no time such as 500ms or 2s", param, ctx)
+        return int(found[1]) * (1000 if found[2] == "ms" else 1_000_000)
+
+
+def kafka_options(command: C) -> C:
+    """--kafka-home and --slack, for commands that play on real Kafka."""
+    home = click.option(
+        "--kafka-home",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="On Kafka: an unpacked release, or a folder of its jars, instead of an installed version.",
+    )
+    slack = click.option(
+        "--slack",
+        "slack_us",
+        type=SlackType(),
+        default=DEFAULT_SLACK,
+        show_default=True,
+        help="On Kafka: how much earlier or later than the file's times things may happen.",
+    )
+    return home(slack(command))
+
+
+on_option = click.option(
+    "--on", "on", type=WorldType(), help="sim (virtual time), live (TCP), kafka or kafka:4.1.0 (real Apache Kafka)."
+)
+
+
+class Stage:
+    """One world, and how a scenario is played in it. raises, when made: click.exceptions.Exit with one clear error"""
+
+    def __init__(
+        self, name: WorldName, *, in_processes: bool = False, kafka_home: Path | None = None, slack_us: int = 0
+    ) -> None:
+        if in_processes and name.kind != "live":
+            raise click.UsageError("--processes is for live runs: add --live")
+        if kafka_home is not None and name.kind != "kafka":
+            raise click.UsageError("--kafka-home is for runs on Kafka: add --on kafka")
+        self.name = name
+        self._in_processes = in_processes
+        self._slack_us = slack_us
+        self._home = _home(name.version, kafka_home) if name.kind == "kafka" else None
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether the same command gives the same run."""
+        return self.name.kind == "sim"
+
+    def must_play(self, scenarios: Sequence[Scenario]) -> None:
+        """Ends the command with exit code 3, before anything starts, if one of them cannot be played here."""
+        if self.name.kind == "live":
+            for scenario in scenarios:
+                refuse_cards(scenario)
+        limits = {scenario.run_name: found for scenario in scenarios if (found := self.limits(scenario))}
+        if limits:
+            lines = [line for name, found in limits.items() for line in (f"  {name}:", *map(_limit_line, found))]
+            fail(
+                "\n".join([f"{self} cannot play this:", *lines]),
+                ExitCode.INVALID_SCENARIO,
+                "play it in virtual time (without --on), or look what can be: highwater list --on kafka",
+            )
+
+    def limits(self, scenario: Scenario) -> list[Limit]:
+        if self._home is None:
+            return []
+        from scenarios.run.kafka_limits import limits_of
+
+        return limits_of(scenario, self._home.version)
+
+    def play(self, scenario: Scenario, runs_dir: Path | None, *, keep_logs: bool = True) -> RunResult:
+        if self._home is None:
+            return execute(scenario, runs_dir, keep_logs=keep_logs, world=self._world())
+        from cluster.kafka.fabric import KafkaNotUp
+        from scenarios.run.kafka_limits import played_on
+        from scenarios.run.on_kafka import on_kafka
+
+        played, real = played_on(scenario, self._home.version, self._slack_us)
+        try:
+            return execute(played, runs_dir, keep_logs=keep_logs, world=on_kafka(self._home), real=real)
+        except KafkaNotUp as error:
+            fail(f"Kafka {self._home.version} does not come up: {error}", ExitCode.MISSING, "highwater doctor")
+
+    def _world(self) -> NewWorld | None:
+        if self.name.kind == "sim":
+            return None
+        from scenarios.run.worlds import live, processes
+
+        return processes if self._in_processes else live
+
+    def __str__(self) -> str:
+        match self.name.kind:
+            case "kafka":
+                assert self._home is not None
+                return f"Kafka {self._home.version}"
+            case "live":
+                return "a live cluster"
+        return "the simulator"
+
+
+def refuse_cards(scenario: Scenario) -> None:
+    """raises: click.UsageError if the scenario needs what only virtual time has"""
+    if scenario.network.card_bytes_per_second is not None or scenario.network.cards:
+        raise click.UsageError("`network.card` and `network.cards` are for virtual time: a live cluster does without")
+
+
+def _home(version: str | None, folder: Path | None) -> KafkaHome:
+    from cluster.kafka.home import find_home
+    from cluster.kafka.java import KafkaMissing
+
+    try:
+        return find_home(version, folder, os.environ)
+    except KafkaMissing as missing:
+        fail(str(missing), ExitCode.MISSING, missing.fix)
+
+
+def _limit_line(limit: Limit) -> str:
+    where = f" (line {limit.line})" if limit.line else ""
+    return f"    {limit.what}{where}: {limit.why}"
