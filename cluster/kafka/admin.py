@@ -89,7 +89,31 @@ class Admin:
         (created,) = answer.topics
         return CreateTopicReply(error=created.error_code, message=created.error_message or "")
 
-    async def elect_leader(self, partition: TopicPartition, unclean: bool) -> ElectReply:
+    async def elect_leader(self, partition: TopicPartition, desired: BrokerId | None, unclean: bool) -> ElectReply:
+        """desired: a certain replica. ElectLeaders knows the preferred one only, so it is that for so long."""
+        replicas = [] if desired is None else await self._replicas(partition)
+        if desired not in replicas or desired == replicas[0]:
+            return await self._elect_preferred(partition, unclean)
+        before = await self._reassign(partition, [desired, *(replica for replica in replicas if replica != desired)])
+        if before.error is not ErrorCode.NONE:
+            return ElectReply(error=before.error, message=before.message)
+        reply = await self._elect_preferred(partition, unclean)
+        await self._reassign(partition, replicas)
+        return reply
+
+    async def _replicas(self, partition: TopicPartition) -> list[BrokerId]:
+        """In the order of preference."""
+        answer = await self.ask(METADATA, topics=[{"name": partition.topic}])
+        return [
+            replica
+            for topic in answer.topics
+            for found in topic.partitions
+            if found.partition_index == partition.partition
+            for replica in found.replica_nodes
+        ]
+
+    async def _elect_preferred(self, partition: TopicPartition, unclean: bool) -> ElectReply:
+        """With `unclean` any live replica, in the order of preference."""
         wanted = [{"topic": partition.topic, "partitions": [partition.partition]}]
         answer = await self.ask(
             ELECT_LEADERS, election_type=int(unclean), topic_partitions=wanted, timeout=REQUEST_TIMEOUT_MS
@@ -102,7 +126,7 @@ class Admin:
     async def operate(self, wanted: ControllerInput) -> TopicReply:
         match wanted:
             case AlterReassignment():
-                return await self._reassign(wanted)
+                return await self._reassign(TopicPartition(wanted.topic, wanted.partition), wanted.replicas)
             case ChangeConfig():
                 return await self._configure(TOPIC, wanted.topic, wanted.config)
             case ChangeBrokerConfig():
@@ -110,9 +134,10 @@ class Admin:
             case _:
                 raise AssertionError(f"no step of a timeline asks for {type(wanted).__name__}")
 
-    async def _reassign(self, wanted: AlterReassignment) -> TopicReply:
-        partition = {"partition_index": wanted.partition, "replicas": wanted.replicas}
-        topics = [{"name": wanted.topic, "partitions": [partition]}]
+    async def _reassign(self, partition: TopicPartition, replicas: Sequence[BrokerId] | None) -> TopicReply:
+        """replicas: in the order of preference; None cancels"""
+        wanted = {"partition_index": partition.partition, "replicas": replicas}
+        topics = [{"name": partition.topic, "partitions": [wanted]}]
         answer = await self.ask(ALTER_PARTITION_REASSIGNMENTS, topics=topics, timeout=REQUEST_TIMEOUT_MS)
         for topic in answer.responses:
             for result in topic.partitions:

@@ -73,7 +73,7 @@ class KafkaNode:
     def elect_leader(
         self, topic_partition: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
     ) -> list[Action]:
-        elect = partial(self._admin.elect_leader, topic_partition, unclean)
+        elect = partial(self._admin.elect_leader, topic_partition, desired, unclean)
         return self._ask(elect, answer, lambda why: ElectReply(error=ErrorCode.REQUEST_TIMED_OUT, message=why))
 
     def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:

@@ -12,17 +12,18 @@ from scenarios.check.event_watch import described
 from scenarios.check.expectations import Expectation
 from scenarios.language.conditions import TimeTest
 from scenarios.language.expect import EventTest, Expect
-from scenarios.language.spec import PROFILE, Scenario
+from scenarios.language.spec import Scenario
 from scenarios.language.steps import Step
 from scenarios.language.verbs.checks import Check
-from scenarios.language.verbs.cluster import Elect
 
 SLACK_US = 2_000_000
 """Times on real machines differ by so much from those of a file."""
 KRAFT_SINCE = (3, 3)
 ELR_SINCE = (4, 0)
-SETTABLE = ("elr",)
-"""Rules that are a feature of a Kafka cluster; each other rule is the code of a release."""
+ELR = "elr"
+"""The one rule that is a feature of a cluster; each other rule is the code of a release."""
+OF_NO_WEIGHT = ("heartbeats",)
+"""Rules that an older era may have otherwise: a scenario written for it is played all the same."""
 
 UNPLAYABLE_VERBS = {
     "slow_disk": "the disk of a JVM cannot be slowed down without root",
@@ -90,18 +91,14 @@ def limits_of(scenario: Scenario, version: str) -> list[Limit]:
 
 
 def _rule_limits(scenario: Scenario, version: str) -> Iterator[Limit]:
-    era = era_of(version)
-    if scenario.profile not in (PROFILE, era):
-        yield Limit(f"profile: {scenario.profile}", f"Kafka {version} has the rules of {era}")
-    for switch, value in scenario.rules.unlike(PROFILES[scenario.profile]).items():
-        if switch not in SETTABLE and PROFILES[era].value(switch) != value:
-            yield Limit(f"protocol.{switch}: {value}", f"a release has its rules in its code; Kafka {version} cannot")
-    if _flips_elr(scenario) and scenario.rules.elr and number_of(version) < ELR_SINCE:
-        yield Limit("protocol.elr: true", f"Kafka {version} has no eligible leader replicas")
-
-
-def _flips_elr(scenario: Scenario) -> bool:
-    return "elr" in scenario.rules.unlike(PROFILES[scenario.profile])
+    there, written = PROFILES[era_of(version)], PROFILES[scenario.profile]
+    if not written.unlike(there).keys() <= {ELR, *OF_NO_WEIGHT}:
+        yield Limit(f"profile: {scenario.profile}", f"Kafka {version} has the rules of {era_of(version)}")
+    for switch, value in scenario.rules.unlike(written).items():
+        if switch != ELR and there.value(switch) != value:
+            yield Limit(f"protocol.{switch}: {value}", f"a rule is the code of a release; not so in Kafka {version}")
+    if scenario.rules.elr and number_of(version) < ELR_SINCE:
+        yield Limit("the rule elr", f"Kafka {version} has no eligible leader replicas, nor has `profile: kafka-3.9`")
 
 
 def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
@@ -123,9 +120,6 @@ def _step_limits(scenario: Scenario) -> Iterator[Limit]:
     for step in scenario.timeline:
         if step.verb in UNPLAYABLE_VERBS:
             yield Limit(step.verb, UNPLAYABLE_VERBS[step.verb], step.line)
-        elif isinstance(step.payload, Elect) and step.payload.broker is not None:
-            why = "Kafka's ElectLeaders elects the preferred leader or, uncleanly, any live replica"
-            yield Limit(f"elect {step.payload.broker}", why, step.line)
 
 
 # ------------------------------------------------------------------------------------------------ what is played there
@@ -149,8 +143,7 @@ def played_on(scenario: Scenario, version: str, slack_us: int) -> tuple[Scenario
 
 
 def _rules_there(scenario: Scenario, version: str) -> Rules:
-    era = PROFILES[era_of(version)]
-    return era.changed({"elr": scenario.rules.elr}) if _flips_elr(scenario) else era
+    return PROFILES[era_of(version)].changed({ELR: scenario.rules.elr})
 
 
 def _judged(expect: Expect) -> tuple[Expect, list[Expectation]]:
