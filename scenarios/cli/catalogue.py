@@ -14,6 +14,7 @@ import click
 from replica.wording import duration
 from scenarios.cli.common import fail, format_option, load_scenario, plain_option, print_json, style_for_stdout
 from scenarios.cli.completion import scenario_names
+from scenarios.cli.worlds import WorldName, WorldType, playable_lines, playable_on_kafka, version_to_list
 from scenarios.language.diagnostics import (
     Diagnostic,
     ScenarioInvalid,
@@ -36,13 +37,22 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @click.option("--tag", metavar="TAG", help="Only scenarios with this tag, such as acks, isr, election, network, disk.")
+@click.option("--on", "on", type=WorldType(), help="kafka or kafka:4.1.0: what of them can be played on it.")
 @plain_option
 @format_option
-def list_scenarios(tag: str | None, plain: bool, format_: str) -> int:
+def list_scenarios(tag: str | None, on: WorldName | None, plain: bool, format_: str) -> int:
     """The bundled scenarios, by lesson, each with its expectations."""
     found = catalogue.sections(tag)
     if not found:
         raise click.UsageError(f"No scenario has the tag `{tag}`. There are: {', '.join(catalogue.all_tags())}")
+    if on is not None:
+        version = version_to_list(on)
+        rows = playable_on_kafka(version, [file.id for section in found for file in section.files])
+        if format_ == "json":
+            print_json({"kafka": version, "scenarios": rows})
+        else:
+            click.echo("\n".join(playable_lines(version, rows, style_for_stdout(plain))))
+        return ExitCode.HELD
     if format_ == "json":
         print_json(_list_document(found))
         return ExitCode.HELD

@@ -28,7 +28,7 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.view import PAGE_NAME, RUNS_MAX, write_page
-from scenarios.cli.worlds import Stage, WorldName, WorldsType, kafka_options, on_option
+from scenarios.cli.worlds import ChosenWorld, WorldName, WorldsType, kafka_options, on_option
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
@@ -45,11 +45,13 @@ processes_option = click.option(
 )
 
 
-def _stage(on: WorldName | None, *, is_live: bool, in_processes: bool, kafka_home: Path | None, slack_us: int) -> Stage:
+def _chosen_world(
+    on: WorldName | None, *, is_live: bool, in_processes: bool, kafka_home: Path | None, slack_us: int
+) -> ChosenWorld:
     if is_live and on is not None and on.kind != "live":
         raise click.UsageError(f"--live and --on {on} are two worlds: give one")
     name = on or WorldName("live" if is_live else "sim")
-    return Stage(name, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us)
+    return ChosenWorld(name, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us)
 
 
 @click.command()
@@ -95,20 +97,20 @@ def run(
     plain: bool,
 ) -> int:
     """Run SCENARIO (a bundled id or a file) in virtual time, live or on real Kafka: what became of every record."""
-    stage = _stage(on, is_live=is_live, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us)
+    world = _chosen_world(on, is_live=is_live, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us)
     file = load_scenario(scenario, overrides, variant or "base")
     chosen = pick_variant(file, variant, seed)
     must_hold_files(out)
     warn_of_mistakes(scenario, file, [variant])
-    stage.must_play([chosen])
-    result = stage.play(chosen, out, keep_logs=not no_logs)
+    world.must_play([chosen])
+    result = world.play(chosen, out, keep_logs=not no_logs)
     if format_ == "json":
         print_json(result.summary)
     elif not predicts:
         from scenarios.cli.screens import run_screen
         from scenarios.observe.wording import replay_command
 
-        again = replay_command(scenario, variant, chosen.seed, overrides) if stage.comes_back else None
+        again = replay_command(scenario, variant, chosen.seed, overrides) if world.comes_back else None
         style = style_for_stdout(plain)
         click.echo(run_screen(result.summary, result.story, style, again, verbose=verbose), nl=False)
     if opens or predicts:
@@ -148,24 +150,26 @@ def compare(
     needs_home = [name for name in on if name.kind == "kafka"]
     if kafka_home is not None and not needs_home:
         raise click.UsageError("--kafka-home is for runs on Kafka: add --on sim,kafka")
-    stages = [Stage(name, kafka_home=kafka_home if name in needs_home else None, slack_us=slack_us) for name in on]
+    worlds = [
+        ChosenWorld(name, kafka_home=kafka_home if name in needs_home else None, slack_us=slack_us) for name in on
+    ]
     file = load_scenario(scenario, overrides)
     names = variants or ("base", *file.variants)
     chosen = [pick_variant(file, name, seed) for name in names]
     warn_of_mistakes(scenario, file, names)
-    for stage in stages:
-        stage.must_play(chosen)
-    plays = [(one, stage) for one in chosen for stage in stages]
+    for world in worlds:
+        world.must_play(chosen)
+    plays = [(one, world) for one in chosen for world in worlds]
     if opens and page is None:
         page = RUNS_DIR / f"compare-{file.scenario.id}.html"
-    results = _compare_on_page(plays, page) if page is not None else [stage.play(one, None) for one, stage in plays]
+    results = _compare_on_page(plays, page) if page is not None else [world.play(one, None) for one, world in plays]
     if format_ == "json":
         print_json({"scenario": file.scenario.id, "runs": [result.summary for result in results]})
     else:
         from scenarios.cli.screens import compare_table
 
         click.echo(compare_table([result.summary for result in results], style_for_stdout(plain)), nl=False)
-        worlds = ["--on", ",".join(map(str, on))] if len(on) > 1 or not stages[0].comes_back else []
+        worlds = ["--on", ",".join(map(str, on))] if len(on) > 1 or not worlds[0].comes_back else []
         again = shlex.join(["highwater", "compare", scenario, *worlds, "--open"])
         click.echo(f"\n  See it:  {page or again}")
     if opens and page is not None:
@@ -173,12 +177,12 @@ def compare(
     return exit_code_of(results)
 
 
-def _compare_on_page(plays: Sequence[tuple[Scenario, Stage]], page: Path) -> list[RunResult]:
+def _compare_on_page(plays: Sequence[tuple[Scenario, ChosenWorld]], page: Path) -> list[RunResult]:
     """Their runs are kept for as long as the page is made."""
     if len(plays) > RUNS_MAX:
         fail(f"{len(plays)} runs: a page holds at most {RUNS_MAX}", ExitCode.USAGE, "choose some with --variant ID")
     must_hold_files(page.parent, "--page")
     with tempfile.TemporaryDirectory() as kept:
-        results = [stage.play(one, Path(kept), keep_logs=False) for one, stage in plays]
+        results = [world.play(one, Path(kept), keep_logs=False) for one, world in plays]
         write_page([Path(result.summary["run_dir"]) for result in results], page)
     return results

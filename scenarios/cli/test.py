@@ -28,7 +28,7 @@ from scenarios.cli.common import (
     warn_of_mistakes,
 )
 from scenarios.cli.completion import scenario_names
-from scenarios.cli.worlds import Stage, WorldName, kafka_options, on_option
+from scenarios.cli.worlds import ChosenWorld, WorldName, kafka_options, on_option
 from scenarios.process.failures import ProcessDied
 from scenarios.process.own_python import environment
 from scenarios.process.pool import in_order
@@ -69,7 +69,7 @@ def test(
     """
     from scenarios.cli.screens import test_line
 
-    stage = Stage(on or WorldName("sim"), kafka_home=kafka_home, slack_us=slack_us)
+    world = ChosenWorld(on or WorldName("sim"), kafka_home=kafka_home, slack_us=slack_us)
     if profile is not None:
         if on is not None:
             raise click.UsageError("--profile is for virtual time: a real cluster has the rules of its release")
@@ -79,15 +79,15 @@ def test(
     work = _jobs(scenarios)
     style = style_for_stdout(plain)
     left_out: list[Job] = []
-    if not stage.comes_back:
-        work, left_out = _playable(work, stage, asked_for=bool(scenarios))
+    if not world.comes_back:
+        work, left_out = _playable(work, world, asked_for=bool(scenarios))
     show = None if format_ == "json" else lambda summary: click.echo(test_line(summary, style))
-    if stage.comes_back:
+    if world.comes_back:
         summaries, ended = _played("test", _run_job, work, jobs or os.cpu_count() or 1, show)
     else:
-        summaries, ended = _played_one_by_one(work, stage, show)
+        summaries, ended = _played_one_by_one(work, world, show)
     held = sum(1 for summary in summaries if _holds(summary))
-    world = [] if stage.comes_back else ["--on", str(stage.name)]
+    world = [] if world.comes_back else ["--on", str(world.name)]
     rest = _rest(work, len(summaries), world)
     if format_ == "json":
         print_json({"runs": summaries, "held": held == len(work), "interrupted": rest is not None, "rest": rest})
@@ -100,7 +100,7 @@ def test(
             f"\n{held} held{failed}: {count} scenarios, {len(summaries)}{of} runs with variants, in {elapsed_s:.1f} s"
         )
         if left_out:
-            click.echo(f"not played: {len(left_out)} runs that {stage} cannot play (highwater list --on {stage.name})")
+            click.echo(f"not played: {len(left_out)} runs that {world} cannot play (highwater list --on {world.name})")
     _end_early(rest, ended)
     if any(summary["our_bug"] for summary in summaries):
         return ExitCode.OUR_BUG
@@ -160,24 +160,24 @@ def _played(
     return summaries, None
 
 
-def _playable(work: Sequence[Job], stage: Stage, *, asked_for: bool) -> tuple[list[Job], list[Job]]:
+def _playable(work: Sequence[Job], world: ChosenWorld, *, asked_for: bool) -> tuple[list[Job], list[Job]]:
     """What this world can play, and what it cannot: an error if it was asked for by name."""
     chosen = {job: pick_variant(load_scenario(job[0]), job[1], None) for job in work}
     if asked_for:
-        stage.must_play(list(chosen.values()))
-    left_out = [job for job, scenario in chosen.items() if stage.limits(scenario)]
+        world.must_play(list(chosen.values()))
+    left_out = [job for job, scenario in chosen.items() if world.limits(scenario)]
     return [job for job in work if job not in left_out], left_out
 
 
 def _played_one_by_one(
-    work: Sequence[Job], stage: Stage, show: Callable[[Summary], None] | None
+    work: Sequence[Job], world: ChosenWorld, show: Callable[[Summary], None] | None
 ) -> tuple[list[Summary], BaseException | None]:
     """As `_played`, in this process: a cluster that is real takes all of the machine."""
     summaries: list[Summary] = []
     try:
         for name, variant in work:
             scenario = pick_variant(load_scenario(name), variant, None)
-            summaries.append(stage.play(scenario, None).summary)
+            summaries.append(world.play(scenario, None).summary)
             if show is not None:
                 show(summaries[-1])
     except KeyboardInterrupt as ended:

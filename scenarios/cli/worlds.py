@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from scenarios.cli.common import execute, fail
+from scenarios.cli.common import execute, fail, load_scenario
 from scenarios.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from scenarios.run.kafka_limits import Limit
     from scenarios.run.runner import RunResult
     from scenarios.run.worlds import NewWorld
+    from scenarios.terminal.style import Style
 
 C = TypeVar("C", bound=Callable[..., Any])
 DEFAULT_SLACK = "2s"
@@ -96,7 +99,7 @@ on_option = click.option(
 )
 
 
-class Stage:
+class ChosenWorld:
     """One world, and how a scenario is played in it. raises, when made: click.exceptions.Exit with one clear error"""
 
     def __init__(
@@ -186,3 +189,52 @@ def _home(version: str | None, folder: Path | None) -> KafkaHome:
 def _limit_line(limit: Limit) -> str:
     where = f" (line {limit.line})" if limit.line else ""
     return f"    {limit.what}{where}: {limit.why}"
+
+
+# ------------------------------------------------------------------------------------------------------ list --on kafka
+
+
+def playable_on_kafka(version: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """What of these scenarios Kafka of this version can play: a row for each, with its runs and their limits."""
+    from scenarios.run.kafka_limits import limits_of
+
+    rows = []
+    for name in names:
+        file = load_scenario(name)
+        limits = {scenario.variant or "base": limits_of(scenario, version) for scenario in file.all}
+        runs = [
+            {"variant": run, "limits": [f"{one.what}: {one.why}" for one in found]} for run, found in limits.items()
+        ]
+        rows.append({"id": name, "runs": runs})
+    return rows
+
+
+def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style) -> list[str]:
+    """A table that fits the screen."""
+    width = max(len(row["id"]) for row in rows)
+    lines = [style.bold(f"  {'SCENARIO':<{width}}  RUNS ON KAFKA {version}")]
+    for row in rows:
+        kept_out = [run for run in row["runs"] if run["limits"]]
+        played = len(row["runs"]) - len(kept_out)
+        mark = style.sign("good") if played else style.sign("bad")
+        texts = [f"{mark} {'all' if not kept_out else played or 'none'} of {len(row['runs'])}"]
+        texts += [f"not {run['variant']}: {'; '.join(run['limits'])}" for run in kept_out]
+        wrapped = [
+            part for text in texts for part in textwrap.wrap(text, style.width - width - 4, subsequent_indent="  ")
+        ]
+        lines += [f"  {name:<{width}}  {text}" for name, text in zip_longest((row["id"],), wrapped, fillvalue="")]
+    runs = [run for row in rows for run in row["runs"]]
+    played = sum(1 for run in runs if not run["limits"])
+    return [*lines, "", f"  {played} of {len(runs)} runs can be played on Kafka {version}"]
+
+
+def version_to_list(name: WorldName) -> str:
+    """The one named, the newest that is installed, or the newest that is known. 4.1 stands for 4.1.x."""
+    from cluster.kafka.home import TRIED, installed
+
+    if name.kind != "kafka":
+        raise click.UsageError(f"`--on {name}`: everything can be played there; ask for --on kafka")
+    known = [jars.version for jars in reversed(installed(os.environ))]
+    wanted = "" if name.version is None else name.version
+    there = (version for version in (*known, *TRIED) if not wanted or f"{version}.".startswith(f"{wanted}."))
+    return next(there, wanted)
