@@ -147,12 +147,10 @@ def compare(
     plain: bool,
 ) -> int:
     """Run SCENARIO and its variants with the same seed, in one world or in several, and put them side by side."""
-    needs_home = [name for name in on if name.kind == "kafka"]
-    if kafka_home is not None and not needs_home:
+    homes = {name: kafka_home if name.kind == "kafka" else None for name in on}
+    if kafka_home is not None and kafka_home not in homes.values():
         raise click.UsageError("--kafka-home is for runs on Kafka: add --on sim,kafka")
-    worlds = [
-        ChosenWorld(name, kafka_home=kafka_home if name in needs_home else None, slack_us=slack_us) for name in on
-    ]
+    worlds = [ChosenWorld(name, kafka_home=home, slack_us=slack_us) for name, home in homes.items()]
     file = load_scenario(scenario, overrides)
     names = variants or ("base", *file.variants)
     chosen = [pick_variant(file, name, seed) for name in names]
@@ -169,8 +167,8 @@ def compare(
         from scenarios.cli.screens import compare_table
 
         click.echo(compare_table([result.summary for result in results], style_for_stdout(plain)), nl=False)
-        worlds = ["--on", ",".join(map(str, on))] if len(on) > 1 or not worlds[0].comes_back else []
-        again = shlex.join(["highwater", "compare", scenario, *worlds, "--open"])
+        where = [] if [name.kind for name in on] == ["sim"] else ["--on", ",".join(map(str, on))]
+        again = shlex.join(["highwater", "compare", scenario, *where, "--open"])
         click.echo(f"\n  See it:  {page or again}")
     if opens and page is not None:
         open_page(page)

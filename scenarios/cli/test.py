@@ -87,8 +87,7 @@ def test(
     else:
         summaries, ended = _played_one_by_one(work, world, show)
     held = sum(1 for summary in summaries if _holds(summary))
-    world = [] if world.comes_back else ["--on", str(world.name)]
-    rest = _rest(work, len(summaries), world)
+    rest = _rest(work, len(summaries), [] if world.comes_back else ["--on", str(world.name)])
     if format_ == "json":
         print_json({"runs": summaries, "held": held == len(work), "interrupted": rest is not None, "rest": rest})
     else:
