@@ -96,7 +96,8 @@ def _rule_limits(scenario: Scenario, version: str) -> Iterator[Limit]:
         yield Limit(f"profile: {scenario.profile}", f"Kafka {version} has the rules of {era_of(version)}")
     for switch, value in scenario.rules.unlike(written).items():
         if switch != ELR and there.value(switch) != value:
-            yield Limit(f"protocol.{switch}: {value}", f"a rule is the code of a release; not so in Kafka {version}")
+            text = str(value).lower() if isinstance(value, bool) else value
+            yield Limit(f"protocol.{switch}: {text}", f"the code of Kafka {version} has another rule")
     if scenario.rules.elr and number_of(version) < ELR_SINCE:
         yield Limit("the rule elr", f"Kafka {version} has no eligible leader replicas, nor has `profile: kafka-3.9`")
 
