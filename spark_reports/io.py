@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from replica.trace.events import OPTIONAL_TABLES
+from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES
 from spark_reports.held import held, is_for_short_traces, no_rows
 from spark_reports.schema import RUN, trace_schema
 
@@ -58,7 +58,16 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
             raise RunFolderUnusable(f"two runs are called {name!r}: the report names runs by their folders")
     is_short = is_for_short_traces(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
     read = _held_table if is_short else _read_table
-    return Trace(**{table: read(spark, run_dirs, table) for table in Trace._fields})
+    observed = any(map(_is_observed, run_dirs))
+    return Trace(**{table: read(spark, run_dirs, table, observed) for table in Trace._fields})
+
+
+def _is_observed(run_dir: Path) -> bool:
+    """Whether it was a run on real Kafka, whose tables have one column more. Damage is named by those who read on."""
+    first = run_dir / "trace" / "control" / "part-00000.parquet"
+    with contextlib.suppress(pa.ArrowException, OSError):
+        return OBSERVED_BY.name in pq.read_schema(first).names
+    return False
 
 
 def trace_bytes(run_dirs: Sequence[Path]) -> int:
@@ -102,18 +111,18 @@ def _folders(run_dirs: Sequence[Path], table: str) -> list[Path]:
     return folders
 
 
-def _held_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:
+def _held_table(spark: SparkSession, run_dirs: Sequence[Path], table: str, observed: bool) -> DataFrame:
     """raises: RunFolderUnusable, naming the damaged file"""
-    columns = _columns(table)
+    columns = _columns(table, observed)
     schema = to_arrow_schema(columns)
     parts = [part for folder in _folders(run_dirs, table) for part in sorted(folder.glob("part-*.parquet"))]
     rows = pa.concat_tables([schema.empty_table(), *(_rows(part, schema) for part in parts)])
     return held(spark, rows, columns)
 
 
-def _columns(table: str) -> StructType:
+def _columns(table: str, observed: bool) -> StructType:
     """As those of rows that Spark reads from files."""
-    return StructType([StructField(RUN, StringType()), *map(_nullable, trace_schema(table))])
+    return StructType([StructField(RUN, StringType()), *map(_nullable, trace_schema(table, observed=observed))])
 
 
 def _nullable(column: StructField) -> StructField:
@@ -147,11 +156,11 @@ def _is_of(kind: pa.DataType, stored: pa.DataType) -> bool:
     return bool(kind == (stored.value_type if pa.types.is_dictionary(stored) else stored))
 
 
-def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str) -> DataFrame:
+def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str, observed: bool) -> DataFrame:
     folders = _folders(run_dirs, table)
     if not folders:
-        return no_rows(spark, _columns(table))
-    read = spark.read.schema(trace_schema(table)).option("pathGlobFilter", "part-*.parquet")
+        return no_rows(spark, _columns(table, observed))
+    read = spark.read.schema(trace_schema(table, observed=observed)).option("pathGlobFilter", "part-*.parquet")
     facts = read.parquet(*map(str, folders))
     if is_for_short_traces(spark):
         # A table in one partition from the beginning needs no shuffle for any join, group or window.

@@ -31,9 +31,12 @@ _SPARK_TYPES: dict[str, DataType] = {
 }
 
 
-def trace_schema(table: str) -> StructType:
-    """Schema of one trace table as it lies on disk, with each column's documentation as its comment."""
-    return spark_schema(columns_of_table(table))
+def trace_schema(table: str, *, observed: bool = False) -> StructType:
+    """Schema of one trace table as it lies on disk, with each column's documentation as its comment.
+
+    observed: of a run on real Kafka
+    """
+    return spark_schema(columns_of_table(table, observed=observed))
 
 
 def spark_schema(columns: Sequence[Column]) -> StructType:

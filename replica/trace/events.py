@@ -53,6 +53,14 @@ COMMON_COLUMNS = (
     Column("causes", "list<int64>", False, "seq of the events that led to this one; all smaller than its own"),
 )
 
+OBSERVED_BY = Column(
+    "observed_by",
+    "string",
+    True,
+    "how the event was seen: metadata log, log directory, console log or wire; null: the run states it itself",
+)
+"""Last column of every table, in traces of runs on real Kafka only: such a cluster states nothing itself."""
+
 
 def event_name(event_class: type[TraceEvent]) -> str:
     """`HighWatermarkAdvanced` -> `high_watermark_advanced`."""
@@ -100,8 +108,13 @@ def columns_of_event(event_class: type[TraceEvent]) -> tuple[Column, ...]:
 
 
 @functools.cache
-def columns_of_table(table: str) -> tuple[Column, ...]:
-    """All columns of a table, common ones first; columns that not every event of the table fills are nullable."""
+def columns_of_table(table: str, *, observed: bool = False) -> tuple[Column, ...]:
+    """All columns of a table, common ones first; columns that not every event of the table fills are nullable.
+
+    observed: of a run on real Kafka
+    """
+    if observed:
+        return (*columns_of_table(table), OBSERVED_BY)
     classes = [cls for cls in EVENT_CLASSES if table == cls.TABLE]
     merged: dict[str, Column] = {}
     filled: dict[str, int] = {}
@@ -157,13 +170,15 @@ class TraceLog:
 
     `cause` is the event that led to the step in progress; an event without explicit causes gets the step's latest one.
     A listener is called with every event, in order; if it has a method `wants(kind)`, only with the kinds it wants.
+    `observed_by` is how the event was seen that is emitted now, a value of that column.
     """
 
-    __slots__ = ("_listeners", "_routes", "at_us", "cause", "next_seq")
+    __slots__ = ("_listeners", "_routes", "at_us", "cause", "next_seq", "observed_by")
 
     def __init__(self, listeners: Sequence[Callable[[TraceRow], None]] = ()) -> None:
         self.at_us = 0
         self.cause: int | None = None
+        self.observed_by: str | None = None
         self.next_seq = 0
         self._listeners = tuple(listeners)
         self._routes: dict[type[TraceEvent], tuple[Callable[[TraceRow], None], ...]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from replica.trace.events import (
     CLASS_OF_EVENT,
+    OBSERVED_BY,
     OPTIONAL_TABLES,
     SCHEMA_VERSION,
     TABLES,
@@ -52,9 +53,9 @@ class TraceError(Exception):
     """A trace folder that is not whole, or was written by another version of the schema."""
 
 
-def arrow_schema(table: str) -> pa.Schema:
-    """The Arrow schema of one table, each column with its documentation."""
-    columns = [_arrow_field(column) for column in columns_of_table(table)]
+def arrow_schema(table: str, *, observed: bool = False) -> pa.Schema:
+    """The Arrow schema of one table, each column with its documentation. observed: of a run on real Kafka"""
+    columns = [_arrow_field(column) for column in columns_of_table(table, observed=observed)]
     return pa.schema(columns, metadata={_VERSION_KEY: str(SCHEMA_VERSION)})
 
 
@@ -76,7 +77,8 @@ class _KindBuffer:
         self.event = event
         self.fields = [column.name for column in columns]
         self.types = [_ARROW_TYPES[column.type] for column in columns]
-        # attrgetter gives a tuple only for two names or more, so the last one is asked for twice; the copy is not read.
+        # attrgetter gives a tuple only for two names or more, so the last one is asked for twice. Over the copy goes
+        # how the event was seen, in a run of nodes that are observed; else it is not read.
         self.width = 3 + len(columns) + 1
         self.values_of = attrgetter(*self.fields, self.fields[-1])
         self.values: list[Any] = []
@@ -93,6 +95,8 @@ class _KindBuffer:
         }
         for i, (field, arrow_type) in enumerate(zip(self.fields, self.types, strict=True)):
             filled[field] = column(values[3 + i :: width], arrow_type)
+        if OBSERVED_BY.name in schema.names:
+            filled[OBSERVED_BY.name] = column(values[width - 1 :: width], pa.string())
         columns = [filled[field.name] if field.name in filled else pa.nulls(rows, field.type) for field in schema]
         return pa.table(columns, schema=_all_nullable(schema))
 
@@ -153,9 +157,17 @@ class TraceWriter:
 
     `trace_dir` is created. Raises OSError (disk full, not writable) from the call that met it; no part then exists
     under its final name that is not whole. As a context manager, an exception leaves the last parts unwritten.
+
+    observed_by: how the event that is written now was seen, in a run on real Kafka; its tables have a column for that
     """
 
-    def __init__(self, trace_dir: Path, *, rows_per_part: int = ROWS_PER_PART) -> None:
+    def __init__(
+        self,
+        trace_dir: Path,
+        *,
+        rows_per_part: int = ROWS_PER_PART,
+        observed_by: Callable[[], str | None] | None = None,
+    ) -> None:
         # Not above, since readers do without; not with the first chunk, since live brokers would stand still meanwhile.
         import pyarrow.compute as pc
 
@@ -164,7 +176,8 @@ class TraceWriter:
         self.rows_per_part = rows_per_part
         self._rows_per_chunk = min(rows_per_part, ROWS_PER_CHUNK)
         self._rows_waiting = 0
-        self._schemas = {table: arrow_schema(table) for table in _ALL_TABLES}
+        self._observed_by = observed_by
+        self._schemas = {table: arrow_schema(table, observed=observed_by is not None) for table in _ALL_TABLES}
         self._buffers = {kind: _KindBuffer(name, kind) for name, kind in CLASS_OF_EVENT.items()}
         self._buffers_of: dict[str, list[_KindBuffer]] = {table: [] for table in _ALL_TABLES}
         for kind, buffer in self._buffers.items():
@@ -179,6 +192,8 @@ class TraceWriter:
         buffer = self._buffers[type(event)]
         buffer.values += (seq, at_us, causes)
         buffer.values += buffer.values_of(event)
+        if self._observed_by is not None:
+            buffer.values[-1] = self._observed_by()
         self._rows_waiting += 1
         if self._rows_waiting >= self._rows_per_chunk:
             self._take_chunks()
@@ -332,6 +347,6 @@ def _open_part(path: Path) -> pq.ParquetFile:
     version = (schema.metadata or {}).get(_VERSION_KEY, b"none").decode(errors="replace")
     if version != str(SCHEMA_VERSION):
         raise TraceError(f"{path}: trace schema {version}, this version of Highwater reads {SCHEMA_VERSION}")
-    if not schema.equals(arrow_schema(path.parent.name)):
+    if not schema.equals(arrow_schema(path.parent.name, observed=OBSERVED_BY.name in schema.names)):
         raise TraceError(f"{path}: its columns are not those of the table {path.parent.name!r}")
     return file

@@ -154,7 +154,9 @@ class KafkaObserver:
     def _put(self, seen: Seen, at_us: int) -> None:
         cause = None if seen.after is None else self._seqs.get(seen.after)
         self._trace.at_us, self._trace.cause = max(0, at_us), None
+        self._trace.observed_by = seen.observed_by
         seq = self._trace.emit(seen.event, *(() if cause is None else (cause,)))
+        self._trace.observed_by = None
         if seen.key is not None:
             self._seqs[seen.key] = seq
 

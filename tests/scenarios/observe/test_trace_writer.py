@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -80,6 +81,22 @@ def test_every_table_has_a_part_with_its_schema_even_when_nothing_happened(tmp_p
         schema = pq.read_schema(path)
         assert schema.equals(arrow_schema(path.parent.name), check_metadata=True)
     assert list(read_rows(tmp_path)) == []
+
+
+def test_only_an_observed_run_says_of_each_event_how_it_was_seen(tmp_path: Path) -> None:
+    rows: list[TraceRow] = []
+    log = TraceLog([rows.append])
+    with TraceWriter(tmp_path, rows_per_part=4, observed_by=lambda: log.observed_by) as writer:
+        log = TraceLog([rows.append, writer])
+        for seen_by in ("wire", None, "console log"):
+            log.observed_by = seen_by
+            one_of_each(log)
+    assert list(read_rows(tmp_path)) == rows
+    for table in TABLES:
+        found = pa.concat_tables([pq.read_table(path) for path in sorted((tmp_path / table).glob("part-*"))])
+        third = found.num_rows // 3
+        assert found["observed_by"].to_pylist() == ["wire"] * third + [None] * third + ["console log"] * third
+    assert all("observed_by" not in arrow_schema(table).names for table in TABLES)
 
 
 def test_columns_carry_their_documentation() -> None:
