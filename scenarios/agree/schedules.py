@@ -21,6 +21,9 @@ FIRST_MS, FAULTS_MAX, QUIET_MS = 10_000, 4, 30_000
 LENGTHS_MS = (2_000, 12_000, 25_000)
 """Below a session, beyond it, and beyond the time a follower may lag."""
 
+RECORDS_FROM_MS = 5_200
+"""Two records a second, none of them sent in the instant in which a fault begins or ends."""
+
 BROKERS = ("b1", "b2", "b3")
 
 
@@ -55,7 +58,7 @@ def schedule_of(seed: int, profile: str) -> Scenario:
                 "topic": "t",
                 "config": {"acks": acks, "enable.idempotence": acks == "all" and rng.random() < 0.5},
                 "rate": "2/s",
-                "start": "5s",
+                "start": f"{RECORDS_FROM_MS}ms",
                 "stop": f"{end_ms + 5000}ms",
             },
             "r1": {"kind": "consumer", "topic": "t", "start": "5s"},
