@@ -160,6 +160,7 @@ def _kafka(version_: str | None, folder: Path | None) -> OtherWorld:
     from cluster.kafka.fabric import KafkaFabric, KafkaNotUp
     from cluster.kafka.home import find_home
     from scenarios.agree.phases import write_phases
+    from scenarios.run.kafka_limits import era_of, limits_of
     from scenarios.run.on_kafka import FOLDER, on_kafka
 
     with kafka_or_fail():
@@ -181,21 +182,11 @@ def _kafka(version_: str | None, folder: Path | None) -> OtherWorld:
         name=f"Kafka {home.version}",
         options=(*chosen, *(() if folder is None else ("--kafka-home", str(folder)))),
         new=new,
-        profile=_era_of(home.version),
-        why_not=lambda scenario: "",
+        profile=era_of(home.version),
+        why_not=lambda scenario: "; ".join(f"{one.what}: {one.why}" for one in limits_of(scenario, home.version)[:1]),
         after=after,
         failures=(KafkaNotUp,),
     )
-
-
-def _era_of(version_: str) -> str:
-    """The newest era that this version of Kafka has behind it: kafka-3.9 for 3.9.1, and for 4.0.0."""
-
-    def number(text: str) -> tuple[int, ...]:
-        return tuple(map(int, text.split(".")))
-
-    older = [name for name in PROFILES if number(name.removeprefix("kafka-")) <= number(version_)]
-    return older[-1] if older else next(iter(PROFILES))
 
 
 def _jobs(names: Sequence[str], seeds: range | None, world: OtherWorld) -> list[Job]:
