@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from scenarios.agree.playing import Play
     from scenarios.agree.sheet import Sheet, SheetRow
     from scenarios.language.spec import Scenario
+    from scenarios.run.kafka_limits import RealKafka
     from scenarios.run.worlds import NewWorld
 
 TIMES_MAX = 20
@@ -61,6 +62,7 @@ class OtherWorld:
     """Beside the simulator. options: of this command, that choose it      profile: the era that it has, None for any
 
     why_not: what of a scenario cannot be played there, empty if all can      after: notes what only this world knows
+    as_played: what it makes of a scenario, and what it is, if it is real Kafka
     failures: exceptions of a run that say why it cannot be played
     """
 
@@ -70,6 +72,7 @@ class OtherWorld:
     profile: str | None = None
     why_not: Callable[[Scenario], str]
     after: Callable[[Scenario, Path], None] = lambda scenario, run_dir: None
+    as_played: Callable[[Scenario], tuple[Scenario, RealKafka | None]] = lambda scenario: (scenario, None)
     failures: tuple[type[Exception], ...] = ()
 
 
@@ -117,7 +120,7 @@ def agree(
 
     if is_live == (version_ is not None or kafka_home is not None):
         raise click.UsageError("which other world? Either --kafka VERSION or --live")
-    world = _live() if is_live else _kafka(version_, kafka_home)
+    world = _live() if is_live else _kafka(version_, kafka_home, round(slack * 1e6))
     jobs = _jobs(names, seeds, world)
     folder = out / world.name.lower().replace(" ", "-")
     must_hold_files(folder)
@@ -156,11 +159,11 @@ def _live() -> OtherWorld:
     return OtherWorld(name="live", options=("--live",), new=live, why_not=why_not)
 
 
-def _kafka(version_: str | None, folder: Path | None) -> OtherWorld:
+def _kafka(version_: str | None, folder: Path | None, slack_us: int) -> OtherWorld:
     from cluster.kafka.fabric import KafkaFabric, KafkaNotUp
     from cluster.kafka.home import find_home
     from scenarios.agree.phases import write_phases
-    from scenarios.run.kafka_limits import era_of, limits_of
+    from scenarios.run.kafka_limits import era_of, limits_of, played_on
     from scenarios.run.on_kafka import FOLDER, on_kafka
 
     with kafka_or_fail():
@@ -185,6 +188,7 @@ def _kafka(version_: str | None, folder: Path | None) -> OtherWorld:
         profile=era_of(home.version),
         why_not=lambda scenario: "; ".join(f"{one.what}: {one.why}" for one in limits_of(scenario, home.version)[:1]),
         after=after,
+        as_played=lambda scenario: played_on(scenario, home.version, slack_us),
         failures=(KafkaNotUp,),
     )
 
@@ -232,17 +236,18 @@ def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) ->
             if why_not:
                 yield SheetRow(name=job.name, why_not=why_not)
                 continue
+            played_there, real = world.as_played(scenario)
             done = number / len(jobs)
             place = f"{number + 1} of {len(jobs)}, {job.name}"
             play = partial(_play, line, done, place)
             try:
                 played = list(
                     repetitions(
-                        scenario,
+                        played_there,
                         folder / job.name.replace(":", "--"),
                         sheet.times,
                         play_ours=partial(play, simulated, sheet.ours),
-                        play_theirs=partial(_play_there, world, partial(play, world.new, world.name)),
+                        play_theirs=partial(_play_there, world, partial(play, world.new, world.name, real=real)),
                     )
                 )
             except cannot as error:
@@ -253,7 +258,15 @@ def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) ->
 
 
 def _play(
-    line: ProgressLine, done: float, place: str, world: NewWorld, world_name: str, scenario: Scenario, runs_dir: Path
+    line: ProgressLine,
+    done: float,
+    place: str,
+    world: NewWorld,
+    world_name: str,
+    scenario: Scenario,
+    runs_dir: Path,
+    *,
+    real: RealKafka | None = None,
 ) -> Path:
     from scenarios.run.runner import run_scenario
 
@@ -261,7 +274,7 @@ def _play(
         moment = "starts" if now_us < 0 else f"{duration(now_us)} of {duration(until_us)}"
         line.show(done, f"{place}, {world_name}: {moment}")
 
-    result = run_scenario(scenario, runs_dir=runs_dir, world=world, progress=progress)
+    result = run_scenario(scenario, runs_dir=runs_dir, world=world, progress=progress, real=real)
     assert result.run_dir is not None
     return result.run_dir
 
