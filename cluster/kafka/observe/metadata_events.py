@@ -98,9 +98,7 @@ class MetadataEvents:
             case RemoveTopicRecord():
                 self._apply(written)
                 words = f"topic {record.name} is deleted, and with it all its records"
-                yield self._seen(
-                    written, trace.TopicDeleted(node=self.controller, topic=record.name, reason=_said(words, written))
-                )
+                yield self._seen(written, trace.TopicDeleted(node=self.controller, topic=record.name, reason=words))
             case ConfigRecord():
                 yield from self._topic_configured(written, record)
             case BrokerConfigRecord():
@@ -131,9 +129,9 @@ class MetadataEvents:
         node, epoch = self._names(record.leader_id), record.controller_epoch
         self._teller = ChangeEvents(node=node, names=self._names)
         key = ("controller", epoch)
-        words = _said(f"{node} leads the metadata log in epoch {epoch}", written)
+        words = f"{node} leads the metadata log in epoch {epoch}"
         yield self._seen(written, trace.QuorumLeaderElected(node=node, controller_epoch=epoch, reason=words), key=key)
-        words = _said(f"{node} leads the metadata log and is the active controller", written)
+        words = f"{node} leads the metadata log and is the active controller"
         yield self._seen(written, trace.ControllerActivated(node=node, controller_epoch=epoch, reason=words), after=key)
 
     def _registered(self, written: WrittenRecord, record: RegisterBrokerRecord) -> Seen:
@@ -146,9 +144,7 @@ class MetadataEvents:
             before = known.broker_epoch
             words = f"{who} registered a new incarnation with epoch {record.broker_epoch}; the one before had {before}"
         self._apply(written)
-        event = trace.BrokerRegistered(
-            node=self.controller, broker=who, broker_epoch=record.broker_epoch, reason=_said(words, written)
-        )
+        event = trace.BrokerRegistered(node=self.controller, broker=who, broker_epoch=record.broker_epoch, reason=words)
         return self._seen(written, event)
 
     def _registration_changed(self, written: WrittenRecord, record: BrokerRegistrationChangeRecord) -> Iterator[Seen]:
@@ -158,13 +154,13 @@ class MetadataEvents:
         if record.fenced and not before.fenced:
             yield self._fenced(written, record)
         elif record.fenced is False and before.fenced:
-            words = _said(f"{who} is unfenced: it has caught up with the metadata log", written)
+            words = f"{who} is unfenced: it has caught up with the metadata log"
             event = trace.BrokerUnfenced(node=self.controller, broker=who, reason=words)
             yield self._seen(written, event, key=_record_key(written))
         self._apply(written)
 
     def _fenced(self, written: WrittenRecord, record: BrokerRegistrationChangeRecord) -> Seen:
-        words = _said(self._fencing(record), written)
+        words = self._fencing(record)
         event = trace.BrokerFenced(node=self.controller, broker=self._names(record.broker_id), reason=words)
         return self._seen(written, event, key=_record_key(written))
 
@@ -198,7 +194,7 @@ class MetadataEvents:
             key=record.key,
             value=record.value,
             min_isr=topic.effective_min_isr,
-            reason=_said(_setting(f"topic {record.topic}", record.key, record.value), written),
+            reason=_setting(f"topic {record.topic}", record.key, record.value),
         )
         yield self._seen(written, event)
 
@@ -213,7 +209,7 @@ class MetadataEvents:
             broker=None if record.broker_id == NO_BROKER else who,
             key=record.key,
             value=record.value,
-            reason=_said(_setting(who, record.key, record.value), written),
+            reason=_setting(who, record.key, record.value),
         )
         yield self._seen(written, event)
 
@@ -222,7 +218,7 @@ class MetadataEvents:
     def _created(self, written: WrittenRecord, record: PartitionRecord) -> Seen:
         self._apply(written)
         topic, leader = self.image.topics[record.topic], self._names(record.leader)
-        words = _said(f"{leader} is the first leader of {TopicPartition(record.topic, record.partition)}", written)
+        words = f"{leader} is the first leader of {TopicPartition(record.topic, record.partition)}"
         event = trace.PartitionCreated(
             node=self.controller,
             topic=record.topic,
@@ -249,8 +245,7 @@ class MetadataEvents:
         leads = leader_key(record.topic, record.partition, after.leader_epoch)
         for event in self._told(name, before, after, occasion):
             begins = isinstance(event, (trace.LeaderElected, trace.PartitionWentOffline))
-            said = replace(event, reason=_said(event.reason, written))  # type: ignore[attr-defined, call-arg]
-            yield self._seen(written, said, key=leads if begins else None, after=occasion and occasion.after)
+            yield self._seen(written, event, key=leads if begins else None, after=occasion and occasion.after)
 
     def _told(
         self,
@@ -345,13 +340,9 @@ class MetadataEvents:
             for number, partition in sorted(before.items()):
                 after = self.image.topics[topic].partitions[number]
                 if after != partition:
-                    words = _said("min.insync.replicas was changed, which voids the ELR", written)
+                    words = "min.insync.replicas was changed, which voids the ELR"
                     event = self._teller.elr_committed(TopicPartition(topic, number), partition, after, words)
                     yield self._seen(written, event)
-
-
-def _said(words: str, written: WrittenRecord) -> str:
-    return f"{words} (record {written.offset} of the metadata log)"
 
 
 def _setting(of_what: str, key: str, value: str | None) -> str:

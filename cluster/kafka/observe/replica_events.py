@@ -54,7 +54,7 @@ PartitionEpochs = Callable[[TopicPartition], PartitionEpoch]
 class Replica:
     """One replica as its events have it so far.
 
-    end: log end offset     role: None until its broker says it
+    end: log end offset     role: None until its broker says it     leader: that it follows
     loads: the broker has started, and its recovery may still cut this log     size_at_start: bytes of its files then
     waiting: what the files show beyond the latest event: an offset that the log was cut to, or a batch
     """
@@ -66,6 +66,7 @@ class Replica:
         self.end: Offset = 0
         self.high_watermark: Offset = 0
         self.role: str | None = None
+        self.leader: str | None = None
         self.leader_epoch: LeaderEpoch = -1
         self.loads = False
         self.size_at_start = 0
@@ -173,7 +174,6 @@ class ReplicaEvents:
         name, words = replica.topic_partition, replica.truncation
         before, high_watermark = replica.end, replica.high_watermark
         replica.end, replica.high_watermark, replica.truncation = end, min(high_watermark, end), None
-        said = "" if words is None else f"; its console says: {words}"
         event = trace.LogTruncated(
             node=self.node,
             topic=name.topic,
@@ -183,7 +183,7 @@ class ReplicaEvents:
             previous_log_end_offset=before,
             high_watermark=replica.high_watermark,
             previous_high_watermark=high_watermark,
-            reason=f"{self.node} has cut its log of {name} from {before} to {end}: its segment files show it{said}",
+            reason=f"{self.node} cuts its log back to {end}: {_why_cut(words, replica.leader)}",
         )
         return Seen(event, LOG_DIRECTORY, wall_ms, after=self._role_key(name))
 
@@ -297,7 +297,7 @@ class ReplicaEvents:
         name = said.topic_partition
         replica.role, replica.leader_epoch = FOLLOWER, said.leader_epoch
         replica.high_watermark = min(said.high_watermark, replica.end)
-        leader = None if said.leader == NO_BROKER else self._names(said.leader)
+        leader = replica.leader = None if said.leader == NO_BROKER else self._names(said.leader)
         whom = "has no leader to follow" if leader is None else f"follows {leader}"
         event = trace.FollowingBegan(
             node=self.node,
@@ -379,4 +379,17 @@ class ReplicaEvents:
         yield Seen(event, WIRE)
 
 
+def _why_cut(words: str | None, leader: str | None) -> str:
+    """words: of its fetcher, None if it did not say why"""
+    if words is None:
+        return "its segment files end there"
+    if found := _LEADER_ENDS.search(words):
+        return f"in epoch {found[1]} the leader {leader or ''} ends at {found[2]}".replace("  ", " ")
+    if found := _OWN_HIGH_WATERMARK.search(words):
+        return f"its own high watermark was {found[1]}"
+    return words
+
+
+_LEADER_ENDS = re.compile(r"due to leader epoch and offset .*leaderEpoch=(\d+), endOffset=(\d+)")
+_OWN_HIGH_WATERMARK = re.compile(r"due to local high watermark (\d+)")
 _LAG = re.compile(r"brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (\d+)")
