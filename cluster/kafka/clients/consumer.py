@@ -21,6 +21,8 @@ from replica.trace.events import TraceEvent, TraceLog
 
 NOBODY_YET = "-"
 END_OFFSET_WITHIN_MS = 30_000
+LOG_TRUNCATION = "LOG_TRUNCATION"
+"""Java's LogTruncationException has no number on the wire."""
 
 
 class JavaConsumer(ObservedClient):
@@ -104,13 +106,17 @@ class JavaConsumer(ObservedClient):
     def _reset(self, tp: TopicPartition, event: Mapping[str, Any]) -> None:
         before = event["previous_offset"]
         error = self._errors.pop(tp, None)
+        sought = self._asked_by_application.pop(tp, None)
         policy = self._config.auto_offset_reset
-        if error is not None:
-            reason = f"{self._peer(tp)} answers {error}; auto.offset.reset={policy}"
+        if sought is not None:
+            error, reason = None, sought
         elif before == UNKNOWN_OFFSET:
-            reason = f"the consumer has no position yet; auto.offset.reset={policy}"
+            error, reason = None, f"the consumer has no position yet; auto.offset.reset={policy}"
+        elif error == ErrorCode.OFFSET_OUT_OF_RANGE.name:
+            reason = f"{self._peer(tp)} answers {error}; auto.offset.reset={policy}"
         else:
-            reason = f"{self._name} goes on from {event['offset']}, not from {before}"
+            # KIP-320: it asks a new leader where its epoch ends, and goes back to there.
+            error, reason = LOG_TRUNCATION, f"the log of {self._peer(tp)} parts from what was read at {event['offset']}"
         self._next[tp] = event["offset"]
         self._emit(
             trace.PositionReset(
@@ -121,7 +127,7 @@ class JavaConsumer(ObservedClient):
                 offset=event["offset"],
                 previous_offset=before,
                 error=error,
-                reason=self._asked_by_application.pop(tp, reason),
+                reason=reason,
             )
         )
 

@@ -209,13 +209,16 @@ def test_a_consumer_reads_and_says_where_its_position_moves(consumer: Client) ->
     consumer.hear("read", partition=0, offset=0, record="r0", leader_epoch=2)
     consumer.hear("fetch_failed", partition=0, offset=1, error="OFFSET_OUT_OF_RANGE")
     consumer.hear("reset", partition=0, offset=9, previous_offset=1)
+    consumer.hear("fetch_failed", partition=0, offset=9, error="FENCED_LEADER_EPOCH")
+    consumer.hear("reset", partition=0, offset=7, previous_offset=9)
     consumer.core.seek(T0, 3, 0)
-    consumer.hear("reset", partition=0, offset=3, previous_offset=9)
-    began, lost, sought = consumer.told("PositionReset")
+    consumer.hear("reset", partition=0, offset=3, previous_offset=7)
+    began, lost, cut, sought = consumer.told("PositionReset")
     assert (began.previous_offset, began.offset, began.error) == (-1, 0, None)
     assert "no position yet; auto.offset.reset=earliest" in began.reason
     assert (lost.offset, lost.error) == (9, "OFFSET_OUT_OF_RANGE")
-    assert sought.reason == "the application asked for this offset"
+    assert (cut.offset, cut.error) == (7, "LOG_TRUNCATION")
+    assert sought.error is None and sought.reason == "the application asked for this offset"
     assert consumer.orders[-1] == {"do": "seek", "client": "p1", "partition": 0, "to": "3"}
     (read,) = consumer.told("RecordRead")
     assert (read.offset, read.record, read.leader_epoch) == (0, "r0", 2)
