@@ -36,20 +36,30 @@ def install(version: str, environment: Mapping[str, str], progress: Progress) ->
     raises: KafkaMissing, OSError
     """
     java = find_java_for_kafka(environment)
-    compiler = java.needed_compiler()
+    java.needed_compiler()
     home = KafkaHome(
         _sound_jars(version, environment, progress) or _new_jars(version, java, environment, progress), java
     )
     progress("the program of the Java clients is compiled")
-    try:
-        compiled(compiler, home.jars.classpath, home.jars.folder)
-    except NotCompiled as error:
-        raise KafkaMissing(f"Kafka {version} is installed, but not its Java clients: {error}", FIX) from error
+    client_classes(home, environment)
     try:
         make_class_archive(home, progress)
     except NotArchived as error:
         return Installed(home, str(error))
     return Installed(home, None)
+
+
+def client_classes(home: KafkaHome, environment: Mapping[str, str]) -> Path:
+    """The program of the Java clients, made unless it is there: with an installed version, else in the user's cache.
+
+    raises: KafkaMissing, OSError
+    """
+    jars = home.jars
+    folder = jars.folder if jars.is_installed else cache_folder(environment) / "unpacked" / jars.version
+    try:
+        return compiled(home.java.needed_compiler(), jars.classpath, folder)
+    except NotCompiled as error:
+        raise KafkaMissing(f"the Java clients of Kafka {jars.version} are missing: {error}", FIX) from error
 
 
 def _sound_jars(version: str, environment: Mapping[str, str], progress: Progress) -> KafkaJars | None:

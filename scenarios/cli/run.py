@@ -46,12 +46,18 @@ processes_option = click.option(
 
 
 def _chosen_world(
-    on: WorldName | None, *, is_live: bool, in_processes: bool, kafka_home: Path | None, slack_us: int
+    on: WorldName | None,
+    *,
+    is_live: bool,
+    in_processes: bool,
+    kafka_home: Path | None,
+    slack_us: int,
+    clients: str | None,
 ) -> ChosenWorld:
     if is_live and on is not None and on.kind != "live":
         raise click.UsageError(f"--live and --on {on} are two worlds: give one")
     name = on or WorldName("live" if is_live else "sim")
-    return ChosenWorld(name, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us)
+    return ChosenWorld(name, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us, clients=clients)
 
 
 @click.command()
@@ -87,6 +93,7 @@ def run(
     on: WorldName | None,
     kafka_home: Path | None,
     slack_us: int,
+    clients: str | None,
     out: Path,
     no_logs: bool,
     fail_on: tuple[str, ...],
@@ -97,7 +104,9 @@ def run(
     plain: bool,
 ) -> int:
     """Run SCENARIO (a bundled id or a file) in virtual time, live or on real Kafka: what became of every record."""
-    world = _chosen_world(on, is_live=is_live, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us)
+    world = _chosen_world(
+        on, is_live=is_live, in_processes=in_processes, kafka_home=kafka_home, slack_us=slack_us, clients=clients
+    )
     file = load_scenario(scenario, overrides, variant or "base")
     chosen = pick_variant(file, variant, seed)
     must_hold_files(out)
@@ -141,6 +150,7 @@ def compare(
     on: tuple[WorldName, ...],
     kafka_home: Path | None,
     slack_us: int,
+    clients: str | None,
     page: Path | None,
     opens: bool,
     format_: str,
@@ -150,7 +160,12 @@ def compare(
     homes = {name: kafka_home if name.kind == "kafka" else None for name in on}
     if kafka_home is not None and kafka_home not in homes.values():
         raise click.UsageError("--kafka-home is for runs on Kafka: add --on sim,kafka")
-    worlds = [ChosenWorld(name, kafka_home=home, slack_us=slack_us) for name, home in homes.items()]
+    if clients is not None and all(name.kind != "kafka" for name in on):
+        raise click.UsageError("--clients is for runs on Kafka: add --on sim,kafka")
+    worlds = [
+        ChosenWorld(name, kafka_home=home, slack_us=slack_us, clients=clients if name.kind == "kafka" else None)
+        for name, home in homes.items()
+    ]
     file = load_scenario(scenario, overrides)
     names = variants or ("base", *file.variants)
     chosen = [pick_variant(file, name, seed) for name in names]

@@ -59,6 +59,7 @@ def test(
     on: WorldName | None,
     kafka_home: Path | None,
     slack_us: int,
+    clients: str | None,
     format_: str,
     plain: bool,
 ) -> int:
@@ -69,7 +70,7 @@ def test(
     """
     from scenarios.cli.screens import test_line
 
-    world = ChosenWorld(on or WorldName("sim"), kafka_home=kafka_home, slack_us=slack_us)
+    world = ChosenWorld(on or WorldName("sim"), kafka_home=kafka_home, slack_us=slack_us, clients=clients)
     if profile is not None:
         if on is not None:
             raise click.UsageError("--profile is for virtual time: a real cluster has the rules of its release")

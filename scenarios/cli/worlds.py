@@ -77,7 +77,7 @@ class SlackType(click.ParamType):  # type: ignore[type-arg]
 
 
 def kafka_options(command: C) -> C:
-    """--kafka-home and --slack, for commands that play on real Kafka."""
+    """--kafka-home, --slack and --clients, for commands that play on real Kafka."""
     home = click.option(
         "--kafka-home",
         type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -91,7 +91,12 @@ def kafka_options(command: C) -> C:
         show_default=True,
         help="On Kafka: how much earlier or later than the file's times things may happen.",
     )
-    return home(slack(command))
+    clients = click.option(
+        "--clients",
+        type=click.Choice(["java", "highwater"]),
+        help="On Kafka: whose producers and consumers; Kafka's own (java) unless said otherwise.",
+    )
+    return home(slack(clients(command)))
 
 
 on_option = click.option(
@@ -103,16 +108,25 @@ class ChosenWorld:
     """One world, and how a scenario is played in it. raises, when made: click.exceptions.Exit with one clear error"""
 
     def __init__(
-        self, name: WorldName, *, in_processes: bool = False, kafka_home: Path | None = None, slack_us: int = 0
+        self,
+        name: WorldName,
+        *,
+        in_processes: bool = False,
+        kafka_home: Path | None = None,
+        slack_us: int = 0,
+        clients: str | None = None,
     ) -> None:
         if in_processes and name.kind != "live":
             raise click.UsageError("--processes is for live runs: add --live")
         if kafka_home is not None and name.kind != "kafka":
             raise click.UsageError("--kafka-home is for runs on Kafka: add --on kafka")
+        if clients is not None and name.kind != "kafka":
+            raise click.UsageError("--clients is for runs on Kafka: add --on kafka")
         self.name = name
         self._in_processes = in_processes
         self._slack_us = slack_us
         self._home = _home(name.version, kafka_home) if name.kind == "kafka" else None
+        self._client_classes = None if self._home is None or clients == "highwater" else _client_classes(self._home)
 
     @property
     def comes_back(self) -> bool:
@@ -149,7 +163,9 @@ class ChosenWorld:
 
         played, real = played_on(scenario, self._home.version, self._slack_us)
         try:
-            return execute(played, runs_dir, keep_logs=keep_logs, world=on_kafka(self._home), real=real)
+            return execute(
+                played, runs_dir, keep_logs=keep_logs, world=on_kafka(self._home, self._client_classes), real=real
+            )
         except KafkaNotUp as error:
             fail(f"Kafka {self._home.version} does not come up: {error}", ExitCode.MISSING, "highwater doctor")
 
@@ -184,6 +200,18 @@ def _home(version: str | None, folder: Path | None) -> KafkaHome:
         return find_home(version, folder, os.environ)
     except KafkaMissing as missing:
         fail(str(missing), ExitCode.MISSING, missing.fix)
+
+
+def _client_classes(home: KafkaHome) -> Path:
+    from cluster.kafka.installation import client_classes
+    from cluster.kafka.java import KafkaMissing
+
+    try:
+        return client_classes(home, os.environ)
+    except KafkaMissing as missing:
+        fail(str(missing), ExitCode.MISSING, f"{missing.fix}; or --clients highwater")
+    except OSError as error:
+        fail(f"the Java clients cannot be kept: {error}", ExitCode.MISSING, "make room, or --clients highwater")
 
 
 def _limit_line(limit: Limit) -> str:
