@@ -239,6 +239,9 @@ def execute(
         with ProgressLine(scenario.run_name) as line:
 
             def progress(now_us: int, until_us: int, events: int) -> None:
+                if now_us < 0:  # A cluster of JVMs takes its time.
+                    line.show(0.0, "the cluster starts")
+                    return
                 kind = " virtual" if world is None else ""
                 so_far = f"{now_us / 1e6:.1f} s of {until_us / 1e6:.0f} s{kind}, {events} events"
                 line.show(now_us / until_us if until_us else 1.0, so_far)

@@ -1,0 +1,28 @@
+"""Scenarios on real Kafka end as their files say: on the version that is installed, by `highwater kafka install`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cluster.kafka.home import find_home
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file
+from scenarios.run.kafka_limits import played_on
+from scenarios.run.on_kafka import on_kafka
+from scenarios.run.runner import run_scenario
+
+SLACK_US = 5_000_000
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", ["acks1-leader-kill", "follower-cut-hw-stall", "retry-duplicates-lost-ack"])
+def test_it_ends_as_written(name: str, tmp_path: Path) -> None:
+    """A kill and a return, a cut, an answer that is held back."""
+    home = find_home(None, None, os.environ)
+    scenario, real = played_on(load_file(find_scenario(name)).scenario, home.version, SLACK_US)
+    result = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real)
+    assert [(each.what, each.why) for each in result.expectations if not each.held] == []
+    assert result.summary["real_kafka"] == home.version

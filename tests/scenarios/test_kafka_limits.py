@@ -1,0 +1,97 @@
+"""What of a scenario real Kafka cannot play or show is known before it starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.rules import PROFILES
+from scenarios.language.conditions import TimeTest
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file, load_text
+from scenarios.language.spec import Scenario
+from scenarios.language.verbs.every import VERBS
+from scenarios.run.kafka_limits import UNPLAYABLE_VERBS, era_of, limits_of, played_on, wider
+
+FILE = """schema: 1
+id: limits
+title: Limits
+seed: 1
+duration: 20s
+{more}
+cluster: {{brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}}}
+topics: {{t: {{partitions: {{0: [b1, b2, b3]}}}}}}
+workloads: {{p1: {{kind: producer, topic: t, config: {{acks: "1"}}}}}}
+timeline:
+  - {{at: 1s, produce: {{from: p1, count: 5}}}}
+  - {{at: 2s, {step}}}
+expect:
+  events:
+    - {{event: leader_elected, between: [3s, 4s]}}
+    - {{event: follower_fetched}}
+"""
+
+
+def file_with(*, more: str = "profile: kafka-4.1", step: str = "kill: b1") -> Scenario:
+    return load_text(FILE.format(more=more, step=step), "limits.yaml").scenario
+
+
+def bundled(name: str, variant: str | None = None) -> Scenario:
+    file = load_file(find_scenario(name))
+    return file.scenario if variant is None else file.variants[variant]
+
+
+@pytest.mark.parametrize(
+    ("version", "era"),
+    [("4.1.0", "kafka-4.1"), ("4.0.1", "kafka-3.9"), ("3.9.1", "kafka-3.9"), ("2.8.2", "kafka-2.7")],
+)
+def test_a_release_has_the_rules_of_the_newest_era_behind_it(version: str, era: str) -> None:
+    assert era_of(version) == era
+
+
+def test_verbs_that_cannot_be_played_are_verbs() -> None:
+    assert UNPLAYABLE_VERBS.keys() <= VERBS.keys()
+
+
+def test_each_limit_has_its_line_and_its_reason() -> None:
+    (limit,) = limits_of(file_with(step="bump_clock: {brokers: b1, by: 60s}"), "4.1.0")
+    assert (limit.what, limit.line) == ("bump_clock", 12)
+    assert "clock" in limit.why
+
+
+@pytest.mark.parametrize(
+    ("more", "version", "limits"),
+    [
+        ("profile: kafka-4.1", "4.1.0", []),
+        ("profile: kafka-3.9", "4.1.0", []),
+        ("profile: kafka-4.1", "3.9.1", ["the rule elr"]),
+        ("profile: kafka-3.9", "3.9.1", []),
+        ("profile: kafka-2.0", "4.1.0", ["profile: kafka-2.0"]),
+        ("profile: kafka-3.9\nprotocol: {elr: true}", "4.1.0", []),
+        ("profile: kafka-4.1\nprotocol: {list-offsets-guard: false}", "4.1.0", ["protocol.list-offsets-guard: false"]),
+        ("profile: kafka-4.1", "2.8.2", ["Kafka 2.8.2"]),
+    ],
+)
+def test_rules_are_those_of_the_release_but_for_eligible_leader_replicas(
+    more: str, version: str, limits: list[str]
+) -> None:
+    assert [limit.what for limit in limits_of(file_with(more=more), version)] == limits
+
+
+def test_the_old_rules_of_a_file_that_can_be_played_give_way_to_those_of_the_release() -> None:
+    played, _ = played_on(bundled("acks1-leader-kill"), "4.1.0", 0)
+    assert played.rules == PROFILES["kafka-4.1"].changed({"elr": False})
+
+
+def test_what_cannot_be_seen_is_not_judged_and_times_get_a_slack() -> None:
+    played, real = played_on(file_with(), "4.1.0", 500_000)
+    assert [(test.event, test.between) for test in played.expect.events] == [
+        ("leader_elected", TimeTest(2_500_000, 4_500_000))
+    ]
+    (left_out,) = real.not_judged
+    assert (left_out.what, left_out.held, left_out.judged) == ("event follower_fetched", True, False)
+    assert "not judged on Kafka" in left_out.why
+
+
+def test_an_open_window_stays_open() -> None:
+    assert wider(TimeTest(None, 5), 2) == TimeTest(None, 7)
+    assert wider(None, 2) is None
