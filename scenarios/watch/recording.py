@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from cluster.kafka.observe.observed import WIRE
 from replica.rules import PROFILES
 from replica.trace.events import TraceLog
 from scenarios.check.summary import Counters, build_summary
@@ -78,7 +79,7 @@ class Recording:
         runs_dir.mkdir(parents=True, exist_ok=True)
         self._work_dir = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix=".run-", dir=runs_dir)))
         self._ledger = RecordLedger(LogMirror().deleted)
-        self.writer = TraceWriter(self._work_dir / "trace")
+        self.writer = TraceWriter(self._work_dir / "trace", observed_by=lambda: WIRE)
         self.log = TraceLog([self._ledger, self.writer])
 
     def __enter__(self) -> Self:

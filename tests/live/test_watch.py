@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -152,4 +153,5 @@ def _check_run(folder: Path) -> None:
     assert sorted(one.fault for one in faults) == ["held-by-b3", "silent-b3"]
     ends = {one.event.node: one.event.log_end_offset for one in rows if isinstance(one.event, trace.ReplicaFound)}
     assert ends["b1"] == ends["b2"] == 2
+    assert pq.read_table(folder / "trace" / "control").column("observed_by").unique().to_pylist() == ["wire"]
     assert run_of_page(rows, summary).document["head"]["title"].endswith("watched: all is sampled, every 200 ms")
