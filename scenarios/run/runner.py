@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from cluster.kafka.observe.observed import LOG_DIRECTORY
 from cluster.live.time import LiveTime
 from cluster.network.virtual_time import VirtualTime
 from replica.trace.events import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
@@ -115,7 +116,7 @@ class ScenarioRun:
         self.ledger = RecordLedger(self.mirror.deleted)
         self.story = Story(self.view)
         self.answers = EndOffsetAnswers()
-        self._writer = _new_writer(work_dir / "trace") if traced else None
+        self._writer = _new_writer(work_dir / "trace", None if real is None else self._observed_by) if traced else None
         self.captured: dict[str, tuple[str, ...]] = {}
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
         self.expectations = Expectations(scenario.expect, self.sight)
@@ -159,6 +160,9 @@ class ScenarioRun:
         self._next_progress = 0
         self._topics_exist = False
         self._may_rest_from_us = may_rest_from_us
+
+    def _observed_by(self) -> str | None:
+        return self.trace.observed_by
 
     @property
     def writer(self) -> TraceWriter:
@@ -216,7 +220,9 @@ class ScenarioRun:
     def finish(self) -> None:
         self.timeline.finish()
         self.trace.cause = None
+        self.trace.observed_by = None if self._real is None else LOG_DIRECTORY
         state_final_logs(self.cluster, self.name_batch)
+        self.trace.observed_by = None
         if self._real is None:
             self.invariants.probe(CoreProbe(self.cluster))
             self.invariants.end()
@@ -334,10 +340,10 @@ def run_scenario(
     return RunResult(scenario, summary, verdict, broken, results, run.ledger, run.story, run_dir, run.rows)
 
 
-def _new_writer(trace_dir: Path) -> TraceWriter:
+def _new_writer(trace_dir: Path, observed_by: Callable[[], str | None] | None) -> TraceWriter:
     from scenarios.observe.trace_writer import TraceWriter  # Arrow and NumPy: a run without a trace waits for neither.
 
-    return TraceWriter(trace_dir)
+    return TraceWriter(trace_dir, observed_by=observed_by)
 
 
 @contextmanager
