@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from cluster.kafka.observe.observed import SAMPLE_MS
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.broker_marks import mark_places
@@ -422,6 +423,7 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
         "seed": summary["seed"],
         "era": f"real Kafka {summary['real_kafka']}" if "real_kafka" in summary else summary["profile"],
         "live": bool(summary.get("live")),
+        "sampled": f"sampled every {SAMPLE_MS} ms" if "real_kafka" in summary else "",
         "built": settings_of(summary),
         "verdict": list(summary["verdict"]),
         "findings": [
@@ -459,6 +461,7 @@ def live_head(scenario: Scenario) -> dict[str, Any]:
         "seed": scenario.seed,
         "era": scenario.profile,
         "live": True,
+        "sampled": "",
         "built": settings_of({"setting": setting}),
         "verdict": ["running"],
         "findings": nothing,

@@ -14,6 +14,9 @@ WIRE = "wire"
 CONSOLE = "console log"
 """Values of the column `observed_by`."""
 
+SAMPLE_MS = 100
+"""High watermarks are sampled so often."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedNode:

@@ -19,7 +19,7 @@ from cluster.kafka.observe.console_lines import ConsoleLine, ConsoleReader, Said
 from cluster.kafka.observe.log_files import BrokerDisk, DiskLog
 from cluster.kafka.observe.metadata_events import MetadataEvents
 from cluster.kafka.observe.metadata_tail import MetadataTail
-from cluster.kafka.observe.observed import Key, ObservedNode, RunTime, Seen
+from cluster.kafka.observe.observed import SAMPLE_MS, Key, ObservedNode, RunTime, Seen
 from cluster.kafka.observe.replica_events import ReplicaEvents
 from cluster.kafka.observe.sampled_offsets import SampledHighWatermark
 from cluster.kafka.observe.sampler import Sampler
@@ -27,8 +27,6 @@ from replica.ids import METADATA_TOPIC, Names, Offset, PartitionEpoch, TopicPart
 from replica.trace.events import TraceLog
 
 LOOK_S = 0.01
-SAMPLE_MS = 100
-"""High watermarks are sampled so often."""
 
 Dated = tuple[int, Iterable[Seen]]
 """When something was written, in milliseconds of the wall clock, and its events."""

@@ -14,8 +14,9 @@ export type Change =
   | ["read", Place, Place, number, Place]
   | ["gone", Place];
 
+/** sampled: how often high watermarks were, in words; "" where every step of them is known */
 export interface Head {
-  scenario: string; label: string; title: string; question: string; seed: number; era: string; live: boolean;
+  scenario: string; label: string; title: string; question: string; seed: number; era: string; live: boolean; sampled: string;
   built: string[]; verdict: string[]; acked: number; sent: number;
   findings: { kind: string; sentence: string; records: string[]; partition: string }[];
   lost: string[]; missing: string[]; duplicated: string[];

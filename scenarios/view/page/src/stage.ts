@@ -188,7 +188,7 @@ function drawConsumer(group: SVGGElement, scene: Scene, lane: Lane, { left, firs
   group.append(s("text", { class: "lane-name", x: 12, y: y + 22 }, node >= 0 ? fitted(nameOf(run.tape, node), head - 16, 9) : "Consumers"));
   const position = node >= 0 ? cluster.positions.get(`${node}/${partition}`) : undefined;
   if (position !== undefined) group.append(s("text", { class: "small", x: 12, y: y + 40 }, `position ${position}`));
-  const text = leader ? (room < 9 ? `Readable below ${leader.hw}` : `Readable: below the leader's high watermark ${leader.hw}`) : "Nothing is readable: no live leader";
+  const text = leader ? (room < 9 ? `Readable below ${leader.hw}` : `Readable: below the leader's high watermark ${leader.hw}${run.head.sampled && `, ${run.head.sampled}`}`) : "Nothing is readable: no live leader";
   group.append(s("text", { class: `small ${leader ? "muted" : "bad"}`, x: left, y: y + 12 }, scene.compact ? (leader ? `readable below ${leader.hw}` : "nothing readable") : text));
   for (let offset = first; offset < first + room; offset += 1) {
     const x = left + (offset - first) * (CELL + GAP), cell = offset < readable ? leader?.cells[offset] : undefined;

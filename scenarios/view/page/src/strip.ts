@@ -86,10 +86,12 @@ function drawLines(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => 
   const { run, series } = scene, top = Math.max(1, ...[...series.leo.values()].map((steps) => greatest(steps, scene.hidesAfter)));
   const yAt = (value: number): number => y + CHART - (value / top) * (CHART - 6);
   root.append(s("text", { class: "small", x: 8, y: y + 14 }, "Log end offset"), s("text", { class: "small water-text", x: 8, y: y + 30 }, "High watermark"),
+    s("text", { class: "small muted", x: 8, y: y + 46 }, run.head.sampled),
     s("text", { class: "small muted mono", x: LABEL - 6, y: yAt(top) + 4, "text-anchor": "end" }, String(top)),
     s("text", { class: "small muted mono", x: LABEL - 6, y: yAt(0), "text-anchor": "end" }, "0"));
   const water = path(series.hw, scene, xAt, yAt);
-  if (water.length) root.append(s("path", { class: "water-area", d: `${water} V${yAt(0)} H${xAt(Math.max(scene.window.from, series.hw[0]?.[0] ?? 0))} Z` }), s("path", { class: "water-line", d: water }));
+  if (water.length) root.append(s("path", { class: "water-area", d: `${water} V${yAt(0)} H${xAt(Math.max(scene.window.from, series.hw[0]?.[0] ?? 0))} Z` }), s("path", { class: run.head.sampled ? "water-line sampled" : "water-line", d: water }));
+  if (run.head.sampled) each(series.hw, scene, (from, _, value) => root.append(s("circle", { class: "sample", cx: xAt(from), cy: yAt(value), r: 3 })));
   const ends: number[] = [];
   for (const node of series.replicas) {
     const steps = series.leo.get(node)!, at = Math.min(scene.window.to, scene.hidesAfter);
