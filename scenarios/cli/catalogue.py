@@ -246,8 +246,13 @@ def _settings(config: Any) -> str:
 def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str]:
     from scenarios.language.write import describe
 
-    title = "Expected" if variant is None else f"Variant {style.bold(variant)}: {scenario.title}"
-    return [f"  {title}", *("    " + line for line in describe.expect_lines(scenario.expect))]
+    if variant is None:
+        title = ["  Expected"]
+    else:
+        words = f"Variant {variant}: {scenario.title}"
+        title = textwrap.wrap(words, style.width - 2, initial_indent="  ", subsequent_indent="    ")
+        title[0] = title[0].replace(variant, style.bold(variant), 1)
+    return [*title, *("    " + line for line in describe.expect_lines(scenario.expect))]
 
 
 # --------------------------------------------------------------------------------------------------------------- check

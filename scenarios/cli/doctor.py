@@ -167,7 +167,7 @@ def _kafka() -> Iterator[Requirement]:
 
     purpose = "`run --on kafka`"
     versions = ", ".join(jars.version for jars in installed(os.environ))
-    fix = "" if versions else f"highwater kafka install {TRIED[0]}, or --kafka-home with an unpacked release"
+    fix = "" if versions else f"highwater kafka install {TRIED[0]} (or --kafka-home DIR)"
     yield Requirement("Kafka", versions or "not installed", purpose, fix, is_optional=True)
     try:
         java = find_java_for_kafka(os.environ)

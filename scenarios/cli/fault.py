@@ -23,20 +23,21 @@ CODE_OF = {
 HELP = """Break a running `highwater serve`, or mend it: the verbs and selectors of the scenario language, now.
 
 \b
-  highwater fault kill b1                     start b1, stop b1, power_off b1
-  highwater fault kill 'leader(orders-0)'     any selector of the language
-  highwater fault pause b2 3s                 undone after 3 s; or: resume b2
-  highwater fault cut b1-b3                   heal, or heal NAME with --as NAME
-  highwater fault latency b1-b2 200ms         loss b1-b2 5%, bandwidth b1-b2 50kB/s
-  highwater fault hold b2-b1 Fetch            release
-  highwater fault cut client/rdkafka-b1       your own client, by its client.id (see list)
-  highwater fault slow_disk b1 200ms 10s      flush b1, fill_disk b1, wipe b1
-  highwater fault elect orders-0 b1           or: elect orders-0 b1 unclean
+  highwater fault kill b1                  start b1, stop b1, power_off b1
+  highwater fault kill 'leader(orders-0)'  any selector of the language
+  highwater fault pause b2 3s              undone after 3 s; or: resume b2
+  highwater fault cut b1-b3                heal, or heal NAME with --as NAME
+  highwater fault latency b1-b2 200ms      loss b1-b2 5%
+  highwater fault bandwidth b1-b2 50kB/s
+  highwater fault hold b2-b1 Fetch         release
+  highwater fault cut client/rdkafka-b1    by its client.id (see list)
+  highwater fault slow_disk b1 200ms 10s   flush b1, fill_disk b1, wipe b1
+  highwater fault elect orders-0 b1        or: elect orders-0 b1 unclean
   highwater fault set_config orders min.insync.replicas=1
   highwater fault reassign orders-0 b1,b2
   highwater fault --yaml '{cut: {between: [b1, b3], direction: to}, for: 3s}'
-  highwater fault list                        faults in force, nodes, clients, partitions
-  highwater fault end slow_disk-4             end a fault by its name in the list
+  highwater fault list                     faults in force, nodes, partitions
+  highwater fault end slow_disk-4          end a fault by its name in the list
 """
 
 

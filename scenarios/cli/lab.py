@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import textwrap
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,7 +162,8 @@ def _screen(exercise: Exercise, hand_in: HandIn, judgement: Judgement, style: St
     lines = ["", f"  {style.bold(exercise.name)} {style.sign('dot')} {hand_in.student or 'no name'}", ""]
     for criterion in judgement.criteria:
         sign, colour = ("good", "green") if criterion.holds else ("bad", "red")
-        lines.append(f"  {style.paint(style.sign(sign), colour)} {criterion.sentence}")
+        first, *others = textwrap.wrap(criterion.sentence, style.width - 4 - len(style.sign(sign)))
+        lines += [f"  {style.paint(style.sign(sign), colour)} {first}", *(f"    {line}" for line in others)]
         if criterion.hint and not criterion.holds:
             lines.append(f"      {criterion.hint}")
     if judgement.diagnostics:

@@ -30,7 +30,7 @@ def rules(format_: str, plain: bool) -> int:
         style = style_for_stdout(plain)
         for row in rows:
             click.echo("\n".join(_lines(row, style)))
-        click.echo("\n  A scenario file chooses with `profile: kafka-2.0` and `protocol: {truncation: leader-epoch}`.")
+        click.echo("\n  A file chooses: `profile: kafka-2.0`, `protocol: {truncation: leader-epoch}`.")
     return ExitCode.HELD
 
 

@@ -10,6 +10,7 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,8 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
     true = [f"{readable} readable", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
     if records["missing"]:
         true.append(f"{len(records['missing'])} never arrived")
-    lines.append(f"  {'The log says'.ljust(24)}{'    '.join(true)}")
+    first, *rest = style.packed(true, "    ", 26)
+    lines += [f"  {'The log says'.ljust(24)}{first.lstrip()}", *rest]
     unwritable = {
         partition: max(end_us - begin_us for begin_us, end_us in windows)
         for partition, windows in summary["unavailable"].items()
@@ -196,7 +198,8 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
         )
         lines.append(style.paint(f"  {style.sign('good')} {words}", "green"))
     if summary["records"]["missing"]:
-        lines.append(f"      never arrived, and never promised: {_record_ranges(summary['records']['missing'])}")
+        words = f"never arrived, and never promised: {_record_ranges(summary['records']['missing'])}"
+        lines += textwrap.wrap(words, style.width, initial_indent=" " * 6, subsequent_indent=" " * 8)
     return lines
 
 
@@ -255,24 +258,36 @@ def _see_also(summary: Summary, again: str | None) -> list[str]:
 def compare_table(summaries: Sequence[Summary], style: Style) -> str:
     """The variants of one scenario side by side, then the fate of every record in each."""
     names = [_column_name(summary) for summary in summaries]
-    rows = [_compared(summary, style) for summary in summaries]
-    labels = list(rows[0])
-    label_width = max(len(label) for label in labels) + 2
-    widths = [max(len(name), *(len(row[label]) for label in labels)) + 3 for name, row in zip(names, rows, strict=True)]
     first = summaries[0]
-    rule = "  " + style.sign("rule") * (label_width + sum(widths))
-    head = "".join(name.rjust(width) for name, width in zip(names, widths, strict=True))
     lines = ["", f"  {style.bold(first['scenario'])} {style.sign('dot')} seed {first['seed']}", ""]
-    lines += [f"  {'':<{label_width}}{head}", rule]
+    columns = [(name, _compared(summary, style)) for name, summary in zip(names, summaries, strict=True)]
+    while columns:
+        table, shown = _table(columns, style)
+        lines += [*table, ""]
+        columns = columns[shown:]
+    name_width = max(len(name) for name in names) + 2
+    room = style.width - name_width - 4
+    for name, summary in zip(names, summaries, strict=True):
+        fates, *more = textwrap.wrap(_fates(summary, style, room), room + 2)
+        lines += [f"  {name:<{name_width}}{fates}", *(f"  {'':<{name_width}}{line}" for line in more)]
+    return "\n".join([*lines, ""])
+
+
+def _table(columns: Sequence[tuple[str, dict[str, str]]], style: Style) -> tuple[list[str], int]:
+    """The first of the columns, and how many of them fit."""
+    labels = list(columns[0][1])
+    label_width = max(len(label) for label in labels) + 2
+    widths = [max(len(name), *map(len, column.values())) + 3 for name, column in columns]
+    shown = max(sum(end <= style.width - label_width - 2 for end in accumulate(widths)), 1)
+    widths = widths[:shown]
+    rule = "  " + style.sign("rule") * (label_width + sum(widths))
+    head = "".join(name.rjust(width) for (name, _), width in zip(columns, widths, strict=False))
+    lines = [f"  {'':<{label_width}}{head}", rule]
     for label in labels:
-        cells = [row[label].rjust(width) for row, width in zip(rows, widths, strict=True)]
+        cells = [column[label].rjust(width) for (_, column), width in zip(columns, widths, strict=False)]
         coloured = [style.paint(cell, "red") if style.sign("lost") in cell else cell for cell in cells]
         lines.append(f"  {label:<{label_width}}{''.join(coloured)}")
-    lines += [rule, ""]
-    name_width = max(len(name) for name in names) + 2
-    for name, summary in zip(names, summaries, strict=True):
-        lines.append(f"  {name:<{name_width}}{_fates(summary, style, style.width - name_width - 4)}")
-    return "\n".join([*lines, ""])
+    return [*lines, rule], shown
 
 
 def _column_name(summary: Summary) -> str:

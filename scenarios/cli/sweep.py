@@ -61,7 +61,11 @@ FIRST_ROW_PATIENCE_S = 45.0
     "--max-runs", type=click.IntRange(1), default=100_000, show_default=True, help="Refuse to play more than these."
 )
 @click.option(
-    "--fail-on", multiple=True, type=click.Choice(["any", *ANOMALIES]), help="Exit with 1 if this happened; repeatable."
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(["any", *ANOMALIES]),
+    metavar="KIND",
+    help=f"Exit with 1 if this happened: any, {', '.join(ANOMALIES)}; repeatable.",
 )
 @open_option
 @format_option

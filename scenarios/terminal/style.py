@@ -61,7 +61,10 @@ class Style:
         """For a stream: no colour with NO_COLOR, TERM=dumb or no terminal; words where signs cannot be printed."""
         terminal = stream.isatty() and environment.get("TERM") != "dumb"
         unicode = (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf16", "utf32")
-        width = shutil.get_terminal_size((100, 24)).columns if terminal else 100
+        asked = environment.get("COLUMNS", "")
+        width = int(asked) if asked.isdecimal() else 100
+        if terminal:
+            width = shutil.get_terminal_size((100, 24)).columns
         plain = plain or environment.get("TERM") == "dumb" or not unicode
         colour = terminal and not plain and not environment.get("NO_COLOR")
         return cls(colour, plain, min(max(width, 80), 100))

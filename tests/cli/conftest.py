@@ -14,6 +14,7 @@ from scenarios.cli.main import main
 def highwater(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Highwater:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def call(*words: str) -> Outcome:
         monkeypatch.setattr("sys.argv", ["highwater", *words])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import BashComplete
-from command import MINI, Highwater
+from command import MINI, Highwater, Outcome
 
 from scenarios.cli.catalogue import _list_lines
 from scenarios.cli.common import load_scenario, warn_of_mistakes
@@ -24,6 +24,31 @@ def test_the_list_fits_a_terminal_and_says_where_to_begin(plain: bool) -> None:
     assert max(map(len, lines)) <= 80
     assert [line.split()[:2] for line in lines[1:4]] == [["highwater", "run"]] * 3
     assert {line.split()[0] for line in lines if line.strip()} >= {*catalogue.bundled()}
+
+
+WIDE_WORDS = ("https://", "Again: ")
+"""Of lines that stay in one piece: addresses, and commands to copy."""
+
+
+def test_what_is_read_fits_80_columns(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the output goes into a pager, and COLUMNS says how wide it is."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (("run", "acks1-leader-kill"), ("run", "acks0-connection-reset", "--set", "seed=2")):
+        highwater(*words)
+    screens = [
+        ("list",), ("runs",), ("diff", "last", "last~1"), ("explain", "last~1"), ("lab", "list"),
+        ("show", "acks1-leader-kill"), ("rules",), ("compare", "acks0-connection-reset"),
+        ("run", "acks0-connection-reset"), (),
+        *((*name, "--help") for name in [(), *((name,) for name in COMMANDS), ("lab", "start"), ("lab", "check")]),
+    ]  # fmt: skip
+    for screen in screens:
+        assert not wide_lines(highwater(*screen)), screen
+
+
+def wide_lines(done: Outcome) -> list[str]:
+    assert done.out
+    wide = [line for line in done.out.splitlines() if len(line) > 80]
+    return [line for line in wide if not any(word in line for word in WIDE_WORDS)]
 
 
 def test_the_doctor_names_what_is_missing_and_the_fix(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:

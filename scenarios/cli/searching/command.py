@@ -29,7 +29,9 @@ WIDTH = 100
 
 
 @click.command()
-@click.option("--profile", type=click.Choice(list(PROFILES)), default=PROFILE, show_default=True, help="The era.")
+@click.option(
+    "--profile", type=click.Choice(list(PROFILES)), metavar="ERA", default=PROFILE, show_default=True, help="The era."
+)
 @click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds to try.")
 @click.option("--safe", is_flag=True, help="Only settings that promise a clean verdict: acks=all, min ISR 2.")
 @click.option("--swarm", is_flag=True, help="Every 16 seeds draw their own mix of cluster, clients and faults.")

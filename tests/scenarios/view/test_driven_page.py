@@ -330,16 +330,36 @@ def test_the_transport_is_in_sight_on_small_screens(width: int, height: int, bro
 @pytest.mark.skipif(axe_core() is None, reason="axe-core is not installed here (npm install axe-core, NODE_PATH)")
 @pytest.mark.soak
 def test_axe_finds_nothing_in_any_theme(browser: Browser, three: Path) -> None:
-    axe = axe_core()
-    assert axe is not None
     with driven(browser, three.as_uri() + ONE_RUN) as shown:
-        shown.page.evaluate(axe.read_text(encoding="utf-8"))
         for way in ("e", "y", "v", "c", "h"):
             shown.press(way)
-            for theme in ("dark", "projector", "light"):
-                shown.press("t")
-                assert shown.page.get_attribute("html", "data-theme") == theme
-                found = shown.page.evaluate(
-                    "axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes[0].html]))"
-                )
-                assert found == [], (way, theme)
+            no_violations_in_any_theme(shown)
+
+
+@pytest.mark.skipif(axe_core() is None, reason="axe-core is not installed here (npm install axe-core, NODE_PATH)")
+@pytest.mark.soak
+def test_axe_finds_nothing_in_an_overview_of_100_partitions(browser: Browser, tmp_path: Path) -> None:
+    text = EVERY_STANDING.replace("{0: [b1, b2, b3], 1: [b1, b3, b2]}", "100, replication_factor: 3")
+    result = run_scenario(load_text(text, "every-standing").scenario, runs_dir=tmp_path, keep_logs=False)
+    assert result.run_dir is not None
+    with driven(browser, write_page([result.run_dir], tmp_path / "page.html").as_uri()) as shown:
+        shown.press("o")
+        assert shown.page.locator(".overview-pane tbody th button").count() == 100
+        no_violations_in_any_theme(shown)
+        shown.page.set_viewport_size({"width": 420, "height": 800})
+        shown.settle()
+        assert shown.page.evaluate("document.documentElement.scrollWidth") == 420
+        assert shown.complaints == []
+
+
+def no_violations_in_any_theme(shown: Driven) -> None:
+    axe = axe_core()
+    assert axe is not None
+    shown.page.evaluate(axe.read_text(encoding="utf-8"))
+    for theme in ("dark", "projector", "light"):
+        shown.press("t")
+        assert shown.page.get_attribute("html", "data-theme") == theme
+        found = shown.page.evaluate(
+            "axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes[0].html]))"
+        )
+        assert found == [], theme
