@@ -36,6 +36,9 @@ from replica.trace.server import *  # noqa: F403
 
 SCHEMA_VERSION = 1
 
+REAL_KAFKA = "real Kafka"
+"""How the profile of a run begins whose nodes are those of Apache Kafka; its version follows."""
+
 
 class Column(NamedTuple):
     """One column of a trace table; `type` is one of int64, string, bool, list<string>, list<int64>."""

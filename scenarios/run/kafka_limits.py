@@ -61,7 +61,7 @@ class RealKafka:
     not_judged: tuple[Expectation, ...] = ()
 
     def __str__(self) -> str:
-        return f"real Kafka {self.version}"
+        return f"{trace.REAL_KAFKA} {self.version}"
 
 
 @dataclass(frozen=True, slots=True)

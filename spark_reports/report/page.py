@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from replica.trace.broker_marks import BROKER_MARKS, in_broker_order, mark_places
+from replica.trace.events import REAL_KAFKA
 from replica.trace.signs import SIGNS
 from spark_reports.report import standstill, words
 from spark_reports.report.charts import partition_chart
@@ -172,6 +173,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
         "number": number,
         "heading": heading,
         "settings": settings(row, tables),
+        "is_sampled": row["profile"].startswith(REAL_KAFKA),
         "decisive": decisive_span(tables, why, row["end_us"]),
         "strip": run_strip(worst[0], tables, row["end_us"], clock_us) if worst else None,
         "strip_of": f"{worst[0]['topic']}-{worst[0]['partition']}" if worst else "",
