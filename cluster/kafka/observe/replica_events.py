@@ -260,7 +260,7 @@ class ReplicaEvents:
         replica.start = replica.tail.start
         replica.high_watermark = min(self._disk.checkpointed_high_watermark(name), replica.end)
         replica.waiting = deque(change.appended)
-        how = "in order" if self._was_clean else "not in order"
+        how = "was shut down in order" if self._was_clean else "was not shut down in order"
         cut = f"; it cut {cut_bytes} bytes off" if cut_bytes else ""
         event = trace.LogRecovered(
             node=self.node,
@@ -271,7 +271,7 @@ class ReplicaEvents:
             log_end_offset=replica.end,
             high_watermark=replica.high_watermark,
             size_bytes=cut_bytes,
-            reason=f"{self.node} was shut down {how} and has opened its log of {name} up to {replica.end}{cut}",
+            reason=f"{self.node} {how} and has opened its log of {name} up to {replica.end}{cut}",
         )
         yield Seen(event, CONSOLE, wall_ms)
 
