@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -179,13 +179,13 @@ def _show_lines(file: ScenarioFile, name: str, style: Style) -> list[str]:
     from scenarios.language.write import describe
 
     scenario = file.scenario
-    lines = ["", f"  {style.bold(scenario.id)} {style.sign('dot')} {scenario.title}"]
-    if scenario.question:
-        lines.append(f"  {scenario.question}")
+    title, *more = _hanging([f"  {scenario.id} {style.sign('dot')} {scenario.title}"], 4, style)
+    lines = ["", title.replace(scenario.id, style.bold(scenario.id), 1), *more]
+    lines += _hanging([f"  {scenario.question}"], 2, style) if scenario.question else []
     lines += ["", *_indented(story(file.text), 2, style), ""] if story(file.text) else [""]
-    lines += [f"  {name:<10} {text}" for name, text in _events(scenario)]
+    lines += _hanging((f"  {name:<10} {text}" for name, text in _events(scenario)), 13, style)
     lines += ["", *("  " + line for line in describe.sketch(scenario, plain=style.plain)), ""]
-    lines += ["  " + line for line in describe.timeline_lines(scenario)]
+    lines += _hanging(("  " + line for line in describe.timeline_lines(scenario)), 12, style)
     lines += ["", *_expected(scenario, style, None)]
     for variant in file.variants.values():
         lines += _expected(variant, style, variant.variant)
@@ -199,6 +199,14 @@ def _show_lines(file: ScenarioFile, name: str, style: Style) -> list[str]:
         lines.append(f"           highwater run {name} --variant {next(iter(file.variants))}")
         lines.append(f"           highwater compare {name}")
     return lines
+
+
+def _hanging(lines: Iterable[str], indent: int, style: Style) -> list[str]:
+    """What a long line goes on with is indented."""
+    wrapped: list[str] = []
+    for line in lines:
+        wrapped += textwrap.wrap(line, style.width, subsequent_indent=" " * indent, break_on_hyphens=False) or [""]
+    return wrapped
 
 
 def _indented(text: str, columns: int, style: Style) -> list[str]:
@@ -250,9 +258,9 @@ def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str
         title = ["  Expected"]
     else:
         words = f"Variant {variant}: {scenario.title}"
-        title = textwrap.wrap(words, style.width - 2, initial_indent="  ", subsequent_indent="    ")
+        title = textwrap.wrap(words, style.width, initial_indent="  ", subsequent_indent="    ")
         title[0] = title[0].replace(variant, style.bold(variant), 1)
-    return [*title, *("    " + line for line in describe.expect_lines(scenario.expect))]
+    return [*title, *_hanging(("    " + line for line in describe.expect_lines(scenario.expect)), 8, style)]
 
 
 # --------------------------------------------------------------------------------------------------------------- check
