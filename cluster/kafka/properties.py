@@ -25,7 +25,7 @@ CONSOLE = {
 <Configuration status="OFF">
   <Appenders>
     <Console name="console" target="SYSTEM_OUT">
-      <PatternLayout pattern="%d{UNIX_MILLIS} %p %m (%c{1})%n%throwable{short.lineNumber}"/>
+      <PatternLayout alwaysWriteExceptions="false" pattern="%d{UNIX_MILLIS} %p %m (%c{1})%n%notEmpty{%throwable{1}%n}"/>
     </Console>
   </Appenders>
   <Loggers><Root level="INFO"><AppenderRef ref="console"/></Root></Loggers>

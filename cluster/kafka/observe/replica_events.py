@@ -174,6 +174,7 @@ class ReplicaEvents:
         name, words = replica.topic_partition, replica.truncation
         before, high_watermark = replica.end, replica.high_watermark
         replica.end, replica.high_watermark, replica.truncation = end, min(high_watermark, end), None
+        loss = f"; this removes records below its HW {high_watermark}" if end < high_watermark else ""
         event = trace.LogTruncated(
             node=self.node,
             topic=name.topic,
@@ -183,7 +184,7 @@ class ReplicaEvents:
             previous_log_end_offset=before,
             high_watermark=replica.high_watermark,
             previous_high_watermark=high_watermark,
-            reason=f"{self.node} cuts its log back to {end}: {_why_cut(words, replica.leader)}",
+            reason=f"{self.node} cuts its log back to {end}: {_why_cut(words, replica.leader)}{loss}",
         )
         return Seen(event, LOG_DIRECTORY, wall_ms, after=self._role_key(name))
 
@@ -260,8 +261,8 @@ class ReplicaEvents:
         replica.start = replica.tail.start
         replica.high_watermark = min(self._disk.checkpointed_high_watermark(name), replica.end)
         replica.waiting = deque(change.appended)
-        how = "was shut down in order" if self._was_clean else "was not shut down in order"
-        cut = f"; it cut {cut_bytes} bytes off" if cut_bytes else ""
+        how = "after an orderly shutdown" if self._was_clean else "without an orderly shutdown"
+        cut = f"; {cut_bytes} bytes were torn and are cut off" if cut_bytes else ""
         event = trace.LogRecovered(
             node=self.node,
             topic=name.topic,
@@ -271,7 +272,8 @@ class ReplicaEvents:
             log_end_offset=replica.end,
             high_watermark=replica.high_watermark,
             size_bytes=cut_bytes,
-            reason=f"{self.node} {how} and has opened its log of {name} up to {replica.end}{cut}",
+            reason=f"{self.node} comes back {how}: {name} ends at {replica.end}, the checkpointed high watermark is "
+            f"{replica.high_watermark}{cut}",
         )
         yield Seen(event, CONSOLE, wall_ms)
 
@@ -344,7 +346,7 @@ class ReplicaEvents:
                 topic=name.topic,
                 partition=name.partition,
                 error=error,
-                reason=f"{self.node} says: {said.message or said.name}",
+                reason=f"{self.node} refuses a batch for {name}: {said.message or said.name}",
             )
             yield Seen(event, CONSOLE, line.wall_ms)
 

@@ -172,3 +172,16 @@ def test_the_changes_add_up_to_what_the_files_hold(steps: list[tuple[str, int, b
             told += [(batch.header.base_offset, batch.header.leader_epoch) for batch in appended]
             assert told == list(enumerate(log.epochs))
             assert tail.end == log.end
+
+
+def test_a_refusal_has_the_words_of_the_exception_in_the_next_line(tmp_path: Path) -> None:
+    broker = real_broker("4.1", tmp_path)
+    refusal = (
+        "1795484322440 ERROR [ReplicaManager broker=1] Error processing append operation on partition"
+        " O_cVZk05SeWibXKdDa43jg:t-0 (ReplicaManager)\n"
+        "org.apache.kafka.common.errors.NotEnoughReplicasException: The size of the current ISR : 1 is insufficient\n"
+    )
+    (seen,) = [seen for line in lines(refusal) for seen in broker.said(line)]
+    assert isinstance(seen.event, trace.ProduceRefused)
+    assert seen.event.error == "NOT_ENOUGH_REPLICAS"
+    assert seen.event.reason == "b1 refuses a batch for t-0: The size of the current ISR : 1 is insufficient"
