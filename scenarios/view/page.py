@@ -69,7 +69,7 @@ def page_of(runs: Sequence[RunOfPage], *, predicts: bool = False) -> str:
     first = runs[0].document["head"]
     # The title of a scenario often names its end.
     title = first["scenario" if predicts else "title"]
-    documents = [{**run.document, "differs": _difference(runs[0].tape, run.tape)} for run in runs]
+    documents = [{**run.document, "differs": _difference(runs[0], run)} for run in runs]
     return _filled(title, {"runs": documents, "predicts": predicts}, "'none'")
 
 
@@ -94,9 +94,13 @@ def _filled(title: str, data: Mapping[str, Any], connects_to: str) -> str:
     return f"{before}{html.escape(title)} - Highwater{between}{packed}{after}"
 
 
-def _difference(first: Tape, tape: Tape) -> list[Any] | None:
+def _difference(first: RunOfPage, run: RunOfPage) -> list[Any] | None:
     """When the run parts from the first run of the page, and what happens then in each."""
-    found = None if tape is first else first_difference(first, tape)
+    if bool(first.document["head"]["sampled"]) != bool(run.document["head"]["sampled"]):
+        # Seen in other ways and by the wall clock, no two events are the same.
+        nodes = {True: "the nodes are Apache Kafka's own", False: "the nodes are Highwater's"}
+        return [0, nodes[bool(run.document["head"]["sampled"])], nodes[bool(first.document["head"]["sampled"])]]
+    found = None if run is first else first_difference(first.tape, run.tape)
     if found is None:
         return None
     there, here = (sentence or "the run has ended" for sentence in found.sentences)
