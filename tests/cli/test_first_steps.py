@@ -45,6 +45,16 @@ def test_what_is_read_fits_80_columns(highwater: Highwater, monkeypatch: pytest.
         assert not wide_lines(highwater(*screen)), screen
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("name", catalogue.bundled())
+def test_the_screens_of_every_bundled_scenario_fit_80_columns(
+    name: str, highwater: Highwater, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (("run", name, "-v"), ("run", name, "--plain"), ("compare", name)):
+        assert not wide_lines(highwater(*words)), words
+
+
 def wide_lines(done: Outcome) -> list[str]:
     assert done.out
     wide = [line for line in done.out.splitlines() if len(line) > 80]
