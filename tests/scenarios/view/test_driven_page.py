@@ -160,7 +160,7 @@ def test_predict_stops_asks_and_counts_and_gives_nothing_away(browser: Browser, 
 def test_a_page_that_predicts_begins_with_a_question_and_hides_the_end(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `highwater run --predict` opens it; the terminal has not a word of the outcome either."""
+    """As `highwater run --predict` opens it; the terminal names the page, and has not a word of the outcome either."""
     opened: list[str] = []
 
     def is_opened(address: str) -> bool:
@@ -171,15 +171,14 @@ def test_a_page_that_predicts_begins_with_a_question_and_hides_the_end(
     said = CliRunner().invoke(
         run, ["acks1-leader-kill", "--predict", "--no-logs", "--out", str(tmp_path)], standalone_mode=False
     )
-    assert (said.return_value, said.stdout) == (0, "")
     (address,) = opened
+    page = Path(url2pathname(urlsplit(address).path))
+    assert (said.return_value, said.stdout) == (0, f"  See it:  {page}\n")
     with driven(browser, address) as shown:
         assert shown.page.query_selector("form.question")
         assert not VERDICTS.search(whole_page(shown))
         assert shown.page.title() == "acks1-leader-kill - Highwater"
-    assert not VERDICTS.search(
-        Path(url2pathname(urlsplit(address).path)).read_text(encoding="utf-8").split("<style>")[0]
-    )
+    assert not VERDICTS.search(page.read_text(encoding="utf-8").split("<style>")[0])
 
 
 def test_three_levels_of_acks_stand_side_by_side(browser: Browser, three: Path) -> None:
