@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
@@ -21,3 +23,20 @@ def dies_with_parent() -> Callable[[], None]:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return ask_for_signal
+
+
+@contextmanager
+def held_interrupt() -> Iterator[None]:
+    """Ctrl-C within the block takes effect at its end: what is started in it is known by then, and can be ended."""
+    came: list[FrameType | None] = []
+    try:
+        before = signal.signal(signal.SIGINT, lambda number, frame: came.append(frame))
+    except ValueError:  # Not the main thread, which alone hears of it.
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came and callable(before):
+            before(signal.SIGINT, came[0])

@@ -28,6 +28,10 @@ settings.load_profile("highwater")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Screens are compared at their full width, whatever the width of the terminal that the tests run in.
+os.environ.pop("COLUMNS", None)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what happened into the golden transcripts")
 

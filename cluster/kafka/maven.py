@@ -11,10 +11,10 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from cluster.child_process import dies_with_parent
+from cluster.child_process import dies_with_parent, held_interrupt
 from cluster.kafka.home import LIBRARIES, TRIED
 from cluster.kafka.java import JavaRuntime, KafkaMissing
 
@@ -123,23 +123,24 @@ def _failure(version: str, errors: list[str]) -> KafkaMissing:
 @contextmanager
 def process_group(command: list[str], folder: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     """A process whose output can be read; nothing of it is left after the block. raises: OSError"""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-        preexec_fn=dies_with_parent(),
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            end_group(process)
+    with ExitStack() as stack:
+        with held_interrupt():
+            process = stack.enter_context(
+                subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                    start_new_session=True,
+                    preexec_fn=dies_with_parent(),
+                )
+            )
+            stack.callback(end_group, process)
+        yield process
 
 
 def end_group(process: subprocess.Popen[str]) -> None:
