@@ -173,7 +173,8 @@ def loaded_by(words: list[str], folder: Path) -> set[str]:
 
 
 def must_do_without(names: Sequence[str], words: list[str], folder: Path) -> None:
-    loaded = [name for name in names if name in loaded_by(words, folder)]
+    there = loaded_by(words, folder)
+    loaded = [name for name in names if name in there]
     assert not loaded, (
         f"`highwater {' '.join(words)}` loads {', '.join(loaded)}: import it inside the function that needs it "
         f"(`python -X importtime -m scenarios.cli {words[0]}` shows where)"
