@@ -115,6 +115,11 @@ def installed(environment: Mapping[str, str]) -> list[KafkaJars]:
     return sorted(found, key=lambda jars: jars.number)
 
 
+def is_of_version(version: str, wanted: str | None) -> bool:
+    """4.1 stands for every 4.1.x, None for any version."""
+    return wanted is None or f"{version}.".startswith(f"{wanted}.")
+
+
 def jars_in(folder: Path) -> KafkaJars:
     """Of an unpacked release (its libs/), or of a folder of jars. raises: KafkaMissing"""
     fix = "give the folder of an unpacked Kafka release (it has libs/), or of the jars themselves"
@@ -139,13 +144,12 @@ def find_home(version: str | None, folder: Path | None, environment: Mapping[str
 def _find_jars(version: str | None, folder: Path | None, environment: Mapping[str, str]) -> KafkaJars:
     if folder is not None:
         jars = jars_in(folder)
-        if version is not None and not f"{jars.version}.".startswith(f"{version}."):
+        if not is_of_version(jars.version, version):
             raise KafkaMissing(f"{folder} is Kafka {jars.version}, not {version}", f"ask for {jars.version}")
         return jars
     known = installed(environment)
     for jars in reversed(known):
-        # 4.1 stands for the newest 4.1 that is there.
-        if version is None or f"{jars.version}.".startswith(f"{version}."):
+        if is_of_version(jars.version, version):
             return jars
     there = f"; there is {', '.join(jars.version for jars in known)}" if known else ""
     raise KafkaMissing(

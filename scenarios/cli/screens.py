@@ -21,7 +21,7 @@ from scenarios.language.record_sets import format_record_names, split_record_nam
 from scenarios.language.spec import PROFILE
 from scenarios.observe.story import PartitionHistory, Story
 from scenarios.observe.story_groups import cropped, grouped, ungrouped
-from scenarios.observe.wording import count_of, settings_of
+from scenarios.observe.wording import count_of, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.ribbon import ribbon
 from scenarios.terminal.style import Style
@@ -70,10 +70,8 @@ def _headline(summary: Summary, style: Style) -> list[str]:
 
 def _played_by(summary: Summary) -> str:
     """The era whose rules were played; says so where they are not the rules of files without `profile`."""
-    if "real_kafka" in summary:
-        return f"real Kafka {summary['real_kafka']}"
-    profile = summary["profile"]
-    return profile if profile == PROFILE else f"era {profile} (the newest: {PROFILE})"
+    rules = played_by(summary)
+    return rules if rules == PROFILE or "real_kafka" in summary else f"era {rules} (the newest: {PROFILE})"
 
 
 def _key_events(story: Story, style: Style, *, names_partitions: bool, verbose: bool) -> list[str]:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,6 +36,7 @@ from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from scenarios.language.spec import Scenario
     from scenarios.terminal.style import Style
 
 Job = tuple[str, str | None]
@@ -79,14 +80,14 @@ def test(
     began_s = time.monotonic()
     work = _jobs(scenarios)
     style = style_for_stdout(plain)
-    left_out: list[Job] = []
-    if not world.comes_back:
-        work, left_out = _playable(work, world, asked_for=bool(scenarios))
     show = None if format_ == "json" else lambda summary: click.echo(test_line(summary, style))
+    left_out = 0
     if world.comes_back:
         summaries, ended = _played("test", _run_job, work, jobs or os.cpu_count() or 1, show)
     else:
-        summaries, ended = _played_one_by_one(work, world, show)
+        playable = _playable(work, world, asked_for=bool(scenarios))
+        left_out, work = len(work) - len(playable), list(playable)
+        summaries, ended = _played_one_by_one(playable.values(), world, show)
     held = sum(1 for summary in summaries if _holds(summary))
     rest = _rest(work, len(summaries), [] if world.comes_back else ["--on", str(world.name)])
     if format_ == "json":
@@ -100,7 +101,7 @@ def test(
             f"\n{held} held{failed}: {count} scenarios, {len(summaries)}{of} runs with variants, in {elapsed_s:.1f} s"
         )
         if left_out:
-            click.echo(f"not played: {len(left_out)} runs that {world} cannot play (highwater list --on {world.name})")
+            click.echo(f"not played: {left_out} runs that {world} cannot play (highwater list --on {world.name})")
     _end_early(rest, ended)
     if any(summary["our_bug"] for summary in summaries):
         return ExitCode.OUR_BUG
@@ -160,23 +161,22 @@ def _played(
     return summaries, None
 
 
-def _playable(work: Sequence[Job], world: ChosenWorld, *, asked_for: bool) -> tuple[list[Job], list[Job]]:
-    """What this world can play, and what it cannot: an error if it was asked for by name."""
-    chosen = {job: pick_variant(load_scenario(job[0]), job[1], None) for job in work}
+def _playable(work: Sequence[Job], world: ChosenWorld, *, asked_for: bool) -> dict[Job, Scenario]:
+    """What of it this world can play. What it cannot is an error if it was asked for by name."""
+    files = {name: load_scenario(name) for name in dict.fromkeys(name for name, _ in work)}
+    chosen = {(name, variant): pick_variant(files[name], variant, None) for name, variant in work}
     if asked_for:
         world.must_play(list(chosen.values()))
-    left_out = [job for job, scenario in chosen.items() if world.limits(scenario)]
-    return [job for job in work if job not in left_out], left_out
+    return {job: scenario for job, scenario in chosen.items() if not world.limits(scenario)}
 
 
 def _played_one_by_one(
-    work: Sequence[Job], world: ChosenWorld, show: Callable[[Summary], None] | None
+    scenarios: Iterable[Scenario], world: ChosenWorld, show: Callable[[Summary], None] | None
 ) -> tuple[list[Summary], BaseException | None]:
     """As `_played`, in this process: a cluster that is real takes all of the machine."""
     summaries: list[Summary] = []
     try:
-        for name, variant in work:
-            scenario = pick_variant(load_scenario(name), variant, None)
+        for scenario in scenarios:
             summaries.append(world.play(scenario, None).summary)
             if show is not None:
                 show(summaries[-1])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -188,30 +189,36 @@ class ChosenWorld:
 
 def refuse_cards(scenario: Scenario) -> None:
     """raises: click.UsageError if the scenario needs what only virtual time has"""
-    if scenario.network.card_bytes_per_second is not None or scenario.network.cards:
+    if scenario.network.has_cards:
         raise click.UsageError("`network.card` and `network.cards` are for virtual time: a live cluster does without")
+
+
+@contextmanager
+def kafka_or_fail(another_way: str = "") -> Iterator[None]:
+    """What Kafka needs and this machine lacks ends the command with exit code 6 and the fix."""
+    from cluster.kafka.java import KafkaMissing
+
+    try:
+        yield
+    except KafkaMissing as missing:
+        fail(str(missing), ExitCode.MISSING, missing.fix + another_way)
 
 
 def _home(version: str | None, folder: Path | None) -> KafkaHome:
     from cluster.kafka.home import find_home
-    from cluster.kafka.java import KafkaMissing
 
-    try:
+    with kafka_or_fail():
         return find_home(version, folder, os.environ)
-    except KafkaMissing as missing:
-        fail(str(missing), ExitCode.MISSING, missing.fix)
 
 
 def _client_classes(home: KafkaHome) -> Path:
     from cluster.kafka.installation import client_classes
-    from cluster.kafka.java import KafkaMissing
 
-    try:
-        return client_classes(home, os.environ)
-    except KafkaMissing as missing:
-        fail(str(missing), ExitCode.MISSING, f"{missing.fix}; or --clients highwater")
-    except OSError as error:
-        fail(f"the Java clients cannot be kept: {error}", ExitCode.MISSING, "make room, or --clients highwater")
+    with kafka_or_fail("; or --clients highwater"):
+        try:
+            return client_classes(home, os.environ)
+        except OSError as error:
+            fail(f"the Java clients cannot be kept: {error}", ExitCode.MISSING, "make room, or --clients highwater")
 
 
 def _limit_line(limit: Limit) -> str:
@@ -229,9 +236,9 @@ def playable_on_kafka(version: str, names: Sequence[str]) -> list[dict[str, Any]
     rows = []
     for name in names:
         file = load_scenario(name)
-        limits = {scenario.variant or "base": limits_of(scenario, version) for scenario in file.all}
         runs = [
-            {"variant": run, "limits": [f"{one.what}: {one.why}" for one in found]} for run, found in limits.items()
+            {"variant": scenario.variant or "base", "limits": list(map(str, limits_of(scenario, version)))}
+            for scenario in file.all
         ]
         rows.append({"id": name, "runs": runs})
     return rows
@@ -257,12 +264,11 @@ def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style
 
 
 def version_to_list(name: WorldName) -> str:
-    """The one named, the newest that is installed, or the newest that is known. 4.1 stands for 4.1.x."""
-    from cluster.kafka.home import TRIED, installed
+    """The newest of the version named that is installed, or else known; of any, if none is named."""
+    from cluster.kafka.home import TRIED, installed, is_of_version
 
     if name.kind != "kafka":
         raise click.UsageError(f"`--on {name}`: everything can be played there; ask for --on kafka")
     known = [jars.version for jars in reversed(installed(os.environ))]
-    wanted = "" if name.version is None else name.version
-    there = (version for version in (*known, *TRIED) if not wanted or f"{version}.".startswith(f"{wanted}."))
-    return next(there, wanted)
+    there = (version for version in (*known, *TRIED) if is_of_version(version, name.version))
+    return next(there, name.version or TRIED[0])

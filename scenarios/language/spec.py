@@ -141,6 +141,11 @@ class NetworkSpec:
     cards: Mapping[str, int] = field(default_factory=dict)
     links: tuple[LinkSpec, ...] = ()
 
+    @property
+    def has_cards(self) -> bool:
+        """Only virtual time has them."""
+        return self.card_bytes_per_second is not None or bool(self.cards)
+
 
 @dataclass(frozen=True, slots=True)
 class Arrival:

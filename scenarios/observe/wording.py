@@ -27,6 +27,14 @@ def settings_of(summary: Mapping[str, Any]) -> list[str]:
     return [*found, *(f"{producer} acks={acks}" for producer, acks in setting["acks"].items())]
 
 
+def played_by(summary: Mapping[str, Any]) -> str:
+    """Whose rules a run was played by: `kafka-3.9`, or `real Kafka 4.1.0`."""
+    from replica.trace.events import REAL_KAFKA  # All kinds of events, which `list` does without.
+
+    version = summary.get("real_kafka")
+    return str(summary["profile"]) if version is None else f"{REAL_KAFKA} {version}"
+
+
 def replay_command(scenario: str, variant: str | None, seed: int, settings: Sequence[str] = ()) -> str:
     """The command that plays the same run, byte for byte. scenario: as it was named, an id or a file"""
     words = ["highwater", "run", scenario, *(("--variant", variant) if variant else ()), "--seed", str(seed)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from replica.rules import PROFILES, Rules
 from replica.trace import events as trace
-from replica.trace.events import EVENT_NAMES, TraceEvent
+from replica.trace.events import CLASS_OF_EVENT, TraceEvent
 from scenarios.check.event_watch import described
 from scenarios.check.expectations import Expectation
 from scenarios.language.conditions import TimeTest
@@ -16,8 +16,6 @@ from scenarios.language.spec import Scenario
 from scenarios.language.steps import Step
 from scenarios.language.verbs.checks import Check
 
-SLACK_US = 2_000_000
-"""Times on real machines differ by so much from those of a file."""
 KRAFT_SINCE = (3, 3)
 ELR_SINCE = (4, 0)
 ELR = "elr"
@@ -72,6 +70,9 @@ class Limit:
     why: str
     line: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}"
+
 
 def number_of(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
@@ -111,7 +112,7 @@ def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
         if broker.cpu is not None:
             yield Limit(f"cluster.brokers.{broker.name}.cpu", "a JVM has the processors of this machine")
     network = scenario.network
-    if network.card_bytes_per_second is not None or network.cards:
+    if network.has_cards:
         yield Limit("network.card", "network cards are for virtual time")
     if any(link.loss_ppm is not None for link in network.links):
         yield Limit("network.links.loss", UNPLAYABLE_VERBS["loss"])
@@ -151,16 +152,12 @@ def _judged(expect: Expect) -> tuple[Expect, list[Expectation]]:
     left_out: list[Expectation] = []
     events: list[EventTest] = []
     for test in expect.events:
-        why = _unseen(test)
+        why = UNSEEN_EVENTS.get(CLASS_OF_EVENT[test.event])
         if why is None:
             events.append(test)
         else:
             left_out.append(Expectation(f"event {described(test)}", True, f"not judged on Kafka: {why}", judged=False))
     return replace(expect, events=tuple(events)), left_out
-
-
-def _unseen(test: EventTest) -> str | None:
-    return next((why for kind, why in UNSEEN_EVENTS.items() if EVENT_NAMES[kind] == test.event), None)
 
 
 def _with_slack(expect: Expect, slack_us: int) -> Expect:

@@ -12,12 +12,12 @@ from cluster.network.links import Network
 from cluster.protocol.versions import api_name
 from replica.trace.events import TraceLog
 from scenarios.language.spec import Scenario
+from scenarios.run.kafka_limits import ELR_SINCE
 from scenarios.run.worlds import NewWorld, live_latency
 
 FOLDER = "kafka"
 """Of a run: what its JVMs were started with, and what they say."""
 ELR_FEATURE = "eligible.leader.replicas.version"
-ELR_SINCE = (4, 0)
 OURS = ("log.dirs",)
 """Keys of a file whose values are names of Highwater's own."""
 

@@ -96,10 +96,11 @@ def _filled(title: str, data: Mapping[str, Any], connects_to: str) -> str:
 
 def _difference(first: RunOfPage, run: RunOfPage) -> list[Any] | None:
     """When the run parts from the first run of the page, and what happens then in each."""
-    if bool(first.document["head"]["sampled"]) != bool(run.document["head"]["sampled"]):
+    is_real, was_real = (bool(one.document["head"]["sampled"]) for one in (run, first))
+    if is_real != was_real:
         # Seen in other ways and by the wall clock, no two events are the same.
         nodes = {True: "the nodes are Apache Kafka's own", False: "the nodes are Highwater's"}
-        return [0, nodes[bool(run.document["head"]["sampled"])], nodes[bool(first.document["head"]["sampled"])]]
+        return [0, nodes[is_real], nodes[was_real]]
     found = None if run is first else first_difference(first.tape, run.tape)
     if found is None:
         return None

@@ -19,7 +19,7 @@ from replica.trace.events import EVENT_NAMES, TraceRow
 from scenarios.language.spec import Scenario
 from scenarios.observe.story import Story
 from scenarios.observe.view import ClusterView, PartitionView
-from scenarios.observe.wording import settings_of
+from scenarios.observe.wording import played_by, settings_of
 from scenarios.view.sentences import sentence_of
 
 EVENTS_MAX = 60_000
@@ -421,7 +421,7 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
         "label": _label(summary),
         "title": summary["title"],
         "seed": summary["seed"],
-        "era": f"real Kafka {summary['real_kafka']}" if "real_kafka" in summary else summary["profile"],
+        "era": played_by(summary),
         "live": bool(summary.get("live")),
         "sampled": f"sampled every {SAMPLE_MS} ms" if "real_kafka" in summary else "",
         "built": settings_of(summary),

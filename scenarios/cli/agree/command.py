@@ -30,7 +30,8 @@ from scenarios.cli.common import (
     usable_runs,
 )
 from scenarios.cli.completion import scenario_names
-from scenarios.cli.kafka.command import KafkaVersion, kafka_or_fail
+from scenarios.cli.kafka.command import KafkaVersion
+from scenarios.cli.worlds import kafka_or_fail
 from scenarios.process.whole_files import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -153,8 +154,7 @@ def _live() -> OtherWorld:
     from scenarios.run.worlds import live
 
     def why_not(scenario: Scenario) -> str:
-        has_cards = scenario.network.card_bytes_per_second is not None or scenario.network.cards
-        return "`network.card` is for virtual time" if has_cards else ""
+        return "`network.card` is for virtual time" if scenario.network.has_cards else ""
 
     return OtherWorld(name="live", options=("--live",), new=live, why_not=why_not)
 
@@ -186,7 +186,7 @@ def _kafka(version_: str | None, folder: Path | None, slack_us: int) -> OtherWor
         options=(*chosen, *(() if folder is None else ("--kafka-home", str(folder)))),
         new=new,
         profile=era_of(home.version),
-        why_not=lambda scenario: "; ".join(f"{one.what}: {one.why}" for one in limits_of(scenario, home.version)[:1]),
+        why_not=lambda scenario: next(map(str, limits_of(scenario, home.version)), ""),
         after=after,
         as_played=lambda scenario: played_on(scenario, home.version, slack_us),
         failures=(KafkaNotUp,),

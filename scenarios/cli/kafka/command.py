@@ -6,14 +6,13 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
+from scenarios.cli.worlds import kafka_or_fail
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import WaitingLine
 
@@ -42,17 +41,6 @@ version_argument = click.argument("version", type=KafkaVersion())
 @click.group()
 def kafka() -> None:
     """Versions of Apache Kafka that scenarios can be played on (`run --on kafka`)."""
-
-
-@contextmanager
-def kafka_or_fail() -> Iterator[None]:
-    """What Kafka needs and this machine lacks ends the command with exit code 6 and the fix."""
-    from cluster.kafka.java import KafkaMissing
-
-    try:
-        yield
-    except KafkaMissing as missing:
-        fail(str(missing), ExitCode.MISSING, missing.fix)
 
 
 class ProgressOfInstall:
