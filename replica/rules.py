@@ -76,6 +76,12 @@ class Rules:
     heartbeats: Literal["backoff", "interval"] = _switch(
         "heartbeats", "interval", ("backoff", "interval"), since="KAFKA-19294 (4.1)"
     )
+    transactions: Literal["none", "v1", "verified", "v2"] = _switch(
+        "transactions",
+        "v2",
+        ("none", "v1", "verified", "v2"),
+        since="KIP-98 (0.11), KIP-890 part 1 (3.6), part 2 (4.0-IV2)",
+    )
     release: str = "4.1"
     """Of the era: a broker's properties that no switch decides (versions of its APIs, features)."""
 
@@ -116,8 +122,8 @@ def _switches(rules: type[Rules]) -> list[Field[Any]]:
 def _eras() -> dict[str, Rules]:
     """From the newest back: each era is the one after it without what that brought."""
     v4_1 = Rules()
-    v3_9 = replace(v4_1, elr=False, heartbeats="backoff")
-    v3_5 = replace(v3_9, hw_advance="isr")
+    v3_9 = replace(v4_1, elr=False, heartbeats="backoff", transactions="verified")
+    v3_5 = replace(v3_9, hw_advance="isr", transactions="v1")
     v3_3 = replace(v3_5, isr_eligibility="unfenced")
     v2_7 = replace(v3_3, isr_eligibility="any", membership="zk-session")
     v2_1 = replace(
@@ -131,7 +137,7 @@ def _eras() -> dict[str, Rules]:
     # 2.0.1, which brought KAFKA-7128, 7164, 7414 and 7415: 2.0.0 has the truncation of 2.0 and all else as 0.11 has it.
     v2_0 = replace(v2_1, fetch_fencing="none")
     v0_11 = replace(v2_0, truncation="leader-epoch", follower_ahead="halt", isr_join="high-watermark")
-    v0_10 = replace(v0_11, truncation="high-watermark")
+    v0_10 = replace(v0_11, truncation="high-watermark", transactions="none")
     v0_8 = replace(v0_10, isr_lag="messages", control_fencing="none")
     eras = {
         "0.8": v0_8,

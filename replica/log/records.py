@@ -174,6 +174,7 @@ def build_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
     compression: str = "none",
+    transactional: bool = False,
     control: bool = False,
 ) -> bytearray:
     """One batch of (key, value) pairs, as a client would send it: base offset 0, no leader epoch.
@@ -198,7 +199,7 @@ def build_batch(
     batch = bytearray(BATCH_HEADER_BYTES)
     batch += body if compression == "none" else compress(compression, body)
     fields = (
-        CODECS.index(compression) | (CONTROL if control else 0),
+        CODECS.index(compression) | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
         len(records) - 1,
         base_timestamp,
         max(timestamps),
