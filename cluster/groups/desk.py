@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from cluster.coordinators.waiting import RequestId
 from cluster.groups.inputs import Action, AnswerRequest, Append, Result, WriteId
-from cluster.groups.member import RequestId
 from cluster.timers import Timer, Timers
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode

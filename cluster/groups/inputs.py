@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cluster.coordinators.waiting import RequestId
 from cluster.groups.group import Group
-from cluster.groups.member import Protocols, RequestId
+from cluster.groups.member import Protocols
 from cluster.groups.offsets import OffsetAndMetadata
 from replica.errors import ErrorCode
 from replica.ids import LeaderEpoch, Offset, TopicPartition

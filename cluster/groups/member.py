@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from cluster.coordinators.waiting import RequestId
 from cluster.timers import Timer
 
-RequestId = int
-"""One request that waits for its answer, or is about to get it."""
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) of the ways of assigning partitions that a member knows, the best first; the metadata is opaque."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from cluster.groups.offsets_partition import partition_of
+from cluster.coordinators.kept_in import partition_of
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow

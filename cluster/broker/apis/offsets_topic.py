@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
-from cluster.groups.offsets_partition import partition_of
+from cluster.coordinators.kept_in import partition_of
 from controller.image import BrokerRegistration
 from replica.ids import OFFSETS_TOPIC
 

@@ -4,7 +4,7 @@ import pytest
 from broker_world import B1, B2, BrokerWorld, batch
 from group_world import SUBSCRIPTION, Consumer
 
-from cluster.groups.offsets_partition import java_hash, partition_of
+from cluster.coordinators.kept_in import java_hash, partition_of
 from cluster.protocol.versions import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -344,7 +344,8 @@ def test_a_client_that_hangs_up_while_it_waits_leaves_nothing_behind(world):
     member = Consumer(world, "c1")
     assert member.join() is None
     member._caller.hang_up()
-    assert not world.broker._groups._waiting and not world.broker._groups._in_progress
+    requests = world.broker._groups._requests
+    assert not requests._waiting and not requests._in_progress
     world.run(400_000)
     assert world.broker._groups.coordinator.index.groups["g"].members == {}
 

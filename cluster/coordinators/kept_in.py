@@ -1,4 +1,4 @@
-"""Which partition of the offsets topic holds a group."""
+"""Which partition of its topic keeps a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def java_hash(text: str) -> int:
     return result - _WORD if result & _SIGN_BIT else result
 
 
-def partition_of(group_id: str, partitions: int) -> int:
-    """source: GroupMetadataManager.partitionFor, Utils.abs (of the smallest integer: 0)"""
-    number = java_hash(group_id)
+def partition_of(key: str, partitions: int) -> int:
+    """source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, Utils.abs (of the smallest
+    integer: 0)"""
+    number = java_hash(key)
     return 0 if number == -_SIGN_BIT else abs(number) % partitions

@@ -1,0 +1,103 @@
+"""The log of the internal topic in which a coordinator keeps what it knows: written like any produce with acks=all, and
+read from its start when the broker is elected. source: GroupMetadataManager.scala, TransactionStateManager.scala
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from cluster.broker.replicas.delayed import ProduceResults
+from cluster.broker.replicas.manager import ReplicaManager
+from cluster.outbox import Outbox
+from cluster.protocol.versions import PRODUCE, VERSIONS
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import ACKS_ALL, Offset, TopicPartition
+from replica.log.records import BatchHeader, Record, check_crc, read_records
+
+LOAD_BYTES_PER_STEP = 64 << 10
+"""A log is read in steps of this size, so that the broker does other things between them."""
+WriteId = int
+Take = Callable[[BatchHeader, bytes], None]
+
+
+class TopicLog:
+    """written: writes that came to their end since the last step of the broker, each with its error and offset"""
+
+    def __init__(self, topic: str, *, node: str, outbox: Outbox, replicas: ReplicaManager) -> None:
+        self.written: deque[tuple[WriteId, ErrorCode, Offset]] = deque()
+        self._topic = topic
+        self._node = node
+        self._outbox = outbox
+        self._replicas = replicas
+
+    def append(self, partition: int, batch: bytearray, write: WriteId | None, timeout_us: int, now_us: int) -> None:
+        """write: named in `written` once every in-sync replica has it; None: nothing waits (acks=0)
+
+        Simplified: these appends keep no handler waiting for a slow disk.
+        """
+        name = TopicPartition(self._topic, partition)
+
+        def appended(results: ProduceResults, cause: int | None) -> None:
+            if write is not None:
+                result = results[name]
+                self.written.append((write, result.error, result.base_offset))
+
+        self._replicas.append_records(
+            0 if write is None else ACKS_ALL,
+            timeout_us,
+            [(name, memoryview(batch))],
+            self._node,
+            VERSIONS[PRODUCE][1],
+            appended,
+            now_us,
+            internal_topics_allowed=True,
+        )
+
+    def load(
+        self,
+        partition: int,
+        take: Take,
+        is_wanted: Callable[[], bool],
+        done: Callable[[int], None],
+        now_us: int,
+    ) -> None:
+        """Read the log from its start to its end, as far as it goes, committed or not.
+
+        take: is handed each batch     is_wanted: False once another broker leads
+        """
+        led = self._replicas.partitions.get(TopicPartition(self._topic, partition))
+        if led is None:
+            return
+        log = led.log
+        size_bytes = log.bytes_available(log.log_start_offset, log.log_end_offset)
+        first = partial(self._read_on, log.raw_batches(), take, is_wanted, done)
+        self._outbox.timers.at(log.disk.speed.read_ends_us(size_bytes, now_us), first)
+
+    def _read_on(
+        self,
+        batches: Iterator[tuple[BatchHeader, bytes]],
+        take: Take,
+        is_wanted: Callable[[], bool],
+        done: Callable[[int], None],
+        now_us: int,
+    ) -> None:
+        if not is_wanted():
+            return
+        left = LOAD_BYTES_PER_STEP
+        for header, batch in batches:
+            take(header, batch)
+            left -= len(batch)
+            if left <= 0:
+                self._outbox.timers.at(now_us + 1, partial(self._read_on, batches, take, is_wanted, done))
+                return
+        done(now_us)
+
+
+def readable_records(header: BatchHeader, batch: bytes) -> list[Record] | None:
+    """None: damaged on the disk. Differs from Kafka, which gives up there, and then knows nothing of the partition."""
+    try:
+        return read_records(batch) if check_crc(batch, 0, header) else None
+    except KafkaError:
+        return None

@@ -1,0 +1,69 @@
+"""Requests that wait for a coordinator's answer, and the one deadline of a broker that stands for all of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Generic, NamedTuple, TypeVar
+
+from cluster.node import Action, ConnectionId
+from cluster.timers import Timer, Timers
+
+RequestId = int
+"""One request that waits for its answer, or is about to get it."""
+R = TypeVar("R")
+
+
+class _Waiting(NamedTuple, Generic[R]):
+    connection: ConnectionId
+    respond: Callable[[R], None]
+
+
+class WaitingRequests(Generic[R]):
+    """One of each connection, as clients send the next one when they have the answer."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._waiting: dict[RequestId, _Waiting[R]] = {}
+        self._in_progress: dict[ConnectionId, RequestId] = {}
+
+    def enter(self, connection: ConnectionId, respond: Callable[[R], None]) -> RequestId:
+        """respond: is called once, unless the client disconnects first"""
+        request = next(self._numbers)
+        self._waiting[request] = _Waiting(connection, respond)
+        self._in_progress[connection] = request
+        return request
+
+    def answer(self, request: RequestId, result: R) -> None:
+        waiting = self._waiting.pop(request, None)
+        if waiting is not None:
+            self._in_progress.pop(waiting.connection, None)
+            waiting.respond(result)
+
+    def gone(self, connection: ConnectionId) -> None:
+        """No answer can reach the client there."""
+        request = self._in_progress.pop(connection, None)
+        if request is not None:
+            self._waiting.pop(request, None)
+
+
+class Alarm:
+    """Rings when the earliest deadline of a coordinator comes."""
+
+    def __init__(self, timers: Timers[Action], ring: Callable[[int], None]) -> None:
+        self._timers = timers
+        self._ring = ring
+        self._set: tuple[int, Timer] | None = None
+
+    def set(self, due_us: int | None) -> None:
+        if self._set is not None and self._set[0] == due_us:
+            return
+        if self._set is not None:
+            self._set[1].cancel()
+            self._set = None
+        if due_us is not None:
+            self._set = (due_us, self._timers.at(due_us, self._rings))
+
+    def _rings(self, now_us: int) -> None:
+        self._set = None
+        self._ring(now_us)
