@@ -21,29 +21,11 @@ import click
 
 from replica.rules import PROFILES
 from scenarios.cli.bench.acks_screen import print_acks
+from scenarios.cli.bench.counts_screen import show_counts
 from scenarios.cli.common import format_option, print_json
 from scenarios.process.own_python import environment
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
-
-STEADY = """\
-schema: 1
-id: bench-steady
-title: Steady load on a class cluster, all invariants on
-seed: 1
-duration: {seconds}s
-profile: kafka-3.9
-cluster:
-  controllers: [c1]
-  brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}
-topics:
-  t: {{partitions: {{0: [b1, b2, b3]}}, config: {{min.insync.replicas: 2}}}}
-workloads:
-  p1: {{kind: producer, topic: t, rate: {rate}/s, start: 1s, config: {{acks: all}}}}
-  c1r: {{kind: consumer, topic: t, config: {{auto.offset.reset: earliest}}}}
-timeline: []
-expect: {{verdict: ok}}
-"""
 
 
 @click.group()
@@ -99,9 +81,12 @@ def _median_s(measure: Callable[[], float], repeat: int, line: ProgressLine, don
 
 @bench.command()
 @click.option("--repeat", type=click.IntRange(1, 99), default=5, show_default=True, help="Runs per figure.")
+@click.option("--counts", is_flag=True, help="Count, and measure no time: what a record costs, and a fetch.")
 @format_option
-def sim(repeat: int, format_: str) -> int:
+def sim(repeat: int, counts: bool, format_: str) -> int:
     """Whole-process time of `run` and `compare`, events per second, virtual seconds per second."""
+    if counts:
+        return show_counts(format_)
     with ProgressLine("bench sim") as line:
         run_s = _median_s(lambda: _process_s(["run", "acks1-leader-kill"]), repeat, line, 0, 5)
         compare_s = _median_s(lambda: _process_s(["compare", "acks1-leader-kill"]), repeat, line, 1, 5)
@@ -154,10 +139,10 @@ def _process_s(arguments: Sequence[str]) -> float:
 
 def _steady(seconds: int, rate: int, repeat: int, line: ProgressLine, done: int) -> dict[str, Any]:
     """events: rows of the trace, each checked against every invariant; items: deliveries and timers of the queue"""
-    from scenarios.language.parse.loading import load_text
+    from scenarios.bench.steady import steady
     from scenarios.run.runner import run_scenario
 
-    scenario = load_text(STEADY.format(seconds=seconds, rate=rate), "bench").scenario
+    scenario = steady(seconds, rate)
     summaries: list[dict[str, Any]] = []
 
     def once() -> float:

@@ -1,0 +1,27 @@
+"""The screen of `highwater bench sim --counts`."""
+
+from __future__ import annotations
+
+import click
+
+from scenarios.cli.common import print_json
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.progress import ProgressLine
+
+
+def show_counts(format_: str) -> int:
+    from scenarios.bench.counts import LONG_S, SHORT_S, count_prices, is_countable
+
+    if not is_countable():
+        raise click.UsageError("compiled functions are not counted: set HIGHWATER_PURE=1")
+    with ProgressLine("bench sim"):
+        prices = count_prices()
+    if format_ == "json":
+        print_json({price.what: dict(price.counts) for price in prices})
+        return ExitCode.HELD
+    click.echo("bench sim --counts: RF 3, acks=all, one consumer, all invariants on, trace written")
+    click.echo(f"  what {LONG_S} virtual seconds have more than {SHORT_S}, for each")
+    click.echo(f"  {'':<40}" + "".join(f"{price.what:>24}" for price in prices))
+    for name in prices[0].counts:
+        click.echo(f"  {name:<40}" + "".join(f"{price.counts[name]:>24,.2f}" for price in prices))
+    return ExitCode.HELD

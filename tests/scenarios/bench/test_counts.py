@@ -1,0 +1,38 @@
+"""What one record and one fetch cost the simulator is held at what it was: a golden that may only go down by itself.
+
+`pytest --rewrite` takes today's counts. Five short runs under the profiler, in a process of their own: some seconds.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scenarios.bench.counts import is_exact
+
+GOLDEN = Path(__file__).with_name("counts.json")
+
+
+def counts():
+    """Those of plain Python, also where compiled modules are installed."""
+    command = [sys.executable, "-m", "scenarios.cli", "bench", "sim", "--counts", "--format", "json"]
+    done = subprocess.run(command, env=os.environ | {"HIGHWATER_PURE": "1"}, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def test_neither_a_record_nor_a_fetch_costs_more_than_it_did(request: pytest.FixtureRequest):
+    found = counts()
+    if request.config.getoption("--rewrite"):
+        GOLDEN.write_text(json.dumps(found, indent=2) + "\n")
+    allowed = json.loads(GOLDEN.read_text())
+    dearer = [
+        f"{name} for one {what}: {found[what][name]}, was {most}"
+        for what, names in allowed.items()
+        for name, most in names.items()
+        if found[what][name] > (most if is_exact(name) else most * 1.02)
+    ]
+    assert dearer == []
+    assert found.keys() == allowed.keys() and all(found[what].keys() == allowed[what].keys() for what in found)
