@@ -97,6 +97,20 @@ class BrokerConfig(Config):
     offsets_retention_minutes: int = key("offsets.retention.minutes", 10_080, low=1)
     offsets_retention_check_interval_ms: int = key("offsets.retention.check.interval.ms", 600_000, low=1)
 
+    # transactions
+    transaction_state_log_num_partitions: int = key("transaction.state.log.num.partitions", 50, low=1)
+    transaction_state_log_replication_factor: int = key("transaction.state.log.replication.factor", 3, low=1)
+    transaction_state_log_min_isr: int = key("transaction.state.log.min.isr", 2, low=1)
+    transaction_state_log_segment_bytes: int = key("transaction.state.log.segment.bytes", 100 << 20, low=1024)
+    transaction_max_timeout_ms: int = key("transaction.max.timeout.ms", 900_000, low=1)
+    transactional_id_expiration_ms: int = key("transactional.id.expiration.ms", 604_800_000, low=1)
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = key(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, low=1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = key(
+        "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000, low=1
+    )
+
     # network
     num_network_threads: int = key("num.network.threads", 3, low=1)
     num_io_threads: int = key("num.io.threads", 8, low=1)

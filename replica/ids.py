@@ -41,7 +41,10 @@ METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 """Where group coordinators keep groups and the offsets that these commit; Kafka's brokers call it internal."""
 
-INTERNAL_TOPICS = (OFFSETS_TOPIC, "__transaction_state", "__share_group_state")
+TRANSACTIONS_TOPIC = "__transaction_state"
+"""Where transaction coordinators keep the state of each transactional.id."""
+
+INTERNAL_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state")
 """Topics that brokers use internally. source: Topic.INTERNAL_TOPICS"""
 
 OUTSIDE = "client/"

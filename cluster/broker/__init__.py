@@ -2,6 +2,7 @@
 Rooms: apis/, replicas/, metadata/, control_planes/.
 
 May import: cluster, cluster.broker.apis, cluster.broker.control_planes, cluster.broker.metadata,
-    cluster.broker.replicas, cluster.groups, cluster.messages.admin, cluster.protocol, cluster.server.
+    cluster.broker.replicas, cluster.groups, cluster.messages.admin, cluster.protocol, cluster.server,
+    cluster.transactions.
 Open first: broker.py.
 """

@@ -7,7 +7,8 @@ from random import Random
 
 from cluster.broker.api_table import ServedApis, offered
 from cluster.broker.apis.api import BrokerParts
-from cluster.broker.apis.offsets_topic import OffsetsTopic
+from cluster.broker.apis.internal_topics import CoordinatorTopic
+from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.broker.control_planes.kraft import KRaftPlane
 from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
 from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
@@ -35,10 +36,12 @@ from cluster.server.cpu import CpuTimes
 from cluster.server.request_log import RequestLog
 from cluster.server.responder import Responder
 from cluster.server.socket_server import SocketServer
+from cluster.transactions.marker_channel import MarkerChannels
+from cluster.transactions.service import TransactionService
 from cluster.wall_clock import WallClock
 from controller.inputs import OnReply
 from replica.config import TopicConfig
-from replica.ids import BrokerId, Names, TopicPartition
+from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.log.disk import Disk
 from replica.rules import Rules
@@ -167,7 +170,8 @@ class BrokerCore:
                 halt=outbox.exit,
             )
         )
-        topic = OffsetsTopic(config, self.cache, lambda wanted, now_us: self._plane.create_topics([wanted], now_us))
+        self._offsets_topic = self._coordinator_topic(OFFSETS_TOPIC)
+        self._transactions_topic = self._coordinator_topic(TRANSACTIONS_TOPIC)
         self._groups = GroupService(
             node=identity.name,
             life=identity.incarnation_id,
@@ -176,7 +180,25 @@ class BrokerCore:
             replicas=self.replicas,
             clock=self._clock,
             recorder=self._recorder,
-            partition_of=topic.partition_of,
+            partition_of=self._offsets_topic.partition_of,
+        )
+        self._transactions = TransactionService(
+            node=identity.name,
+            config=config,
+            rules=self._rules,
+            outbox=outbox,
+            replicas=self.replicas,
+            markers=MarkerChannels(
+                node=identity.name,
+                outbox=outbox,
+                channels=self._channels,
+                cache=self.cache,
+                request_timeout_us=config.request_timeout_ms * 1000,
+            ),
+            clock=self._clock,
+            recorder=self._recorder,
+            partition_of=self._transactions_topic.partition_of,
+            new_producer_id=lambda give, now_us: self._plane.producer_ids.next(give, now_us),
         )
         self._changes = ReplicaChanges(
             identity=identity,
@@ -190,7 +212,7 @@ class BrokerCore:
             recorder=self._recorder,
             clock=self._clock,
             timers=outbox.timers,
-            roles=self._groups,
+            roles=(self._groups, self._transactions),
         )
         self._plane = self._join()
         self.lifecycle = self._plane.lifecycle
@@ -204,9 +226,15 @@ class BrokerCore:
             propagate=self.lifecycle.propagate_directory_failure,
             halt=outbox.exit,
         )
-        self._apis = ServedApis(self._parts(topic))
+        self._apis = ServedApis(self._parts())
 
-    def _parts(self, topic: OffsetsTopic) -> BrokerParts:
+    def _coordinator_topic(self, name: str) -> CoordinatorTopic:
+        def create(wanted: WantedTopic, now_us: int) -> None:
+            self._plane.create_topics([wanted], now_us)
+
+        return CoordinatorTopic(name, self._config, self.cache, create)
+
+    def _parts(self) -> BrokerParts:
         roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
         return BrokerParts(
             identity=self.identity,
@@ -230,7 +258,9 @@ class BrokerCore:
             directories=self.logs,
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
             groups=self._groups,
-            offsets_topic=topic,
+            offsets_topic=self._offsets_topic,
+            transactions=self._transactions,
+            transactions_topic=self._transactions_topic,
             offered=lambda: self._apis.offered,
         )
 
@@ -409,6 +439,7 @@ class BrokerCore:
     def _connection_gone(self, connection: ConnectionId) -> None:
         """Whichever side has ended it."""
         self._groups.gone(connection)
+        self._transactions.gone(connection)
         self.replicas.fetches.consumer_gone(connection)
 
     def _actions(self, now_us: int) -> list[Action]:
@@ -417,6 +448,7 @@ class BrokerCore:
         self._server.settle(now_us)
         if self.is_open:
             self._groups.settle(now_us)
+            self._transactions.settle(now_us)
         return self._server.outgoing(self._outbox.take(), now_us)
 
     def _handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:

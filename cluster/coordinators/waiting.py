@@ -20,34 +20,34 @@ class _Waiting(NamedTuple, Generic[R]):
 
 
 class WaitingRequests(Generic[R]):
-    """One of each connection, as clients send the next one when they have the answer."""
-
     def __init__(self) -> None:
         self._numbers = count()
         self._waiting: dict[RequestId, _Waiting[R]] = {}
-        self._in_progress: dict[ConnectionId, RequestId] = {}
+        self._in_progress: dict[ConnectionId, list[RequestId]] = {}
 
     def enter(self, connection: ConnectionId, respond: Callable[[R], None]) -> RequestId:
         """respond: is called once, unless the client disconnects first"""
         request = next(self._numbers)
         self._waiting[request] = _Waiting(connection, respond)
-        self._in_progress[connection] = request
+        self._in_progress.setdefault(connection, []).append(request)
         return request
 
     def answer(self, request: RequestId, result: R) -> None:
         waiting = self._waiting.pop(request, None)
         if waiting is not None:
-            self._in_progress.pop(waiting.connection, None)
+            left = self._in_progress[waiting.connection]
+            left.remove(request)
+            if not left:
+                del self._in_progress[waiting.connection]
             waiting.respond(result)
 
     def gone(self, connection: ConnectionId) -> None:
         """No answer can reach the client there."""
-        request = self._in_progress.pop(connection, None)
-        if request is not None:
-            self._waiting.pop(request, None)
+        for request in self._in_progress.pop(connection, ()):
+            del self._waiting[request]
 
 
-class Alarm:
+class EarliestDeadline:
     """Rings when the earliest deadline of a coordinator comes."""
 
     def __init__(self, timers: Timers[Action], ring: Callable[[int], None]) -> None:

@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.config import BrokerConfig
 from cluster.coordinators.topic_log import TopicLog, readable_records
-from cluster.coordinators.waiting import Alarm, RequestId, WaitingRequests
+from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.inputs import (
@@ -85,7 +85,7 @@ class GroupService:
             partition_of=partition_of,
         )
         self._requests: WaitingRequests[Result] = WaitingRequests()
-        self._alarm = Alarm(outbox.timers, self._ring)
+        self._alarm = EarliestDeadline(outbox.timers, self._ring)
 
     # ------------------------------------------------------------------------------------------------------- requests
 

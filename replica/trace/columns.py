@@ -60,3 +60,10 @@ class GroupEvent(TraceEvent):
 
     __slots__ = ()
     TABLE: ClassVar[str] = "group"
+
+
+class TransactionEvent(TraceEvent):
+    """Events about transactions: the table `transaction`, which only runs with transactions have."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "transaction"

@@ -26,6 +26,7 @@ from replica.trace import groups as events_group
 from replica.trace import replica as events_replica
 from replica.trace import run as events_run
 from replica.trace import server as events_server
+from replica.trace import transactions as events_transaction
 from replica.trace.client import *  # noqa: F403  an event is declared once, not listed here a second time
 from replica.trace.columns import TraceEvent as TraceEvent
 from replica.trace.controller import *  # noqa: F403
@@ -33,6 +34,7 @@ from replica.trace.groups import *  # noqa: F403
 from replica.trace.replica import *  # noqa: F403
 from replica.trace.run import *  # noqa: F403
 from replica.trace.server import *  # noqa: F403
+from replica.trace.transactions import *  # noqa: F403
 
 SCHEMA_VERSION = 1
 
@@ -83,7 +85,15 @@ def _column(name: str, hint: object) -> Column:
 
 
 # The order of the declarations is the order of the columns.
-FAMILIES = (events_run, events_controller, events_replica, events_client, events_group, events_server)
+FAMILIES = (
+    events_run,
+    events_controller,
+    events_replica,
+    events_client,
+    events_group,
+    events_server,
+    events_transaction,
+)
 EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
     declared
     for family in FAMILIES
@@ -93,7 +103,7 @@ EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
 EVENT_NAMES: dict[type[TraceEvent], str] = {cls: event_name(cls) for cls in EVENT_CLASSES}
 CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_NAMES.items()}
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")
-OPTIONAL_TABLES: tuple[str, ...] = ("group", "request")
+OPTIONAL_TABLES: tuple[str, ...] = ("group", "request", "transaction")
 """Written only by runs that have such events."""
 
 

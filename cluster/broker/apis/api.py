@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster.broker.apis.offsets_topic import OffsetsTopic
+from cluster.broker.apis.internal_topics import CoordinatorTopic
 from cluster.broker.control_planes.plane import ControlPlane, ZooKeeperParts
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
@@ -26,6 +26,7 @@ from cluster.protocol.versions import VERSIONS
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.cpu import HandlerTime
 from cluster.server.responder import Handler, Responder
+from cluster.transactions.service import TransactionService
 from cluster.wall_clock import WallClock
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
@@ -63,7 +64,9 @@ class BrokerParts:
     directories: BrokerLogs
     fetch_sessions: FetchSessions
     groups: GroupService
-    offsets_topic: OffsetsTopic
+    offsets_topic: CoordinatorTopic
+    transactions: TransactionService
+    transactions_topic: CoordinatorTopic
     offered: Callable[[], Ranges]
 
 

@@ -29,7 +29,7 @@ from cluster.broker.apis.cluster_view import (
     failed,
     why_missing,
 )
-from cluster.broker.apis.offsets_topic import wanted_topic
+from cluster.broker.apis.internal_topics import wanted_topic
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity

@@ -49,7 +49,7 @@ class Roles(Protocol):
 class ReplicaChanges:
     """in_controlled_shutdown: replicas that have left the ISR are then not fetched any more.
 
-    roles: notified when the replicas have taken theirs up
+    roles: each is notified when the replicas have taken theirs up
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ReplicaChanges:
         recorder: Recorder,
         clock: WallClock,
         timers: Timers[Action],
-        roles: Roles,
+        roles: Sequence[Roles],
     ) -> None:
         self.in_controlled_shutdown = False
         self._identity = identity
@@ -95,7 +95,9 @@ class ReplicaChanges:
         self.assign(assigned, now_us)
         for topic_name in configured:
             self._configure(topic_name, now_us)
-        self._roles.deleted([name for name in changed if name.topic not in self._cache.image.topics], now_us)
+        deleted = [name for name in changed if name.topic not in self._cache.image.topics]
+        for roles in self._roles:
+            roles.deleted(deleted, now_us)
 
     def assign(self, assigned: Sequence[AssignedPartition], now_us: int) -> None:
         """Lead or follow each of these partitions, as far as that is news. source: becomeLeaderOrFollower"""
@@ -115,10 +117,11 @@ class ReplicaChanges:
         self._fetchers.close_idle()
         self._replicas.start_high_watermark_checkpoints(now_us)
         for name, _, registration in assigned:
-            if registration.leader == self._identity.broker_id:
-                self._roles.led(name, registration.leader_epoch, now_us)
-            else:
-                self._roles.not_led(name, registration.leader_epoch, now_us)
+            for roles in self._roles:
+                if registration.leader == self._identity.broker_id:
+                    roles.led(name, registration.leader_epoch, now_us)
+                else:
+                    roles.not_led(name, registration.leader_epoch, now_us)
 
     def keep(self, name: TopicPartition, topic: TopicImage, now_us: int) -> None:
         """Have a replica of this partition, and leave its role as it is."""
@@ -134,8 +137,12 @@ class ReplicaChanges:
             elif partition is not None:
                 self._fetchers.remove(name)
                 partition.following_began(now_us)
-                self._roles.not_led(name, None, now_us)
+                self._left(name, now_us)
         self._fetchers.close_idle()
+
+    def _left(self, name: TopicPartition, now_us: int) -> None:
+        for roles in self._roles:
+            roles.not_led(name, None, now_us)
 
     def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
         """source: applyLocalFollowersDelta"""
@@ -209,7 +216,7 @@ class ReplicaChanges:
         self._replicas.remove(name)
         self._replicas.offline.pop(name, None)
         self._replicas.complete_all(name, now_us)
-        self._roles.not_led(name, None, now_us)
+        self._left(name, now_us)
         log = self._logs.logs.get(name)
         if log is not None:
             me = self._identity.name

@@ -1,5 +1,5 @@
-"""Transactions, which are not implemented here: each API is refused.
+"""Transactions: what their coordinator answers to producers, brokers and operators.
 
-May import: cluster.broker.apis, cluster.protocol.
+May import: cluster, cluster.broker.apis, cluster.protocol, cluster.transactions.
 Open first: api_24_add_partitions_to_txn.py.
 """

@@ -1,4 +1,5 @@
-"""AddOffsetsToTxn (25): a transaction will commit offsets of a group (KIP-98). Not implemented here.
+"""AddOffsetsToTxn (25): a transaction will commit offsets of a group, so the partition in which the group is kept is
+one of its own (KIP-98). source: KafkaApis.handleAddOffsetsToTxnRequest
 
 0  first version
 1  a throttled client is answered first and held back then (KIP-219)
@@ -9,12 +10,50 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
-from cluster.broker.apis.refusals import ABSENT, Refused, always
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.transactions.api_24_add_partitions_to_txn import BY_CLIENT
+from cluster.broker.apis.transactions.errors import error_in
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ADD_OFFSETS_TO_TXN
+from cluster.transactions.inputs import AddPartitions, AddResult, TransactionResult
+from replica.ids import OFFSETS_TOPIC, TopicPartition
+
+
+class AddOffsetsToTxnHandler:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._service = broker.transactions
+        self._offsets_topic = broker.offsets_topic
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        kept_in = TopicPartition(OFFSETS_TOPIC, self._offsets_topic.partition_of(str(request.group_id)))
+
+        def make_input(number: int) -> AddPartitions:
+            return AddPartitions(
+                now_us=now_us,
+                request=number,
+                transactional_id=str(request.transactional_id),
+                producer_id=int(request.producer_id),
+                producer_epoch=int(request.producer_epoch),
+                partitions=(kept_in,),
+                verify_only=False,
+                version=BY_CLIENT,
+            )
+
+        def respond(result: TransactionResult) -> None:
+            assert isinstance(result, AddResult)
+            self._answer(connection, header, error_code=error_in(header.api_version, result.errors[kept_in]))
+
+        self._service.submit(connection, make_input, respond, now_us)
+
 
 API = Api(
     key=ADD_OFFSETS_TO_TXN,
     highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 3, "3.5": 3, "3.9": 4, "4.1": 4},
-    serve=Refused(always({"error_code": ABSENT})),
+    serve=AddOffsetsToTxnHandler,
 )

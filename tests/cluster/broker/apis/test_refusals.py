@@ -67,8 +67,3 @@ def test_what_has_settings_is_listed(world):
 def test_every_group_is_a_classic_one(world):
     (group,) = world.call("admin").ask(v.CONSUMER_GROUP_DESCRIBE, 1, group_ids=["g"]).groups
     assert (group.group_id, group.error_code) == ("g", ErrorCode.GROUP_ID_NOT_FOUND)
-
-
-def test_a_transaction_that_is_described_is_unknown(world):
-    (state,) = world.call("admin").ask(v.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["tx"]).transaction_states
-    assert (state.transactional_id, state.error_code) == ("tx", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)

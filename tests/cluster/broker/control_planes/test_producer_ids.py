@@ -67,8 +67,8 @@ def test_without_a_controller_producers_wait_for_their_ids_but_not_for_ever(worl
     assert answered(late) == [ErrorCode.NONE]
 
 
-def test_transactions_are_not_served(world):
-    assert ask(world.call("p1"), transactional_id="tx").error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+def test_a_transactional_id_has_a_coordinator_of_its_own(world):
+    assert ask(world.call("p1"), transactional_id="tx").error_code is ErrorCode.NOT_COORDINATOR
 
 
 def send(client):

@@ -1,0 +1,134 @@
+"""How a producer gets its id and epoch (InitProducerId): all earlier instances with its transactional.id are fenced,
+and what they left open is aborted. source: TransactionCoordinator.handleInitProducerId, prepareInitProducerIdTransit
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cluster.transactions.desk import TransactionDesk
+from cluster.transactions.ending import Endings
+from cluster.transactions.inputs import EndResult, InitProducerId, InitResult, ProducerIdAndEpoch
+from cluster.transactions.producer_ids import NewProducerIds
+from cluster.transactions.transaction import (
+    PREPARED,
+    TransactionMetadata,
+    Transit,
+    is_exhausted,
+)
+from cluster.transactions.transaction import (
+    TransactionState as State,
+)
+from replica.errors import ErrorCode, KafkaError
+from replica.log.records import NO_PRODUCER_EPOCH
+
+
+class Beginnings:
+    def __init__(self, desk: TransactionDesk, new_ids: NewProducerIds, endings: Endings) -> None:
+        self._desk = desk
+        self._new_ids = new_ids
+        self._endings = endings
+
+    def asked(self, given: InitProducerId) -> None:
+        settings = self._desk.settings
+        if not given.transactional_id:
+            self._refuse(given, ErrorCode.INVALID_REQUEST)
+        elif not 0 < given.timeout_ms <= settings.max_timeout_ms:
+            self._refuse(given, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        else:
+            try:
+                transaction = self._desk.find(given.transactional_id)
+            except KafkaError as error:
+                self._refuse(given, error.code)
+                return
+            if transaction is None:
+                self._new_ids.ask(partial(self._create, given), given.now_us)
+            else:
+                self._begin(given, transaction, given.now_us)
+
+    def _create(self, given: InitProducerId, producer_id: int | None, now_us: int) -> None:
+        """An id that is not known yet."""
+        error = self._desk.status(given.transactional_id)
+        if producer_id is None and error is ErrorCode.NONE:
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if producer_id is None or error is not ErrorCode.NONE:
+            self._refuse(given, error)
+            return
+        transaction = self._desk.kept.get(given.transactional_id)
+        if transaction is None:
+            now_ms = self._desk.wall_ms(now_us)
+            transaction = TransactionMetadata(given.transactional_id, producer_id, given.timeout_ms, now_ms)
+            self._desk.kept[given.transactional_id] = transaction
+        self._begin(given, transaction, now_us)
+
+    def _begin(self, given: InitProducerId, transaction: TransactionMetadata, now_us: int) -> None:
+        if transaction.pending is not None:
+            self._refuse(given, ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif given.expected is not None and not _knows(transaction, given.expected):
+            self._refuse(given, ErrorCode.PRODUCER_FENCED)
+        elif transaction.state in PREPARED:
+            self._refuse(given, ErrorCode.CONCURRENT_TRANSACTIONS)
+        elif transaction.state is State.ONGOING:
+
+            def fenced(result: EndResult, fenced_us: int) -> None:
+                # It has to come again, until the transaction that it found is aborted.
+                failed = result.error is not ErrorCode.NONE
+                self._refuse(given, result.error if failed else ErrorCode.CONCURRENT_TRANSACTIONS)
+
+            why = "a new instance of the producer has come, so what the old one left open is aborted"
+            self._endings.fence(transaction, why, fenced, now_us)
+        elif transaction.is_epoch_exhausted and (
+            given.expected is None or given.expected.epoch == transaction.producer_epoch
+        ):
+            self._new_ids.ask(partial(self._rotate, given, transaction), now_us)
+        else:
+            expected_epoch = None if given.expected is None else given.expected.epoch
+            try:
+                transit = transaction.prepare_increment_epoch(
+                    given.timeout_ms, expected_epoch, self._desk.wall_ms(now_us)
+                )
+            except KafkaError as error:
+                self._refuse(given, error.code)
+                return
+            self._write(given, transaction, transit, now_us)
+
+    def _rotate(
+        self, given: InitProducerId, transaction: TransactionMetadata, producer_id: int | None, now_us: int
+    ) -> None:
+        if producer_id is None:
+            self._refuse(given, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        elif transaction.pending is not None or self._desk.kept.get(given.transactional_id) is not transaction:
+            self._refuse(given, ErrorCode.CONCURRENT_TRANSACTIONS)
+        else:
+            transit = transaction.prepare_rotation(
+                producer_id,
+                given.timeout_ms,
+                keep_last_epoch=given.expected is not None,
+                now_ms=self._desk.wall_ms(now_us),
+            )
+            self._write(given, transaction, transit, now_us)
+
+    def _write(self, given: InitProducerId, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
+        def written(error: ErrorCode, written_us: int) -> None:
+            if error is ErrorCode.NONE:
+                result = InitResult(ErrorCode.NONE, transit.producer_id, transit.producer_epoch)
+                self._desk.answer(given.request, result)
+            else:
+                self._refuse(given, error)
+
+        why = "an instance of its producer begins; all earlier ones are fenced"
+        self._desk.write(transaction, transit, why, written, now_us)
+
+    def _refuse(self, given: InitProducerId, error: ErrorCode) -> None:
+        producer_id, epoch = given.expected or (-1, NO_PRODUCER_EPOCH)
+        self._desk.events.refused(given.transactional_id, "InitProducerId", producer_id, epoch, error)
+        self._desk.answer(given.request, InitResult(error))
+
+
+def _knows(transaction: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
+    """source: isValidProducerId"""
+    return (
+        transaction.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.producer_id == transaction.producer_id
+        or (expected.producer_id == transaction.previous_producer_id and is_exhausted(expected.epoch))
+    )

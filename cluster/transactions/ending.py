@@ -1,0 +1,240 @@
+"""How a transaction ends: the decision is written (Prepare*), then a marker into each of its partitions, then that all
+have it (Complete*). source: TransactionCoordinator.endTransaction, TransactionMarkerChannelManager.scala,
+TransactionMarkerRequestCompletionHandler.scala
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from cluster.transactions.desk import TransactionDesk
+from cluster.transactions.inputs import EndResult, EndTxn, MarkersAnswered, SendMarkers
+from cluster.transactions.producer_ids import NewProducerIds
+from cluster.transactions.transaction import (
+    AT_REST,
+    BUMPS_EPOCH,
+    MAX_EPOCH,
+    PREPARED,
+    TransactionMetadata,
+    Transit,
+)
+from cluster.transactions.transaction import (
+    TransactionState as State,
+)
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import TopicPartition
+from replica.log.records import NO_PRODUCER_ID
+
+APPEND_RETRY_MS = 100
+FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+"""Another coordinator, or a newer epoch, has taken the partition over: this transaction can be left alone."""
+NO_MARKER_NEEDED = (ErrorCode.UNSUPPORTED_VERSION, None)
+"""The partition is deleted, or of a format without markers."""
+Done = Callable[[EndResult, int], None]
+
+
+class Endings:
+    def __init__(self, desk: TransactionDesk, new_ids: NewProducerIds) -> None:
+        self._desk = desk
+        self._new_ids = new_ids
+
+    def asked(self, given: EndTxn) -> None:
+        """By the producer."""
+
+        def done(result: EndResult, now_us: int) -> None:
+            if result.error is not ErrorCode.NONE:
+                self._desk.events.refused(
+                    given.transactional_id, "EndTxn", given.producer_id, given.producer_epoch, result.error
+                )
+            self._desk.answer(given.request, result)
+
+        if not given.transactional_id:
+            done(EndResult(ErrorCode.INVALID_REQUEST), given.now_us)
+            return
+        try:
+            transaction = self._desk.find(given.transactional_id)
+            if transaction is None:
+                raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            state = _next_state(transaction, given)
+        except KafkaError as error:
+            done(EndResult(error.code), given.now_us)
+            return
+        if state is None:  # The answer to the first request did not reach the producer.
+            done(EndResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch), given.now_us)
+            return
+        why = f"the producer {'commits' if given.commit else 'aborts'}"
+        if given.version >= BUMPS_EPOCH and transaction.is_epoch_exhausted:
+            taken = partial(self._end_rotated, transaction, state, given.version, why, done)
+            self._new_ids.ask(taken, given.now_us)
+        else:
+            self._end(transaction, state, given.version, NO_PRODUCER_ID, why, done, given.now_us)
+
+    def fence(self, transaction: TransactionMetadata, why: str, done: Done, now_us: int) -> None:
+        """The coordinator aborts the transaction: the producer's epoch is not valid any more."""
+        fence = transaction.prepare_fence()
+        transaction.pending = None
+        transaction.producer_epoch, transaction.last_producer_epoch = fence.producer_epoch, fence.last_producer_epoch
+        version = self._desk.settings.version
+
+        def fenced(result: EndResult, fenced_us: int) -> None:
+            # Kafka remembers it, so that the next try does not use up one more epoch.
+            if result.error is not ErrorCode.NONE and transaction.state is State.ONGOING:
+                transaction.has_failed_epoch_fence = True
+            done(result, fenced_us)
+
+        # Its epoch is bumped already (KAFKA-19367).
+        self._end(transaction, State.PREPARE_ABORT, version, NO_PRODUCER_ID, why, fenced, now_us, bumps=False)
+
+    def _end_rotated(
+        self,
+        transaction: TransactionMetadata,
+        state: State,
+        version: int,
+        why: str,
+        done: Done,
+        producer_id: int | None,
+        now_us: int,
+    ) -> None:
+        if producer_id is None:
+            done(EndResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), now_us)
+        elif transaction.pending is not None or self._desk.kept.get(transaction.transactional_id) is not transaction:
+            done(EndResult(ErrorCode.CONCURRENT_TRANSACTIONS), now_us)
+        else:
+            self._end(transaction, state, version, producer_id, why, done, now_us)
+
+    def _end(
+        self,
+        transaction: TransactionMetadata,
+        state: State,
+        version: int,
+        next_producer_id: int,
+        why: str,
+        done: Done,
+        now_us: int,
+        *,
+        bumps: bool | None = None,
+    ) -> None:
+        """bumps: None: by the version"""
+        transit = transaction.prepare_end(
+            state,
+            version,
+            next_producer_id,
+            self._desk.wall_ms(now_us),
+            bumps=version >= BUMPS_EPOCH if bumps is None else bumps,
+            is_new=transaction.state in AT_REST,
+        )
+
+        def written(error: ErrorCode, written_us: int) -> None:
+            if error is not ErrorCode.NONE:
+                done(EndResult(error), written_us)
+                return
+            rotates = transaction.next_producer_id != NO_PRODUCER_ID
+            producer_id = transaction.next_producer_id if rotates else transaction.producer_id
+            done(EndResult(ErrorCode.NONE, producer_id, 0 if rotates else transaction.producer_epoch), written_us)
+            self.send_markers(transaction, written_us)
+
+        self._desk.write(transaction, transit, why, written, now_us)
+
+    # -------------------------------------------------------------------------------------------------------- markers
+
+    def send_markers(self, transaction: TransactionMetadata, now_us: int) -> None:
+        """To all partitions that have none yet. From here on nothing but this ends the transaction: its next state is
+        pending. source: addTxnMarkersToSend"""
+        transit = transaction.prepare_complete(self._desk.wall_ms(now_us))
+        transaction.completing = transit
+        self._send(transaction, list(transaction.partitions), again=False)
+        self._maybe_complete(transaction, now_us)
+
+    def _send(self, transaction: TransactionMetadata, partitions: Sequence[TopicPartition], *, again: bool) -> None:
+        if partitions:
+            self._desk.want(
+                SendMarkers(
+                    transactional_id=transaction.transactional_id,
+                    coordinator_epoch=self._desk.epoch_of(transaction.transactional_id),
+                    producer_id=transaction.producer_id,
+                    producer_epoch=transaction.producer_epoch,
+                    commit=transaction.state is State.PREPARE_COMMIT,
+                    partitions=tuple(partitions),
+                    again=again,
+                )
+            )
+
+    def answered(self, given: MarkersAnswered) -> None:
+        """What the leader of some of the partitions says."""
+        transaction = self._desk.kept.get(given.transactional_id)
+        if transaction is None or self._desk.epoch_of(given.transactional_id) != given.coordinator_epoch:
+            return  # Another broker coordinates it by now, and sends them anew.
+        known = transaction.producer_id, transaction.producer_epoch
+        if transaction.completing is None or known != (given.producer_id, given.producer_epoch):
+            return
+        if any(error in FENCED for error in given.errors.values()):
+            transaction.completing = None
+            return
+        again = []
+        for name, error in given.errors.items():
+            if error is ErrorCode.NONE or error in NO_MARKER_NEEDED:
+                transaction.partitions.pop(name, None)
+            elif name in transaction.partitions:
+                again.append(name)
+        self._send(transaction, again, again=True)
+        self._maybe_complete(transaction, given.now_us)
+
+    def _maybe_complete(self, transaction: TransactionMetadata, now_us: int) -> None:
+        transit = transaction.completing
+        if transit is not None and not transaction.partitions:
+            transaction.completing = None
+            self._complete(transaction, transit, now_us)
+
+    def _complete(self, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
+        """source: tryAppendToLog"""
+
+        def written(error: ErrorCode, written_us: int) -> None:
+            if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                # Kafka tries again with its next request.
+                again_us = written_us + APPEND_RETRY_MS * 1000
+                self._desk.timers.at(again_us, partial(self._complete_again, transaction, transit))
+
+        why = "every partition of the transaction has its marker"
+        retried = (ErrorCode.COORDINATOR_NOT_AVAILABLE,)
+        self._desk.write(transaction, transit, why, written, now_us, keeps_pending=retried)
+
+    def _complete_again(self, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
+        if self._desk.kept.get(transaction.transactional_id) is transaction:
+            self._complete(transaction, transit, now_us)
+
+
+def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None:
+    """What a producer's EndTxn leads to; None: the transaction has ended so already. raises: KafkaError"""
+    bumped = transaction.version >= BUMPS_EPOCH
+    after_bump = bumped and transaction.producer_epoch == given.producer_epoch + 1
+    after_rotation = (
+        bumped
+        and transaction.previous_producer_id == given.producer_id
+        and given.producer_epoch == MAX_EPOCH - 1
+        and transaction.producer_epoch == 0
+    )
+    is_repeated = after_bump or after_rotation
+    valid = given.producer_epoch == transaction.producer_epoch
+    if transaction.state in PREPARED and bumped:
+        valid = after_bump
+    elif transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        valid = valid or is_repeated
+    if transaction.producer_id != given.producer_id and not after_rotation:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if not valid:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if transaction.state in PREPARED or transaction.pending is not None:
+        asked = State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT
+        if transaction.state in PREPARED and transaction.state is not asked:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if transaction.state is State.ONGOING:
+        return State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT
+    ended = State.COMPLETE_COMMIT if given.commit else State.COMPLETE_ABORT
+    by_new_rules = given.version >= BUMPS_EPOCH
+    if transaction.state is ended and (is_repeated or not by_new_rules):
+        return None
+    if by_new_rules and not given.commit and not is_repeated:
+        return State.PREPARE_ABORT  # Nothing was added; the producer gets its next epoch.
+    raise KafkaError(ErrorCode.INVALID_TXN_STATE)

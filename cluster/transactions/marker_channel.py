@@ -1,0 +1,162 @@
+"""Markers on their way to the leaders of the partitions of ended transactions: one connection and one request in flight
+for each broker, which carries all that wait for it. source: TransactionMarkerChannelManager.scala
+
+Simplified: Kafka asks the leader of a partition that refused its marker, or has no leader, again at once, in a loop;
+here it is asked again after 100 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.channel import Channel, Channels
+from cluster.outbox import Outbox
+from cluster.protocol import cold
+from cluster.protocol.versions import WRITE_TXN_MARKERS
+from cluster.transactions.inputs import MarkersAnswered, SendMarkers
+from controller.image import BrokerRegistration
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import BrokerId, TopicPartition
+
+WRITE_TXN_MARKERS_VERSION = 1
+RETRY_US = 100_000
+
+
+class _Queue:
+    """For one broker. address: of the connection"""
+
+    def __init__(self, channel: Channel, address: tuple[str, int]) -> None:
+        self.channel = channel
+        self.address = address
+        self.waiting: list[SendMarkers] = []
+
+
+class MarkerChannels:
+    """on_answer: takes what the leaders say"""
+
+    def __init__(
+        self, *, node: str, outbox: Outbox, channels: Channels, cache: MetadataCache, request_timeout_us: int
+    ) -> None:
+        self.on_answer: Callable[[MarkersAnswered], None] = _ignore
+        self._node = node
+        self._outbox = outbox
+        self._channels = channels
+        self._cache = cache
+        self._request_timeout_us = request_timeout_us
+        self._queues: dict[BrokerId, _Queue] = {}
+
+    def send(self, markers: SendMarkers, now_us: int) -> None:
+        if markers.again:
+            self._outbox.timers.at(now_us + RETRY_US, partial(self._distribute, replace(markers, again=False)))
+        else:
+            self._distribute(markers, now_us)
+
+    def _distribute(self, markers: SendMarkers, now_us: int) -> None:
+        """source: addTxnMarkersToBrokerQueue"""
+        by_leader: dict[BrokerId, list[TopicPartition]] = {}
+        deleted: list[TopicPartition] = []
+        leaderless: list[TopicPartition] = []
+        for name in markers.partitions:
+            registration = self._cache.image.partition(name.topic, name.partition)
+            if registration is None:
+                deleted.append(name)
+                continue
+            leader = self._cache.image.brokers.get(registration.leader)
+            if leader is None or leader.fenced:
+                leaderless.append(name)
+            else:
+                by_leader.setdefault(leader.broker_id, []).append(name)
+        for broker_id, names in by_leader.items():
+            queue = self._queue(self._cache.image.brokers[broker_id], now_us)
+            queue.waiting.append(replace(markers, partitions=tuple(names)))
+            self._go_on(queue, now_us)
+        if leaderless:
+            self.send(replace(markers, partitions=tuple(leaderless), again=True), now_us)
+        if deleted:
+            # Not in the middle of the step that sends them.
+            self._outbox.timers.at(now_us, lambda at_us: self._answer(markers, dict.fromkeys(deleted, None), at_us))
+
+    def _queue(self, broker: BrokerRegistration, now_us: int) -> _Queue:
+        """A broker that is back at another address gets another connection."""
+        address = broker.host, broker.port
+        known = self._queues.get(broker.broker_id)
+        if known is not None and known.address == address:
+            return known
+        queue = self._queues[broker.broker_id] = _Queue(Channel(self._outbox, self._channels, *address), address)
+        if known is not None:
+            known.channel.drop("the broker is at another address", now_us)
+            queue.waiting += known.waiting
+        return queue
+
+    def _go_on(self, queue: _Queue, now_us: int) -> None:
+        if queue.channel.busy or not queue.waiting:
+            return
+        sent, queue.waiting = queue.waiting, []
+        entity = cold.request(
+            WRITE_TXN_MARKERS, WRITE_TXN_MARKERS_VERSION, markers=[_marker(markers) for markers in sent]
+        )
+
+        def encode(correlation_id: int) -> bytes:
+            return cold.encode_request(WRITE_TXN_MARKERS, WRITE_TXN_MARKERS_VERSION, correlation_id, self._node, entity)
+
+        def answered(frame: bytearray | None, reason: str, answered_us: int) -> None:
+            self._answered(queue, sent, frame, answered_us)
+
+        queue.channel.request(WRITE_TXN_MARKERS, encode, answered, self._request_timeout_us, now_us)
+
+    def _answered(self, queue: _Queue, sent: Sequence[SendMarkers], frame: bytearray | None, now_us: int) -> None:
+        errors = _errors_in(frame)
+        for markers in sent:
+            found = errors.get(markers.producer_id, {})
+            lost = ErrorCode.REQUEST_TIMED_OUT  # No answer: the leader, by then perhaps another one, is asked again.
+            self._answer(markers, {name: found.get(name, lost) for name in markers.partitions}, now_us)
+        self._go_on(queue, now_us)
+
+    def _answer(self, markers: SendMarkers, errors: dict[TopicPartition, ErrorCode | None], now_us: int) -> None:
+        self.on_answer(
+            MarkersAnswered(
+                now_us=now_us,
+                transactional_id=markers.transactional_id,
+                coordinator_epoch=markers.coordinator_epoch,
+                producer_id=markers.producer_id,
+                producer_epoch=markers.producer_epoch,
+                errors=errors,
+            )
+        )
+
+
+def _marker(markers: SendMarkers) -> dict[str, object]:
+    topics: dict[str, list[int]] = {}
+    for name in markers.partitions:
+        topics.setdefault(name.topic, []).append(name.partition)
+    return {
+        "producer_id": markers.producer_id,
+        "producer_epoch": markers.producer_epoch,
+        "transaction_result": markers.commit,
+        "topics": [{"name": topic, "partition_indexes": numbers} for topic, numbers in topics.items()],
+        "coordinator_epoch": markers.coordinator_epoch,
+    }
+
+
+def _errors_in(frame: bytearray | None) -> dict[int, dict[TopicPartition, ErrorCode]]:
+    """By producer id; nothing where there is no answer that can be read."""
+    if frame is None:
+        return {}
+    try:
+        answer = cold.decode_response(WRITE_TXN_MARKERS, WRITE_TXN_MARKERS_VERSION, frame)
+    except PeerViolation:
+        return {}
+    found: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    for marker in answer.markers:
+        of_producer = found.setdefault(int(marker.producer_id), {})
+        for topic in marker.topics:
+            for one in topic.partitions:
+                of_producer[TopicPartition(str(topic.name), int(one.partition_index))] = one.error_code
+    return found
+
+
+def _ignore(given: MarkersAnswered) -> None:
+    """No coordinator has asked."""

@@ -1,0 +1,134 @@
+"""The records of the topic of transactions: Kafka's own key and value formats, so that other tools can read the log.
+
+Key version 0: a transactional.id. Value version 0, or from transaction.version 1 on version 1, which is flexible. A
+value that is null is a tombstone. source: TransactionLog.scala, TransactionLogKey.json, TransactionLogValue.json
+"""
+
+from __future__ import annotations
+
+from cluster.protocol.primitives import (
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    decodes,
+    length,
+    read_array_count,
+    read_count,
+    read_tagged,
+    read_text,
+    string,
+    tagged,
+)
+from cluster.transactions.transaction import TransactionMetadata, Transit
+from cluster.transactions.transaction import TransactionState as State
+from replica.errors import PeerViolation
+from replica.ids import TopicPartition
+from replica.log.records import NO_PRODUCER_ID
+
+KEY_VERSION = 0
+FLEXIBLE_VALUE = 1
+_STATES = list(State)
+_PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_VERSION = 0, 1, 2
+"""Tags of version 1."""
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+
+def transaction_key(transactional_id: str) -> bytes:
+    return INT16.pack(KEY_VERSION) + string(transactional_id, False)
+
+
+def transaction_value(transit: Transit, version: int) -> bytes:
+    """version: of the format"""
+    flexible = version >= FLEXIBLE_VALUE
+    parts = [
+        INT16.pack(version),
+        INT64.pack(transit.producer_id),
+        INT16.pack(transit.producer_epoch),
+        INT32.pack(transit.timeout_ms),
+        INT8.pack(_STATES.index(transit.state)),
+        _partitions(transit, flexible),
+        INT64.pack(transit.updated_ms),
+        INT64.pack(transit.started_ms),
+    ]
+    if flexible:
+        tags = {}
+        if transit.previous_producer_id not in (NO_PRODUCER_ID, transit.producer_id):
+            tags[_PREVIOUS_PRODUCER_ID] = INT64.pack(transit.previous_producer_id)
+        if transit.next_producer_id != NO_PRODUCER_ID:
+            tags[_NEXT_PRODUCER_ID] = INT64.pack(transit.next_producer_id)
+        if transit.version:
+            tags[_CLIENT_VERSION] = INT16.pack(transit.version)
+        parts.append(tagged(tags))
+    return b"".join(parts)
+
+
+def _partitions(transit: Transit, flexible: bool) -> bytes:
+    if transit.state is State.EMPTY:
+        return length(-1, flexible)
+    topics: dict[str, list[int]] = {}
+    for name in transit.partitions:
+        topics.setdefault(name.topic, []).append(name.partition)
+    parts = [length(len(topics), flexible)]
+    for topic, numbers in topics.items():
+        parts += [string(topic, flexible), length(len(numbers), flexible), *map(INT32.pack, numbers)]
+        if flexible:
+            parts.append(tagged({}))
+    return b"".join(parts)
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+@decodes("the key of a transaction's record")
+def read_transaction_key(key: bytes) -> str | None:
+    """None: of a version that this broker does not know. raises: PeerViolation"""
+    (version,) = INT16.unpack_from(key, 0)
+    return read_text(key, 2, False)[0] if version == KEY_VERSION else None
+
+
+@decodes("a transaction's record")
+def read_transaction_value(transactional_id: str, value: bytes) -> TransactionMetadata:
+    """The transaction as it was when the record was written. raises: PeerViolation"""
+    (version,) = INT16.unpack_from(value, 0)
+    if not 0 <= version <= FLEXIBLE_VALUE:
+        raise PeerViolation(f"a transaction of version {version}")
+    flexible = version >= FLEXIBLE_VALUE
+    (producer_id,) = INT64.unpack_from(value, 2)
+    (producer_epoch,) = INT16.unpack_from(value, 10)
+    (timeout_ms,) = INT32.unpack_from(value, 12)
+    (state,) = INT8.unpack_from(value, 16)
+    if not 0 <= state < len(_STATES):
+        raise PeerViolation(f"a transaction in state {state}")
+    partitions, position = _read_partitions(value, 17, flexible)
+    (updated_ms,) = INT64.unpack_from(value, position)
+    (started_ms,) = INT64.unpack_from(value, position + 8)
+    transaction = TransactionMetadata(transactional_id, producer_id, timeout_ms, updated_ms)
+    transaction.producer_epoch, transaction.state = producer_epoch, _STATES[state]
+    transaction.started_ms = started_ms
+    if transaction.state is not State.EMPTY:
+        transaction.partitions = dict.fromkeys(partitions)
+    if flexible:
+        tags = read_tagged(value, position + 16)[0]
+        if _PREVIOUS_PRODUCER_ID in tags:
+            (transaction.previous_producer_id,) = INT64.unpack(tags[_PREVIOUS_PRODUCER_ID])
+        if _NEXT_PRODUCER_ID in tags:
+            (transaction.next_producer_id,) = INT64.unpack(tags[_NEXT_PRODUCER_ID])
+        if _CLIENT_VERSION in tags:
+            (transaction.version,) = INT16.unpack(tags[_CLIENT_VERSION])
+    return transaction
+
+
+def _read_partitions(value: bytes, position: int, flexible: bool) -> tuple[list[TopicPartition], int]:
+    partitions: list[TopicPartition] = []
+    topics, position = read_count(value, position, flexible, 2)
+    for _ in range(max(topics, 0)):
+        topic, position = read_text(value, position, flexible)
+        numbers, position = read_array_count(value, position, flexible, 4)
+        for _ in range(numbers):
+            partitions.append(TopicPartition(topic, INT32.unpack_from(value, position)[0]))
+            position += 4
+        if flexible:
+            position = read_tagged(value, position)[1]
+    return partitions, position

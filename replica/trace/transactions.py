@@ -1,0 +1,102 @@
+"""Events of transactions: stated by their coordinator, and by the producers that begin and end them.
+
+Names that clients choose (transactional ids) are cut to 100 printable characters (`wording.shown`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from replica.trace import columns as column
+from replica.trace.columns import TransactionEvent
+
+TransactionalId = Annotated[str, "transactional.id"]
+ProducerId = Annotated[int, "producer id of the transactional.id"]
+ProducerEpoch = Annotated[int, "epoch of the producer id: the newest instance's"]
+Count = Annotated[int, "which transaction of this producer's process, from 1"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsLoaded(TransactionEvent):
+    """A broker has become the leader of a partition of the topic of transactions, and has read what it says."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    transactions: Annotated[int, "transactional ids kept in the partition"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsUnloaded(TransactionEvent):
+    """A broker no longer coordinates the transactions that are kept in a partition of their topic."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    transactions: Annotated[int, "transactional ids kept in the partition"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionStateChanged(TransactionEvent):
+    """A transactional.id has come to another state, and every in-sync replica of its partition has it."""
+
+    node: column.Node
+    transactional_id: TransactionalId
+    previous_state: Annotated[str, "state before the event"]
+    state: Annotated[str, "Kafka's name of the state"]
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    partitions: Annotated[tuple[str, ...], "partitions in the transaction, or that wait for their marker"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionRefused(TransactionEvent):
+    """The coordinator refuses what a producer asks."""
+
+    node: column.Node
+    transactional_id: TransactionalId
+    api: column.Api
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    error: column.Error
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionBegan(TransactionEvent):
+    """An application begins a transaction. Its records are those that it sends until it ends it."""
+
+    client: column.Client
+    transactional_id: TransactionalId
+    count: Count
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionEnded(TransactionEvent):
+    """The coordinator has answered that the transaction is committed, or aborted."""
+
+    client: column.Client
+    transactional_id: TransactionalId
+    count: Count
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    committed: Annotated[bool, "committed, not aborted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionFailed(TransactionEvent):
+    """A producer can only abort its transaction, or can do no more at all."""
+
+    client: column.Client
+    transactional_id: TransactionalId
+    count: Count
+    error: column.Error
+    fatal: Annotated[bool, "the producer can only be closed, as if it had been replaced by another one"]
+    reason: column.Reason

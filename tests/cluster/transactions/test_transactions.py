@@ -1,0 +1,148 @@
+"""The transaction coordinator against its transcripts, tests/golden/transactions_*.txt, and what they do not show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transaction_world import SECOND, TransactionWorld
+
+from cluster.transactions.inputs import EndResult, InitResult
+from cluster.transactions.records import (
+    read_transaction_key,
+    read_transaction_value,
+    transaction_key,
+    transaction_value,
+)
+from cluster.transactions.transaction import MAX_EPOCH, Transit
+from cluster.transactions.transaction import TransactionState as State
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import TopicPartition
+from tests.soak import examples
+
+TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("transactions_*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_transcript(path: Path, transcript: Callable[[Path, object], None]) -> None:
+    transcript(path, TransactionWorld(version=2 if path.stem.endswith("_v2") else 0))
+
+
+def transit(**values: object) -> Transit:
+    known: dict[str, object] = {
+        "state": State.ONGOING,
+        "producer_id": 7,
+        "previous_producer_id": 7,
+        "producer_epoch": 3,
+        "last_producer_epoch": 2,
+        "timeout_ms": 60_000,
+        "partitions": (TopicPartition("t", 0), TopicPartition("t", 2), TopicPartition("u", 1)),
+        "started_ms": 12,
+        "updated_ms": 34,
+    }
+    return Transit(**{**known, **values})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("state", list(State))
+def test_a_record_says_what_was_written(version: int, state: State) -> None:
+    written = transit(state=state, previous_producer_id=6, next_producer_id=8, version=2)
+    found = read_transaction_value("orders", transaction_value(written, version))
+    assert (found.state, found.producer_id, found.producer_epoch) == (state, 7, 3)
+    assert (found.timeout_ms, found.started_ms, found.updated_ms) == (60_000, 12, 34)
+    assert tuple(found.partitions) == (() if state is State.EMPTY else written.partitions)
+    tags = (found.previous_producer_id, found.next_producer_id, found.version)
+    assert tags == ((6, 8, 2) if version else (-1, -1, 0)), "only the flexible version has room for them"
+    assert read_transaction_key(transaction_key("orders")) == "orders"
+
+
+def test_a_record_as_kafka_writes_it() -> None:
+    """TransactionLogValue version 0: id, epoch, timeout, status, [topic, [partition]], last update, start."""
+    written = transit(partitions=(TopicPartition("t", 5),))
+    assert transaction_key("tx") == bytes.fromhex("0000 0002 7478")
+    assert transaction_value(written, 0) == bytes.fromhex(
+        "0000 0000000000000007 0003 0000ea60 01 00000001 0001 74 00000001 00000005 0000000000000022 000000000000000c"
+    )
+
+
+@given(st.binary(max_size=60))
+def test_a_damaged_record_is_refused_and_nothing_else(data: bytes) -> None:
+    for read in (lambda: read_transaction_value("orders", data), lambda: read_transaction_key(data)):
+        try:
+            read()
+        except PeerViolation:
+            continue
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_producer_id_whose_epochs_are_used_up_is_replaced(version: int) -> None:
+    world = TransactionWorld(version=version)
+    world.init()
+    world.transaction.producer_epoch = MAX_EPOCH - 1
+    if version == 2:
+        world.add("t-0", epoch=MAX_EPOCH - 1)
+        world.commit(epoch=MAX_EPOCH - 1)
+        assert world.answers[-1] == EndResult(ErrorCode.NONE, 1001, 0)
+        world.commit(epoch=MAX_EPOCH - 1)  # Its answer was lost.
+        assert world.answers[-1] == EndResult(ErrorCode.NONE, 1001, 0)
+    else:
+        world.init()
+        assert world.answers[-1] == InitResult(ErrorCode.NONE, 1001, 0)
+    assert (world.transaction.producer_id, world.transaction.producer_epoch) == (1001, 0)
+
+
+def test_an_id_that_is_not_used_expires() -> None:
+    world = TransactionWorld(expiration_ms=3_600_000)
+    world.init()
+    world.at(3600 * SECOND)
+    world.at(3 * 3600 * SECOND)
+    assert world.log[-1] == (transaction_key("orders"), None)
+    assert not world.replay().transactions
+    world.add("t-0")
+    assert world.answers[-1].errors == {TopicPartition("t", 0): ErrorCode.INVALID_PRODUCER_ID_MAPPING}  # type: ignore[union-attr]
+
+
+STEPS = st.lists(st.tuples(st.sampled_from("iavceEtrdm"), st.integers(0, 2)), max_size=40)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(STEPS, st.sampled_from([0, 2]))
+def test_what_a_new_coordinator_reads_is_what_the_old_one_knew(steps: list[tuple[str, int]], version: int) -> None:
+    """And no schedule of requests, timeouts, failed writes and elections breaks a rule of the state machine."""
+    world = TransactionWorld(version=version)
+    epoch = 0
+    for what, number in steps:
+        match what:
+            case "i":
+                world.init()
+                if isinstance(world.answers[-1], InitResult) and world.answers[-1].error is ErrorCode.NONE:
+                    epoch = world.answers[-1].producer_epoch
+            case "a" | "v":
+                world.add(f"t-{number}", epoch=epoch, verify=what == "v")
+            case "c" | "e" | "E":
+                (world.commit if what == "c" else world.abort)(epoch=max(0, epoch - (what == "E")))
+                if isinstance(world.answers[-1], EndResult) and world.answers[-1].error is ErrorCode.NONE:
+                    epoch = world.answers[-1].producer_epoch
+            case "t":
+                world.at(world.now_us + 45 * SECOND)
+            case "r":
+                world.restart()
+            case "d":
+                world.refuse("NOT_ENOUGH_REPLICAS" if number else "NOT_LEADER_OR_FOLLOWER")
+            case "m":
+                world.hold_markers()
+    world.refuse("NONE")
+    before = world.replay().transactions.get("orders")
+    world.restart()
+    if before is None:
+        return
+    after = world.transaction
+    ended = {
+        State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
+        State.PREPARE_ABORT: State.COMPLETE_ABORT,
+    }
+    assert after.state in (before.state, ended.get(before.state))
+    assert after.producer_id == before.producer_id
