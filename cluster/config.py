@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, NEVER, Config, ConfigError, TopicConfig, key
+from replica.config import (
+    BROKER_KEY_OF_TOPIC_KEY,
+    CLEANUP_POLICIES,
+    INT32_MAX,
+    NEVER,
+    Config,
+    ConfigError,
+    TopicConfig,
+    key,
+)
 from replica.ids import ACKS_ALL
 
 NO_LIMIT = 2_147_483_647
@@ -79,6 +88,17 @@ class BrokerConfig(Config):
     log_message_timestamp_after_max_ms: int = key("log.message.timestamp.after.max.ms", NEVER, low=0)
     log_flush_offset_checkpoint_interval_ms: int = key("log.flush.offset.checkpoint.interval.ms", 60_000, low=1)
     log_segment_delete_delay_ms: int = key("log.segment.delete.delay.ms", 60_000, low=0)
+    log_cleanup_policy: str = key(
+        "log.cleanup.policy", "delete", pattern=CLEANUP_POLICIES, doc="delete, compact, both or empty"
+    )
+    # 0 in one of the first two stands for Kafka's null: the next one counts.
+    log_retention_ms: int = key("log.retention.ms", 0, low=-1, doc="Milliseconds a segment is kept, -1 for ever.")
+    log_retention_minutes: int = key(
+        "log.retention.minutes", 0, low=-1, high=INT32_MAX, doc="Minutes a segment is kept; ms count before them."
+    )
+    log_retention_hours: int = key("log.retention.hours", 168, low=-1, high=INT32_MAX)
+    log_retention_bytes: int = key("log.retention.bytes", -1, low=-1)
+    log_retention_check_interval_ms: int = key("log.retention.check.interval.ms", 300_000, low=1)
     producer_id_expiration_ms: int = key("producer.id.expiration.ms", 86_400_000, low=1)
 
     log_dirs: str = key("log.dirs", "")
@@ -133,6 +153,14 @@ class BrokerConfig(Config):
         return {address.strip(): int(count) for address, _, count in entries}
 
     @property
+    def retention_ms(self) -> int:
+        """source: KafkaConfig.getLogRetentionTimeMillis"""
+        if self.log_retention_ms:
+            return self.log_retention_ms
+        minutes = self.log_retention_minutes or self.log_retention_hours * 60
+        return minutes * 60_000 if minutes > 0 else -1
+
+    @property
     def registry_session_timeout_us(self) -> int:
         return (self.zookeeper_session_timeout_ms or self.broker_session_timeout_ms) * 1000
 
@@ -149,12 +177,11 @@ def topic_defaults(config: BrokerConfig) -> TopicConfig:
     """The cluster-wide defaults of topic keys, from the broker keys that hold them."""
     broker_fields = {key: field.name for key, field in BrokerConfig.keys().items()}
     topic_fields = {key: field.name for key, field in TopicConfig.keys().items()}
-    return TopicConfig(
-        **{
-            topic_fields[topic_key]: getattr(config, broker_fields[broker_key])
-            for topic_key, broker_key in BROKER_KEY_OF_TOPIC_KEY.items()
-        }
-    )
+    values = {
+        topic_fields[topic_key]: getattr(config, broker_fields[broker_key])
+        for topic_key, broker_key in BROKER_KEY_OF_TOPIC_KEY.items()
+    }
+    return TopicConfig(**{**values, "retention_ms": config.retention_ms})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,6 +142,9 @@ class TopicConfig(Config):
     cleanup_policy: str = key(
         "cleanup.policy", "delete", pattern=CLEANUP_POLICIES, doc="delete, compact, both or empty"
     )
+    retention_ms: int = key("retention.ms", 604_800_000, low=-1)
+    retention_bytes: int = key("retention.bytes", -1, low=-1)
+    file_delete_delay_ms: int = key("file.delete.delay.ms", 60_000, low=0)
     leader_replication_throttled_replicas: str = key(
         "leader.replication.throttled.replicas", "", pattern=THROTTLED_REPLICAS, doc=THROTTLED_REPLICAS_FORM
     )
@@ -153,6 +156,11 @@ class TopicConfig(Config):
     def is_compacted(self) -> bool:
         """Every record must have a key. Simplified: that is all; nothing is ever compacted."""
         return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Old segments go by time and size."""
+        return "delete" in self.cleanup_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,5 +192,9 @@ BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
     "flush.ms": "log.flush.interval.ms",
     "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "cleanup.policy": "log.cleanup.policy",
+    "retention.ms": "log.retention.ms",
+    "retention.bytes": "log.retention.bytes",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
 }
 """The broker-wide default of each topic key (LogConfig.ServerDefaultHeaderName)."""

@@ -130,6 +130,10 @@ class FollowerState:
     def _me(self) -> str:
         return self._names(self.broker_id)
 
+    def begins_at(self, log_start_offset: Offset) -> None:
+        """Where the own log starts: retention moves that without asking. source: UnifiedLog.logStartOffset"""
+        self.log_start_offset = max(self.log_start_offset, log_start_offset)
+
     # -------------------------------------------------------------------------------------------------- beginning
 
     def _follow(self, given: FollowerAssigned) -> list[FollowerAction]:

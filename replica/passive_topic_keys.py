@@ -1,7 +1,7 @@
 """Topic keys of Kafka that nothing here acts upon: checked, kept and described, so that ordinary clients can set them.
 
-Differs from Kafka: there is no compaction, no retention by time or size, and no timestamp but the producer's; `delete`
-of records and topics is at once. Source: TopicConfig.java, LogConfig.java (4.1, without tiered storage)
+Differs from Kafka: there is no compaction, and no timestamp but the producer's.
+Source: TopicConfig.java, LogConfig.java (4.1, without tiered storage)
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ class PassiveTopicConfig(Config):
     compression_type: str = key("compression.type", "producer", choices=CODECS)
     compression_zstd_level: int = key("compression.zstd.level", 3, low=-131_072, high=22)
     delete_retention_ms: int = key("delete.retention.ms", 86_400_000, low=0)
-    file_delete_delay_ms: int = key("file.delete.delay.ms", 60_000, low=0)
     max_compaction_lag_ms: int = key("max.compaction.lag.ms", NEVER, low=1)
     message_timestamp_type: str = key("message.timestamp.type", "CreateTime", choices=("CreateTime", "LogAppendTime"))
     min_cleanable_dirty_ratio: float = key("min.cleanable.dirty.ratio", 0.5, low=0, high=1)
     min_compaction_lag_ms: int = key("min.compaction.lag.ms", 0, low=0)
     preallocate: bool = key("preallocate", False)
-    retention_bytes: int = key("retention.bytes", -1, low=-1)
-    retention_ms: int = key("retention.ms", 604_800_000, low=-1)
     segment_jitter_ms: int = key("segment.jitter.ms", 0, low=0)
 
 

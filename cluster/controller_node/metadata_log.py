@@ -145,6 +145,7 @@ class MetadataLog:
         if len(self.snapshots.ids) >= SNAPSHOTS_KEPT:
             assert self.snapshots.earliest is not None
             self.log.set_log_start_offset(self.snapshots.earliest.offset)
+            self.log.delete_segments_below_start()
             self._logs.checkpoint_log_start_offsets()
 
     def _start_at(self, offset: Offset) -> None:

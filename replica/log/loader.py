@@ -16,7 +16,7 @@ from replica.ids import Offset
 from replica.log.disk import LOG_SUFFIX, Disk
 from replica.log.leader_epochs import LeaderEpochCache
 from replica.log.records import BatchHeader
-from replica.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from replica.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class LogLoader:
         for name in names:
             stem, dot, suffix = name.rpartition(".")
             orphaned = dot + suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and f"{stem}{LOG_SUFFIX}" not in names
-            if orphaned or suffix == "tmp":
+            if orphaned or suffix in ("tmp", DELETED_SUFFIX.removeprefix(".")):
                 (self._directory / name).unlink()
         unsound = []
         for base_offset in bases:

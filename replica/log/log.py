@@ -29,6 +29,7 @@ from replica.log.records import (
     read_timestamps,
     stamp,
 )
+from replica.log.retention import RetiredSegments, below_start, too_large, too_old
 from replica.log.segment import Segment
 from replica.log.segments import LogSegments
 from replica.log.validation import Inspected, check_order, validate_produced, whole_batches
@@ -391,7 +392,8 @@ class Log:
     def set_log_start_offset(self, offset: Offset) -> None:
         """Raise the first readable offset (the caller keeps it at or below the high watermark).
 
-        Simplified: segments that lie wholly below it are deleted at once, in Kafka by the next retention check.
+        Segments that lie wholly below it go with the next `retire_old_segments`.
+
         raises: KafkaError OFFSET_OUT_OF_RANGE beyond the end of the log
         """
         if offset > self.log_end_offset:
@@ -400,7 +402,38 @@ class Log:
             return
         self.log_start_offset = offset
         self.leader_epochs.truncate_from_start(offset)
-        self._segments.delete_below(offset)
+
+    # --------------------------------------------------------------------------------------------------- retention
+
+    def retire_old_segments(self, high_watermark: Offset, now_us: int) -> list[RetiredSegments]:
+        """Take out the segments that retention no longer keeps, for each of its reasons; the caller removes their files
+        some time later.     raises: KafkaError KAFKA_STORAGE_ERROR     source: UnifiedLog.deleteOldSegments
+        """
+        self._check_disk(self.disk.check_writable)
+        self._now_us = now_us
+        config, segments = self.config, self._segments.all
+        found = [self._retire(below_start(segments, self.log_start_offset, high_watermark), None)]
+        if config.is_deleted:
+            count = too_large(segments, config, high_watermark)
+            found.append(self._retire(count, f"without them it still has retention.bytes={config.retention_bytes}"))
+            count = too_old(segments, config, high_watermark, now_us // 1000)
+            found.append(self._retire(count, f"all their records are older than retention.ms={config.retention_ms}"))
+        return [retired for retired in found if retired.segments]
+
+    def delete_segments_below_start(self) -> None:
+        """For good and at once: of the metadata log nothing is read later."""
+        start = self.log_start_offset
+        for segment in self._segments.retire(below_start(self._segments.all, start, start)):
+            segment.remove()
+
+    def _retire(self, count: int, why: str | None) -> RetiredSegments:
+        if count == len(self._segments.all):
+            self._roll(self.log_end_offset)  # The log must not be without a segment.
+        retired = self._segments.retire(count)
+        self.producers.forget_snapshots_below(self.first_segment_base)
+        if self.first_segment_base > self.log_start_offset:
+            self.set_log_start_offset(self.first_segment_base)
+        return RetiredSegments(retired, self.log_start_offset, why)
 
     def _fresh_producers(self) -> ProducerStateManager:
         expiration_ms = self._producer_id_expiration_ms

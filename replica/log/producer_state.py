@@ -232,6 +232,14 @@ class ProducerStateManager:
             if offset not in segment_bases and not (offset == newest and offset > segment_bases[-1]):
                 self._delete_snapshot(offset)
 
+    def forget_snapshots_below(self, offset: Offset) -> None:
+        """The segments that they belong to are gone. source: UnifiedLog.deleteProducerSnapshots
+
+        Simplified: their files go at once, those of the segments after file.delete.delay.ms.
+        """
+        for snapshot in [snapshot for snapshot in self._snapshots if snapshot < offset]:
+            self._delete_snapshot(snapshot)
+
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Nothing is left in the log: nothing is known."""
         self._producers.clear()

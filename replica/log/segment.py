@@ -30,6 +30,7 @@ from replica.log.records import (
 
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+DELETED_SUFFIX = ".deleted"
 
 INT32_MAX = 2**31 - 1
 SCAN_BYTES = 16 << 10
@@ -197,6 +198,11 @@ class Segment:
         if self._first_timestamp_ms >= 0:
             return timestamp_ms - self._first_timestamp_ms
         return (now_us - self.created_us) // 1000
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """Of its records; of those without any, when the segment was begun (Kafka: last modified)."""
+        return self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.created_us // 1000
 
     # ------------------------------------------------------------------------------------------------------ locate
 
@@ -377,14 +383,27 @@ class Segment:
         self.write_indexes()
 
     def delete(self) -> None:
-        """Remove the files, for good. A file that a response still reads from stays open until the response is sent.
-
-        Kafka renames to .deleted and removes the file after file.delete.delay.ms, for the same reason.
-        """
+        """Remove the files, for good. A file that a response still reads from stays open until the response is sent."""
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             Path(self._sibling(suffix)).unlink(missing_ok=True)
         self._disk.forget(self.path)
         self.close()
+
+    def retire(self) -> None:
+        """The files no longer belong to the log, and stand under other names until `remove`: Kafka's consumers may
+        be reading from them. source: LocalLog.deleteSegmentFiles
+        """
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            path = Path(self._sibling(suffix))
+            if path.exists():
+                path.rename(f"{path}{DELETED_SUFFIX}")
+        self._disk.forget(self.path)
+        self.close()
+
+    def remove(self) -> None:
+        """Remove what `retire` has left, for good."""
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            Path(f"{self._sibling(suffix)}{DELETED_SUFFIX}").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the file for good; idempotent."""

@@ -27,6 +27,11 @@ class LogSegments:
         return iter(self._segments)
 
     @property
+    def all(self) -> list[Segment]:
+        """In offset order; to look at, not to change."""
+        return self._segments
+
+    @property
     def bases(self) -> list[Offset]:
         """Base offsets, ascending; to look at, not to change."""
         return self._bases
@@ -79,9 +84,14 @@ class LogSegments:
         self._delete(bisect_right(self._bases, offset), len(self._bases))
         self.active = self._segments[-1]
 
-    def delete_below(self, offset: Offset) -> None:
-        """Delete the segments that lie wholly below `offset`."""
-        self._delete(0, self.index_of(offset))
+    def retire(self, count: int) -> tuple[Segment, ...]:
+        """Take the oldest ones out, but not the active one; their files stay, under other names."""
+        assert count < len(self._segments), "the active segment stays"
+        retired = tuple(self._segments[:count])
+        for segment in retired:
+            segment.retire()
+        del self._segments[:count], self._bases[:count]
+        return retired
 
     def delete_all(self) -> None:
         """Delete every file; `add` must follow unless the log itself goes."""

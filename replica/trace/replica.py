@@ -113,6 +113,20 @@ class DataLost(ControlEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsExpired(ControlEvent):
+    """Retention by time or size has taken the records below `log_start_offset` from one replica's log."""
+
+    node: column.Node
+    role: column.Role
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    log_start_offset: Annotated[int, "first offset kept"]
+    size_bytes: Annotated[int, "bytes of the segments that went"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirFailed(ControlEvent):
     """A broker took a log directory offline after an error of its disk, and every replica in it."""
 

@@ -39,6 +39,7 @@ _OF_EVENT: Mapping[str, str] = {
     "replica_deleted": "note",
     "topic_deleted": "note",
     "log_start_offset_advanced": "note",
+    "records_expired": "note",
     "isr_committed": "isr",
     "elr_committed": "isr",
     "isr_rejected": "refused",

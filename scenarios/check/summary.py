@@ -10,7 +10,7 @@ from typing import Any
 from cluster.network.passage import ByteCounts
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 from scenarios.check.expectations import Expectation, latency_statistics
-from scenarios.check.verdict import RECORD_CLASSES, Anomaly, Verdict
+from scenarios.check.verdict import AGED_CLASSES, RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
 from scenarios.observe.availability import all_write_windows
 from scenarios.observe.ledger import RecordLedger
@@ -54,7 +54,7 @@ def build_summary(
         "held": all(result.held for result in results),
         "verdict": list(verdict.kinds),
         "our_bug": verdict.our_bug,
-        "records": {"sent": len(ledger.records), **{kind: list(verdict.records[kind]) for kind in RECORD_CLASSES}},
+        "records": {"sent": len(ledger.records), **_names(verdict)},
         "anomalies": [_anomaly(anomaly) for anomaly in verdict.anomalies],
         "logs": {str(partition): list(ledger.final_log(partition).records) for partition in partitions},
         "expectations": [_expectation(result) for result in results],
@@ -72,6 +72,12 @@ def build_summary(
         "wall_s": round(counters.wall_s, 3),
         "bytes": _bytes(scenario, counters.bytes),
     }
+
+
+def _names(verdict: Verdict) -> dict[str, list[str]]:
+    """By class; those that no log has because of its age are stated only where there are some."""
+    aged = [kind for kind in AGED_CLASSES if verdict.records[kind]]
+    return {kind: list(verdict.records[kind]) for kind in (*RECORD_CLASSES, *aged)}
 
 
 def _expectation(result: Expectation) -> dict[str, Any]:

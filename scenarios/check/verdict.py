@@ -15,6 +15,7 @@ from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.language.record_sets import format_record_names
 from scenarios.observe.final_logs import FinalReplica, LogEntry
 from scenarios.observe.ledger import ReadJump, RecordLedger
+from scenarios.observe.mirror import COMPACTED, EXPIRED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,9 @@ class Verdict:
 
 
 RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
-"""The keys of `Verdict.records`: three by the producer's answer, then those found by comparing with the logs."""
+"""Keys of `Verdict.records`: three by the producer's answer, then those found by comparing with the logs."""
+AGED_CLASSES = (EXPIRED, COMPACTED)
+"""The others: acked records that are in no log because retention or compaction has taken them, as it should."""
 
 
 def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdict:
@@ -71,7 +74,7 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
     One that the rules of the run do not promise is a separate anomaly only where nothing else shows the damage: the
     fate of the records says more than the rule that had to break for it. The trace and `explain` show it either way.
     """
-    records = {kind: classify(ledger, kind) for kind in RECORD_CLASSES}
+    records = {kind: classify(ledger, kind) for kind in (*RECORD_CLASSES, *AGED_CLASSES)}
     found: list[Anomaly] = []
     for finder in _FINDERS:
         found.extend(finder(ledger, records))
@@ -87,7 +90,7 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
 
 
 def classify(ledger: RecordLedger, kind: str) -> tuple[str, ...]:
-    """Names of the records of one of RECORD_CLASSES, in sending order; all but the first three need a final log."""
+    """Names of the records of one class, in sending order; all but the first three need a final log."""
     return tuple(_CLASSES[kind](ledger))
 
 
@@ -154,6 +157,8 @@ _CLASSES: dict[str, Callable[[RecordLedger], Iterable[str]]] = {
     "duplicated": _duplicated,
     "reordered": _reordered,
     "dirty": _dirty,
+    EXPIRED: lambda ledger: ledger.taken(EXPIRED),
+    COMPACTED: lambda ledger: ledger.taken(COMPACTED),
 }
 
 

@@ -12,7 +12,7 @@ from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.wording import duration, listed
-from scenarios.check.verdict import judge
+from scenarios.check.verdict import AGED_CLASSES, judge
 from scenarios.explain.explanation import Explanation, Holding, Moment
 from scenarios.explain.remedies import Remedies, remedies_for
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
@@ -100,6 +100,7 @@ class _Teller:
             trace.IsrCommitted: self._isr_committed,
             trace.LogTruncated: self._truncated,
             trace.LogRecovered: self._recovered,
+            trace.RecordsExpired: self._expired,
             trace.DataLost: self._data_lost,
             trace.InvariantBroken: self._invariant_broken,
             trace.BatchCorrupted: self._corrupted,
@@ -350,6 +351,12 @@ class _Teller:
             self.words[event.node] = "truncates it"
             self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}")
 
+    def _expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
+        if self._here(event) and self.holders.get(event.node, event.log_start_offset) < event.log_start_offset:
+            del self.holders[event.node]
+            self.words[event.node] = "lets it expire"
+            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}")
+
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         if self._here(event) and self._dropped(event.node, event.log_end_offset):
             self.lost_on_disk[event.node] = row.at_us
@@ -393,7 +400,7 @@ class _Teller:
 
     def _fate(self) -> str:
         records = judge(self.ledger).records
-        for kind in ("lost", "unseen", "duplicated", "missing", "failed", "reordered"):
+        for kind in ("lost", "unseen", "duplicated", "missing", "failed", "reordered", *AGED_CLASSES):
             if self.record in records[kind]:
                 return kind
         return "kept"
@@ -412,6 +419,10 @@ class _Teller:
                 return f"{self.record} never got into the log that counts; its producer was promised nothing."
             case "failed":
                 return f"{self.record} was refused for good, and is not in the log."
+            case "expired":
+                return f"{self.record} was acked, and retention has taken it since: it is not lost."
+            case "compacted":
+                return f"{self.record} was acked, and compaction has taken it since: it is not lost."
             case "reordered":
                 return f"{self.record} is at offset {where}, behind records that were sent after it."
         return f"{self.record} is at offset {where} and can be read."

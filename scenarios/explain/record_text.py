@@ -55,6 +55,8 @@ def _headline(story: Explanation) -> str:
         "missing": "never arrived",
         "failed": "was refused",
         "reordered": "is out of order",
+        "expired": "is gone",
+        "compacted": "is gone",
         "kept": "is safe",
     }
     return f"Why record {story.record} {words[story.fate]}"

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from replica.ids import TopicPartition
 from scenarios.language.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
 
-RECORD_KINDS = ("acked", "failed", "unknown", "lost", "missing", "duplicated", "reordered", "dirty")
+RECORD_KINDS = (
+    "acked", "failed", "unknown", "lost", "missing", "duplicated", "reordered", "dirty", "expired", "compacted",
+)  # fmt: skip
 LATENCY_STATISTICS = ("min", "mean", "p50", "p90", "p99", "max")
 
 EventValue = str | bool | NumberTest | tuple[str, ...] | None

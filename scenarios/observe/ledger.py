@@ -9,9 +9,10 @@ A record that was only handed over (acks=0) is `unknown`: nothing was promised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from replica.ids import TopicPartition
@@ -70,8 +71,8 @@ class ReadRanges:
 class RecordLedger:
     """The records of a run by name, in sending order; final logs once LogEntryFound and ReplicaFound have been seen."""
 
-    def __init__(self, deleted: Container[str] = ()) -> None:
-        """deleted: names of the records that an operator has deleted"""
+    def __init__(self, deleted: Mapping[str, str] = MappingProxyType({})) -> None:
+        """deleted: records that were taken out of the logs for a good reason, and which (`LogMirror.deleted`)"""
         self.deleted = deleted
         self.records = RecordTable()
         self.final: dict[TopicPartition, dict[str, FinalReplica]] = {}
@@ -118,6 +119,16 @@ class RecordLedger:
     def is_gone(self, name: str) -> bool:
         """In no final log, and not deleted on purpose."""
         return name not in self.present and name not in self.deleted
+
+    def taken(self, why: str) -> list[str]:
+        """Acked records that are in no final log because they are `expired` or `compacted`, in sending order."""
+        if why not in self.deleted.values():
+            return []
+        return [
+            entry.name
+            for entry in self
+            if entry.acked and self.deleted.get(entry.name) == why and entry.name not in self.present
+        ]
 
     def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
         """The node whose log counts: the running leader, else the ISR member with the longest log, else none."""

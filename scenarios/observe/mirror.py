@@ -16,6 +16,10 @@ from replica.trace.events import TraceRow
 from scenarios.observe.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.observe.sent_batches import SentBatches
 
+DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
+"""Why a record is in no log any more: an operator has deleted it (DeleteRecords, or its topic), retention has, or
+compaction."""
+
 
 class ReplicaLog(BatchList):
     """One replica's log. Offsets of a log may have gaps only at its start.
@@ -67,8 +71,8 @@ class LogMirror:
         self.sent = SentBatches()
         self.dropped: list[MirroredBatch] = []
         """what the latest event took out of a log"""
-        self.deleted: dict[str, None] = {}
-        """records that an operator has deleted, by DeleteRecords or with their topic, and that are in no log since"""
+        self.deleted: dict[str, str] = {}
+        """records that are in no log since, for a good reason: DELETED, EXPIRED or COMPACTED"""
         self._doomed: dict[tuple[TopicPartition, str], None] = {}
         """logs of topics that were deleted, until their broker has heard of it"""
         self._starts: dict[tuple[TopicPartition, str], int] = {}
@@ -86,6 +90,7 @@ class LogMirror:
             trace.DataLost: self._data_lost,
             trace.ReplicaDeleted: self._replica_deleted,
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
+            trace.RecordsExpired: self._records_expired,
             trace.TopicDeleted: self._topic_deleted,
         }
 
@@ -211,17 +216,30 @@ class LogMirror:
     def _log_start_advanced(self, event: trace.LogStartOffsetAdvanced) -> None:
         """The batches stay in the mirror: until its next checkpoint, a broker that dies comes back with them."""
         if event.role == "leader":
-            partition, start = TopicPartition(event.topic, event.partition), event.log_start_offset
-            log = self.log(partition, event.node)
-            self._delete(partition, log.between(self._starts.get((partition, event.node), 0), start), start)
-            self._starts[partition, event.node] = start
+            self._begin_at(event, DELETED)
 
-    def _delete(self, partition: TopicPartition, batches: Iterable[MirroredBatch], below: int | None = None) -> None:
+    def _records_expired(self, event: trace.RecordsExpired) -> None:
+        """On whichever replica: it may lead later, and need not have the records then."""
+        self._begin_at(event, EXPIRED)
+
+    def _begin_at(self, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired, why: str) -> None:
+        partition, start = TopicPartition(event.topic, event.partition), event.log_start_offset
+        log = self.log(partition, event.node)
+        self._delete(partition, log.between(self._starts.get((partition, event.node), 0), start), start, why)
+        self._starts[partition, event.node] = start
+
+    def _delete(
+        self,
+        partition: TopicPartition,
+        batches: Iterable[MirroredBatch],
+        below: int | None = None,
+        why: str = DELETED,
+    ) -> None:
         """below: only the records at lower offsets"""
         for batch in batches:
             names = self.sent.records(partition, batch.base_offset, batch.crc)
             count = len(names) if below is None else below - batch.base_offset
-            self.deleted.update(dict.fromkeys(names[:count]))
+            self.deleted.update(dict.fromkeys(names[:count], why))
 
     def _data_lost(self, event: trace.DataLost) -> None:
         self.log((event.topic, event.partition), event.node).doubtful = True  # type: ignore[arg-type]

@@ -124,6 +124,7 @@ class Story:
             trace.ReplicaDeleted: self._replica_deleted,
             trace.TopicDeleted: self._topic_deleted,
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
+            trace.RecordsExpired: self._log_start_advanced,
             trace.IsrProposed: self._isr_proposed,
             trace.IsrCommitted: self._isr_committed,
             trace.ElrCommitted: self._elr_committed,
@@ -233,7 +234,7 @@ class Story:
                 standings.append(Standing(row.seq, row.at_us, None, None, ()))
         self._say(row, event.reason)
 
-    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
+    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         if event.role == "leader":
             self._say(row, event.reason)
 

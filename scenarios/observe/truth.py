@@ -131,6 +131,7 @@ class Truth:
             trace.BatchCorrupted: self._corrupted,
             trace.BrokerRegistered: self._registered,
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
+            trace.RecordsExpired: self._records_expired,
             trace.TopicDeleted: self._topic_deleted,
         }
 
@@ -197,6 +198,11 @@ class Truth:
         if event.role == "leader":
             committed = self.of(event.topic, event.partition)
             committed.start = max(committed.start, event.log_start_offset)
+
+    def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
+        """Of any replica: it may lead later, and others begin where it does."""
+        committed = self.of(event.topic, event.partition)
+        committed.start = max(committed.start, event.log_start_offset)
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         for name in [name for name in self.committed if name.topic == event.topic]:

@@ -122,6 +122,7 @@ class ClusterView:
             trace.ReplicaDeleted: self._replica_deleted,
             trace.TopicDeleted: self._topic_deleted,
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
+            trace.RecordsExpired: self._log_start_advanced,
             trace.ConfigAltered: self._config_altered,
             trace.LeadershipBegan: self._leadership_began,
             trace.FollowingBegan: self._following_began,
@@ -301,7 +302,7 @@ class ClusterView:
         for name in [name for name in self.partitions if name.topic == event.topic]:
             del self.partitions[name]
 
-    def _log_start_advanced(self, event: trace.LogStartOffsetAdvanced) -> None:
+    def _log_start_advanced(self, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         self._partition(event.topic, event.partition).replica(event.node).log_start_offset = event.log_start_offset
 
     def _config_altered(self, event: trace.ConfigAltered) -> None:

@@ -17,6 +17,7 @@ from replica.trace.names import (
     RECORD_HANDED_OVER,
     RECORD_READ,
     RECORD_SENT,
+    RECORDS_EXPIRED,
     REPLICA_DELETED,
     REPLICA_FOUND,
     TOPIC_DELETED,
@@ -25,6 +26,7 @@ from spark_reports.schema import PARTITION_KEY, RUN
 
 RECORD_KEY = (*PARTITION_KEY, "record")
 ACKED, FAILED, UNKNOWN = "acked", "failed", "unknown"
+DELETED, EXPIRED = "deleted", "expired"
 _NEVER = (1 << 63) - 1
 
 
@@ -66,16 +68,19 @@ def final_entries(final_log: DataFrame) -> DataFrame:
 
 
 def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> DataFrame:
-    """One row per record that an operator deleted: records of a leader below the start that its log was raised to, and
-    records of a deleted topic that any replica had, or got until its broker heard of the deletion.
+    """One row per record that was taken out of a log for a good reason (`why`). An operator `deleted` it: records of a
+    leader below the start that its log was raised to, and records of a deleted topic that any replica had, or got until
+    its broker heard of the deletion. It `expired`: records of any replica below the start that retention raised.
 
-    in:  the trace tables     out: *RECORD_KEY
+    in:  the trace tables     out: *RECORD_KEY, why
     """
     is_topic, is_gone = F.col("event") == TOPIC_DELETED, F.col("event") == REPLICA_DELETED
     by_start = (F.col("event") == LOG_START_OFFSET_ADVANCED) & (F.col("role") == "leader")
-    deletions = control.filter(by_start | is_topic).select(
+    by_age = F.col("event") == RECORDS_EXPIRED
+    deletions = control.filter(by_start | is_topic | by_age).select(
         RUN, "topic", F.col("partition").alias("cut_partition"), F.col("node").alias("cut_on"),
         F.col("seq").alias("deleted_seq"), F.col("log_start_offset").alias("below"),
+        F.when(by_age, EXPIRED).otherwise(DELETED).alias("why"),
     )  # fmt: skip
     replica = [*PARTITION_KEY, "node"]
     is_opening = F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)
@@ -109,10 +114,10 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     late = (
         appended.join(F.broadcast(doomed_lives), replica)
         .filter((F.col("seq") > F.col("begun_seq")) & (F.col("seq") < F.col("gone_seq")))
-        .withColumn("below", F.lit(None).cast("long"))
+        .withColumns({"below": F.lit(None).cast("long"), "why": F.lit(DELETED)})
     )
-    doomed = cut.select(*PARTITION_KEY, "crc", "base_offset", "below").unionByName(
-        late.select(*PARTITION_KEY, "crc", "base_offset", "below")
+    doomed = cut.select(*PARTITION_KEY, "crc", "base_offset", "below", "why").unionByName(
+        late.select(*PARTITION_KEY, "crc", "base_offset", "below", "why")
     )
     names = produce.filter(F.col("event") == BATCH_SENT).select(
         *PARTITION_KEY, "crc", F.posexplode("records").alias("place", "record")
@@ -120,7 +125,7 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     return (
         doomed.join(names, [*PARTITION_KEY, "crc"])
         .filter(by_topic | (F.col("base_offset") + F.col("place") < F.col("below")))
-        .select(*RECORD_KEY)
+        .select(*RECORD_KEY, "why")
         .distinct()
     )
 
@@ -131,8 +136,8 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
     in:  produce and consume tables, final_entries(), deleted_records()
     out: *RECORD_KEY, client, acks, sent_us, sent_seq, told (acked, failed = definitely not written, unknown), told_us
          and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset, latency_us, error,
-         copies (in the final log), offset (the first), present, readable, read, deleted, and lost, unseen, missing,
-         duplicated, dirty, reordered
+         copies (in the final log), offset (the first), present, readable, read, deleted, expired, and lost, unseen,
+         missing, duplicated, dirty, reordered
     """
     nothing = F.lit(None)
     sends = produce.filter(F.col("record").isNotNull()).select(
@@ -141,11 +146,11 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
         nothing.cast("boolean").alias("readable"),
     )  # fmt: skip
 
-    def without_producer(rows: DataFrame, event: str) -> DataFrame:
+    def without_producer(rows: DataFrame, event: Column) -> DataFrame:
         filled = {*RECORD_KEY, "offset", "readable"}
         return rows.select(
             *[
-                F.lit(event).alias("event")
+                event.alias("event")
                 if name == "event"
                 else F.col(name)
                 if name in filled and name in rows.columns
@@ -155,8 +160,9 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
         )
 
     reads = consume.filter(F.col("event") == RECORD_READ).select(*RECORD_KEY)
-    facts = sends.unionByName(without_producer(entries, "stored")).unionByName(without_producer(reads, "read"))
-    facts = facts.unionByName(without_producer(deleted, "deleted"))
+    facts = sends.unionByName(without_producer(entries, F.lit("stored")))
+    facts = facts.unionByName(without_producer(reads, F.lit("read")))
+    facts = facts.unionByName(without_producer(deleted, F.col("why")))
     return _with_anomalies(_folded(facts, _names(produce)))
 
 
@@ -206,7 +212,8 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         F.min(F.when(is_stored, F.col("offset"))).alias("offset"),
         F.min_by(F.when(is_stored, F.col("readable")), F.when(is_stored, F.col("offset"))).alias("readable"),
         F.max(F.col("event") == "read").alias("read"),
-        F.max(F.col("event") == "deleted").alias("deleted"),
+        F.max(F.col("event") == DELETED).alias("deleted"),
+        F.max(F.col("event") == EXPIRED).alias("expired"),
     )
     told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
     for column in ("client", "acked_by", "error"):
@@ -216,7 +223,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         "acked_us",
         "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "offset",
         (F.col("copies") > 0).alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
-        "deleted",
+        "deleted", "expired",
     )  # fmt: skip
 
 
@@ -224,7 +231,7 @@ def _with_anomalies(fates: DataFrame) -> DataFrame:
     before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     sent_before = F.max(F.when(F.col("present"), F.col("sent_seq"))).over(before)
     is_acked = F.col("told") == ACKED
-    is_gone = ~F.col("present") & ~F.col("deleted")
+    is_gone = ~F.col("present") & ~F.col("deleted") & ~F.col("expired")
     return fates.withColumns(
         {
             "lost": is_acked & is_gone,

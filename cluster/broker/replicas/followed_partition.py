@@ -100,6 +100,7 @@ class FollowedPartition:
     def answered(self, asked: tuple[Offset, LeaderEpoch], entry: FetchedPartition, now_us: int) -> None:
         """asked: the fetch offset and the leader epoch of the request"""
         self.error = entry.error
+        self.state.begins_at(self.partition.log.log_start_offset)
         answered = FetchAnswered(
             now_us=now_us,
             requested_offset=asked[0],

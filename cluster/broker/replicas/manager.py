@@ -23,6 +23,7 @@ from replica.ids import ACKS_ALL, OFFSETS_TOPIC, BrokerId, TopicPartition
 from replica.leader_inputs import ProposeIsr
 from replica.log.broker_logs import BrokerLogs
 from replica.log.records import read_header
+from replica.log.segment import Segment
 from replica.log.validation import Inspected, is_transactional, single_batch
 from replica.purgatory import Purgatory
 from replica.rules import Rules
@@ -30,7 +31,7 @@ from replica.trace.events import ProduceRefused, Recorder
 
 PRODUCER_EXPIRATION_CHECK_US = 600_000_000
 """producer.id.expiration.check.interval.ms"""
-CHECKPOINTS_BEGIN_US = 30_000_000
+LOG_TASKS_BEGIN_US = 30_000_000
 """LogManager.InitialTaskDelayMs"""
 
 ProposeIsrTo = Callable[[Partition, ProposeIsr, int], None]
@@ -117,7 +118,9 @@ class ReplicaManager:
         """source: ReplicaManager.startup, LogManager.startup: by the scheduler of this process, from its start"""
         self._repeat(self._config.replica_lag_time_max_ms * 1000 // 2, self._check_lag, now_us)
         recovery_us = self._config.log_flush_offset_checkpoint_interval_ms * 1000
-        self._repeat(recovery_us, self._checkpoint_logs, now_us, delay_us=CHECKPOINTS_BEGIN_US)
+        self._repeat(recovery_us, self._checkpoint_logs, now_us, delay_us=LOG_TASKS_BEGIN_US)
+        retention_us = self._config.log_retention_check_interval_ms * 1000
+        self._repeat(retention_us, self._expire_records, now_us, delay_us=LOG_TASKS_BEGIN_US)
         self._repeat(PRODUCER_EXPIRATION_CHECK_US, self._expire_producers, now_us)
 
     def start_high_watermark_checkpoints(self, now_us: int) -> None:
@@ -333,12 +336,23 @@ class ReplicaManager:
     def _checkpoint_high_watermarks(self, now_us: int) -> None:
         self._logs.checkpoint_high_watermarks(self.high_watermarks())
 
+    def _expire_records(self, now_us: int) -> None:
+        """source: LogManager.cleanupLogs, LocalLog.deleteSegmentFiles"""
+        for partition in self.partitions.values():
+            for segment in partition.expire_records(now_us):
+                due_us = now_us + partition.log.config.file_delete_delay_ms * 1000
+                self._outbox.timers.at(due_us, _remover(segment))
+
     def _expire_producers(self, now_us: int) -> None:
         self._logs.remove_expired_producers(self._clock.at(now_us))
 
     def _checkpoint_logs(self, now_us: int) -> None:
         self._logs.checkpoint_recovery_points()
         self._logs.checkpoint_log_start_offsets()
+
+
+def _remover(segment: Segment) -> Callable[[int], None]:
+    return lambda now_us: segment.remove()
 
 
 def _ignore(name: TopicPartition) -> None:

@@ -46,6 +46,7 @@ from replica.leader_inputs import (
 )
 from replica.log.file_slice import EMPTY_SLICE
 from replica.log.log import Log
+from replica.log.segment import Segment
 from replica.log.validation import Inspected
 from replica.rules import Rules
 from replica.trace.events import Recorder
@@ -441,6 +442,30 @@ class Partition:
             self.end_rests()
             self.log.set_log_start_offset(offset)
             self.events.log_start_advanced(role, self.leader_epoch, offset, reason)
+
+    def expire_records(self, now_us: int) -> list[Segment]:
+        """Take out the segments that retention no longer keeps, here only: every replica does so by itself.
+
+        returns: the segments, whose files are to be removed later     source: LogManager.cleanupLogs
+        """
+        try:
+            found = self.log.retire_old_segments(self.high_watermark, self._clock.at(now_us))
+        except KafkaError:
+            return []  # Its disk has failed, which takes the partition away next.
+        for retired in found:
+            if retired.why is None:
+                continue  # Its records could not be read any more.
+            self.end_rests()
+            start, count = retired.log_start_offset, len(retired.segments)
+            what = "1 segment" if count == 1 else f"{count} segments"
+            self.events.records_expired(
+                "follower" if self.leader is None else "leader",
+                self.leader_epoch,
+                start,
+                sum(segment.size for segment in retired.segments),
+                f"{self.node} deletes {what} of {self.topic_partition}, up to offset {start}: {retired.why}",
+            )
+        return [segment for retired in found for segment in retired.segments]
 
     # ------------------------------------------------------------------------------------------------------- offsets
 

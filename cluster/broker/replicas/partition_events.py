@@ -21,6 +21,7 @@ from replica.trace.events import (
     LogStartOffsetAdvanced,
     LogTruncated,
     Recorder,
+    RecordsExpired,
 )
 
 
@@ -87,6 +88,22 @@ class PartitionEvents:
                 partition=self._number,
                 leader_epoch=leader_epoch,
                 log_start_offset=offset,
+                reason=reason,
+            )
+        )
+
+    def records_expired(
+        self, role: str, leader_epoch: LeaderEpoch, offset: Offset, size_bytes: int, reason: str
+    ) -> None:
+        self._recorder.emit(
+            RecordsExpired(
+                node=self.node,
+                role=role,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=leader_epoch,
+                log_start_offset=offset,
+                size_bytes=size_bytes,
                 reason=reason,
             )
         )

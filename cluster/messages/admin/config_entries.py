@@ -42,6 +42,9 @@ _LONGS = frozenset(
         "log.flush.interval.ms",
         "log.message.timestamp.after.max.ms",
         "log.message.timestamp.before.max.ms",
+        "log.retention.bytes",
+        "log.retention.check.interval.ms",
+        "log.retention.ms",
         "log.roll.ms",
         "log.segment.delete.delay.ms",
         "metadata.log.max.record.bytes.between.snapshots",
@@ -51,9 +54,11 @@ _LONGS = frozenset(
     }
 )
 """Numbers of brokers that are no INT in Kafka."""
+_NULL_IF_ZERO = frozenset({"log.retention.minutes", "log.retention.ms"})
 _LISTS = frozenset(
     {
         "cleanup.policy",
+        "log.cleanup.policy",
         "leader.replication.throttled.replicas",
         "follower.replication.throttled.replicas",
     }
@@ -89,12 +94,11 @@ def is_list(name: str) -> bool:
 def topic_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[ConfigEntry]:
     """Every topic key, by name. stored: as the metadata log keeps a topic's settings     config: of the brokers"""
     defaults = topic_defaults(config)
-    broker_keys = BrokerConfig.keys()
     for name, item in sorted({**TopicConfig.keys(), **PassiveTopicConfig.keys()}.items()):
         synonyms = []
         broker_key = BROKER_KEY_OF_TOPIC_KEY.get(name)
         if broker_key is not None:
-            default = as_text(broker_keys[broker_key].default)
+            default = as_text(item.default)
             static = as_text(getattr(defaults, item.name))
             if static != default:
                 synonyms.append(Synonym(broker_key, static, STATIC_BROKER))
@@ -131,6 +135,9 @@ def default_entries(default: Mapping[str, str]) -> list[ConfigEntry]:
 def _active_entry(item: Field[Any], config: BrokerConfig) -> ConfigEntry:
     name = item.metadata["key"]
     value, default = as_text(getattr(config, item.name)), as_text(item.default)
+    if value == "0" and name in _NULL_IF_ZERO:
+        kind = LONG if name in _LONGS else INT
+        return ConfigEntry(name, None, DEFAULT, kind, True, (), documentation=item.metadata["doc"])
     synonyms = [Synonym(name, default, DEFAULT)]
     if value != default:
         synonyms.insert(0, Synonym(name, value, STATIC_BROKER))

@@ -1,6 +1,6 @@
 """Broker keys of Kafka that nothing here acts upon: described with Kafka's defaults, for tools that read them.
 
-Differs from Kafka: their features do not exist here (transactions, retention, compaction, TLS and SASL, quotas),
+Differs from Kafka: their features do not exist here (transactions, compaction, TLS and SASL, quotas),
 or is fixed. None can be set. source: KafkaConfig.configDef (4.1)
 """
 
@@ -30,8 +30,6 @@ _TABLE: Final = (
     (INT, "background.threads", "10", "Threads for tasks in the background."),
     (INT, "group.coordinator.threads", "4", "Threads of the group coordinator."),
     (INT, "log.cleaner.threads", "1", "Threads that compact logs."),
-    (INT, "log.retention.hours", "168", "Hours a segment is kept; minutes and ms count before it."),
-    (INT, "log.retention.minutes", None, "Minutes a segment is kept; ms count before them."),
     (INT, "log.roll.hours", "168", "Hours after which a new segment is begun; ms count before them."),
     (INT, "num.recovery.threads.per.data.dir", "2", "Threads per log directory that recover logs at the start."),
     (INT, "socket.listen.backlog.size", "50", "Connections that may wait to be accepted."),
@@ -41,14 +39,10 @@ _TABLE: Final = (
     (INT, "transaction.state.log.min.isr", "2", "min.insync.replicas of __transaction_state."),
     (INT, "transaction.state.log.num.partitions", "50", "Partitions of __transaction_state."),
     (INT, "transactional.id.expiration.ms", "604800000", "How long an unused transactional id is known."),
-    (LIST, "log.cleanup.policy", "delete", "Whether old segments are deleted, compacted, or both."),
     (LIST, "metric.reporters", "", "Classes that report metrics."),
     (LIST, "sasl.enabled.mechanisms", "GSSAPI", "SASL mechanisms of listeners that use SASL."),
     (LONG, "log.cleaner.delete.retention.ms", "86400000", "How long compaction keeps tombstones."),
     (LONG, "log.flush.scheduler.interval.ms", "9223372036854775807", "How often logs are looked at for a flush."),
-    (LONG, "log.retention.bytes", "-1", "Bytes of a partition that are kept, -1 for all."),
-    (LONG, "log.retention.check.interval.ms", "300000", "How often segments are looked at for deletion."),
-    (LONG, "log.retention.ms", None, "Milliseconds a segment is kept, -1 for ever."),
     (LONG, "queued.max.request.bytes", "-1", "Bytes of requests that may wait for a handler, -1 for any number."),
     (PASSWORD, "sasl.jaas.config", None, "Login of SASL listeners."),
     (PASSWORD, "ssl.key.password", None, "Password of the private key."),

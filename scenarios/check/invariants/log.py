@@ -265,6 +265,7 @@ class HighWatermarkBounds(Invariant):
             trace.HighWatermarkLearned: self._learned,
             trace.LogRecovered: self._bounded,
             trace.ReplicaFound: self._bounded,
+            trace.RecordsExpired: self._expired,
         }
 
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
@@ -291,6 +292,12 @@ class HighWatermarkBounds(Invariant):
         if not event.log_start_offset <= event.high_watermark <= event.log_end_offset:
             bounds = f"{event.log_start_offset} to {event.log_end_offset}"
             self._tell("S14", event, f"{event.high_watermark} is outside its log, {bounds}")
+
+    def _expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
+        state = self.truth.partition(event.topic, event.partition)
+        replica = None if state is None else state.replicas.get(event.node)
+        if replica is not None and replica.role is not None and event.log_start_offset > replica.high_watermark:
+            self._tell("S14", event, f"{replica.high_watermark} is below its log's new start {event.log_start_offset}")
 
     def _tell(self, name: str, event: trace.TraceEvent, what: str) -> None:
         node, topic, number = event.node, event.topic, event.partition  # type: ignore[attr-defined]
@@ -376,10 +383,11 @@ class EpochCacheMatchesLog(Invariant):
             trace.DataLost: self._lost,
             trace.BatchCorrupted: self._lost,
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
+            trace.RecordsExpired: self._log_start_advanced,
             trace.ReplicaDeleted: self._deleted,
         }
 
-    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
+    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         self.starts[event.topic, event.partition, event.node] = event.log_start_offset
 
     def _deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:

@@ -274,9 +274,13 @@ def test_a_slice_of_a_deleted_segment_can_still_be_sent(tmp_path):
     found = log.read(0, 10_000, 4)
     before = content_of(found)
     log.set_log_start_offset(3)
+    (retired,) = log.retire_old_segments(4, 0)
     assert len(list((tmp_path / "orders-0").glob("*.log"))) == 1
     assert content_of(found) == before != b""
     log.abandon()
+    for segment in retired.segments:
+        segment.remove()
+    assert not list((tmp_path / "orders-0").glob("*.deleted"))
     assert content_of(found) == before
     fd = found.fd
     del found

@@ -81,7 +81,9 @@ def _lost(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, Any]]:
     logs, deleted, acked = Logs(), set(), []
     for row in rows:
         place = (row.get("topic"), row.get("partition"))
-        if row["event"] == "log_start_offset_advanced" and row["role"] == "leader":
+        if row["event"] == "records_expired" or (
+            row["event"] == "log_start_offset_advanced" and row["role"] == "leader"
+        ):
             log = logs.logs[*place, row["node"]]
             deleted |= {(*place, name) for offset, name in log.items() if offset < row["log_start_offset"]}
         elif row["event"] == "topic_deleted":
