@@ -81,6 +81,32 @@ LOGS: tuple[Mutant, ...] = (
         "test tests/replica/log/test_log.py::"
         "test_batches_newer_than_the_epoch_of_the_fetch_are_dropped_with_all_that_follow",
     ),
+    # ------------------------------------------------------------------------------------------------------- retention
+    mutant(
+        "retention-takes-uncommitted-records",
+        "Retention takes nothing above the high watermark (KAFKA-5634, S14)",
+        "replica.log.retention",
+        "        if end > high_watermark or is_empty_end",
+        "        if is_empty_end",
+        "test tests/replica/log/test_retention.py::test_what_goes[not what is not committed]",
+    ),
+    mutant(
+        "retention-by-the-oldest-record",
+        "A segment goes when its youngest record is too old",
+        "replica.log.retention",
+        "now_ms - segment.largest_timestamp_ms > config.retention_ms",
+        "now_ms - segment.created_us // 1000 >= config.retention_ms",
+        "test tests/replica/log/test_retention.py::test_what_goes[as old as that is not older]",
+    ),
+    mutant(
+        "expired-records-stay-readable",
+        "The log starts where its first segment does, so a consumer behind it is told so (R15)",
+        LOG,
+        "        if self.first_segment_base > self.log_start_offset:\n",
+        "        if False:\n",
+        "consumer-a-weekend-late: event position_reset with client c1r, error OFFSET_OUT_OF_RANGE, offset 40, "
+        "previous_offset 20, from 62.000 s on",
+    ),
     # -------------------------------------------------------------------------------------------- moving and throttling
     mutant(
         "reassignment-completes-too-early",
