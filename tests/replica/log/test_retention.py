@@ -14,7 +14,6 @@ from replica.log.disk import Disk
 from replica.log.log import Log
 from replica.log.records import build_batch
 
-
 BATCH_BYTES = 1000
 NOW_US = 100_000_000
 
