@@ -26,6 +26,7 @@ from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.groups.service import GroupService
+from cluster.groups.topic_directory import TopicDirectory
 from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
@@ -181,6 +182,7 @@ class BrokerCore:
             clock=self._clock,
             recorder=self._recorder,
             partition_of=self._offsets_topic.partition_of,
+            topics=TopicDirectory(self.cache),
         )
         self._transactions = TransactionService(
             node=identity.name,

@@ -96,7 +96,7 @@ class TopicLog:
 
 
 def readable_records(header: BatchHeader, batch: bytes) -> list[Record] | None:
-    """None: damaged on the disk. Differs from Kafka, which gives up there, and then knows nothing of the partition."""
+    """None: damaged on the disk. Differs from Kafka: it gives up there, and then knows nothing of the partition."""
     try:
         return read_records(batch) if check_crc(batch, 0, header) else None
     except KafkaError:

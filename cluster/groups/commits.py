@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from cluster.groups.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.consumer_records import encode
 from cluster.groups.desk import WRITE_ERRORS, Desk
 from cluster.groups.events import GroupEvents
 from cluster.groups.group import Group, State
@@ -23,6 +25,9 @@ _WRITE_ERRORS = {
 """The answer to a member whose commit could not be written. source: maybeConvertOffsetCommitError"""
 
 
+NOT_USED = "it was not used for offsets.retention.minutes"
+
+
 class Commits:
     """Of all groups of one coordinator."""
 
@@ -30,7 +35,7 @@ class Commits:
         self._desk = desk
         self._events = events
 
-    def commit(self, group: Group, given: CommitOffsets) -> None:
+    def commit(self, group: Group | ConsumerGroup, given: CommitOffsets) -> None:
         """Write what may be written; it is answered, and counts, when every in-sync replica has it."""
         limit = self._desk.settings.metadata_max_bytes
         # As in Kafka, which counts UTF-16 units here and calls them bytes.
@@ -42,7 +47,7 @@ class Commits:
 
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
             answer = _WRITE_ERRORS.get(error, error)
-            if group.state is not State.DEAD:
+            if not _is_dead(group):
                 if error is ErrorCode.NONE:
                     group.offsets.appended(fitting, offset)
                 else:
@@ -59,7 +64,11 @@ class Commits:
         self._desk.write(group.group_id, records, written, given.now_us)
 
     def _tell(
-        self, group: Group, given: CommitOffsets, fitting: Mapping[TopicPartition, OffsetAndMetadata], error: ErrorCode
+        self,
+        group: Group | ConsumerGroup,
+        given: CommitOffsets,
+        fitting: Mapping[TopicPartition, OffsetAndMetadata],
+        error: ErrorCode,
     ) -> None:
         if error is not ErrorCode.NONE:
             self._events.commit_refused(given.group_id, given.member_id, given.generation, error)
@@ -74,9 +83,19 @@ class Commits:
 
     # ------------------------------------------------------------------------------------------------------- removing
 
-    def delete(self, group: Group, partitions: Iterable[TopicPartition], why: str, now_us: int) -> bool:
+    def delete(self, group: Group | ConsumerGroup, partitions: Iterable[TopicPartition], why: str, now_us: int) -> bool:
         """Returns whether the group, too, is gone now."""
-        return self._clean_up(group, group.offsets.remove(partitions), why, now_us)
+        removed = group.offsets.remove(partitions)
+        if isinstance(group, ConsumerGroup):
+            return self.clean_up_consumer_group(group, removed, why, now_us)
+        return self._clean_up(group, removed, why, now_us)
+
+    def expire_of_consumers(self, group: ConsumerGroup, now_us: int) -> bool:
+        """Returns whether the group, too, is gone now. source: ConsumerGroup.offsetExpirationCondition"""
+        spared = frozenset(group.subscribed)
+        retention_ms = self._desk.settings.retention_ms
+        removed = group.offsets.remove_expired(self._desk.wall_ms(now_us), retention_ms, _committed_ms, spared)
+        return self.clean_up_consumer_group(group, removed, NOT_USED, now_us)
 
     def expire(self, group: Group, now_us: int) -> bool:
         """Returns whether the group, too, is gone now."""
@@ -95,7 +114,23 @@ class Commits:
             removed = group.offsets.remove_expired(now_ms, retention_ms, empty_since_ms, frozenset())
         elif group.is_consumer_group and group.subscribed is not None and group.state is State.STABLE:
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, group.subscribed)
-        return self._clean_up(group, removed, "it was not used for offsets.retention.minutes", now_us)
+        return self._clean_up(group, removed, NOT_USED, now_us)
+
+    def clean_up_consumer_group(
+        self, group: ConsumerGroup, removed: Iterable[TopicPartition], why: str, now_us: int
+    ) -> bool:
+        """Like `_clean_up`, of KIP-848's groups."""
+        tombstones: list[tuple[bytes, bytes | None]] = []
+        for name in removed:
+            tombstones.append((offset_key(group.group_id, name), None))
+            self._events.offset_removed(group, name, why)
+        gone = group.state is ConsumerGroupState.EMPTY and not group.offsets.any
+        if gone:
+            self._events.removed(group, "it has neither members nor offsets any more")
+            tombstones += [encode(group.group_id, record) for record in group.tombstones()]
+        if tombstones:
+            self._desk.write(group.group_id, tombstones, None, now_us)
+        return gone
 
     def _clean_up(self, group: Group, removed: Iterable[TopicPartition], why: str, now_us: int) -> bool:
         """Tombstones for what is removed, and for the group itself when it has neither members nor offsets."""
@@ -118,6 +153,10 @@ class Commits:
             # No request waits: the next check repeats tombstones that are lost.
             self._desk.write(group.group_id, tombstones, None, now_us)
         return group.state is State.DEAD
+
+
+def _is_dead(group: Group | ConsumerGroup) -> bool:
+    return isinstance(group, Group) and group.state is State.DEAD
 
 
 def _committed_ms(value: OffsetAndMetadata) -> int:

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from cluster.groups.commits import Commits
+from cluster.groups.consumer_events import ConsumerGroupEvents
+from cluster.groups.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.consumer_membership import ConsumerMembership
 from cluster.groups.desk import Desk, GroupSettings
 from cluster.groups.events import GroupEvents
 from cluster.groups.group import Group, State
@@ -18,6 +21,7 @@ from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Action,
     CommitOffsets,
+    ConsumerHeartbeat,
     CoordinatorInput,
     DeleteGroups,
     DeleteGroupsResult,
@@ -37,6 +41,7 @@ from cluster.groups.inputs import (
 from cluster.groups.membership import Membership, member_error
 from cluster.groups.offsets import OffsetAndMetadata
 from cluster.groups.rebalance import Rebalances
+from cluster.groups.topic_directory import TopicDirectory
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch, TopicPartition
@@ -53,6 +58,7 @@ class GroupCoordinator:
         clock: WallClock,
         new_uuid: Callable[[], UUID],
         partition_of: Callable[[str], int],
+        topics: TopicDirectory,
     ) -> None:
         self.index = GroupIndex(partition_of)
         self._epochs: dict[int, LeaderEpoch] = {}
@@ -62,6 +68,7 @@ class GroupCoordinator:
         self._rebalances = Rebalances(self._desk, self._events)
         self._membership = Membership(self.index, self._desk, self._events, self._rebalances)
         self._commits = Commits(self._desk, self._events)
+        self._consumers = ConsumerMembership(self.index, self._desk, ConsumerGroupEvents(node), topics)
         self._checks_expiry = False
 
     @property
@@ -83,6 +90,8 @@ class GroupCoordinator:
                 self._membership.heartbeat(given)
             case LeaveGroup():
                 self._membership.leave(given)
+            case ConsumerHeartbeat():
+                self._consumers.heartbeat(given)
             case CommitOffsets():
                 self._commit(given)
             case DeleteGroups():
@@ -105,19 +114,30 @@ class GroupCoordinator:
     # ------------------------------------------------------------------------------------------------------ questions
 
     def offsets(
-        self, group_id: str, wanted: Iterable[TopicPartition] | None, *, stable: bool
+        self,
+        group_id: str,
+        wanted: Iterable[TopicPartition] | None,
+        *,
+        stable: bool,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> dict[TopicPartition, OffsetAndMetadata | ErrorCode | None]:
         """The group's committed offsets; None: none. wanted: None for all
 
         stable: a commit that is on its way makes its partition UNSTABLE_OFFSET_COMMIT (KIP-447)
+        member_id, member_epoch: of a member of KIP-848's group that asks; None and -1: not said
         raises: KafkaError       source: GroupMetadataManager.getOffsets
         """
         error = self.index.status(group_id, unnamed=True)
         if error is not ErrorCode.NONE:
             raise KafkaError(error)
-        group = self.index.groups.get(group_id)
+        group = self.index.find(group_id)
         if group is None:
             return dict.fromkeys(wanted or ())
+        if isinstance(group, ConsumerGroup) and (member_id is not None or member_epoch >= 0):
+            error = _epoch_error(group, member_id or NO_MEMBER_ID, member_epoch)
+            if error is not ErrorCode.NONE:
+                raise KafkaError(error)
         found: dict[TopicPartition, OffsetAndMetadata | ErrorCode | None] = {}
         for name in group.offsets.committed if wanted is None else wanted:
             known = group.offsets.committed.get(name)
@@ -132,6 +152,10 @@ class GroupCoordinator:
     def _commit(self, given: CommitOffsets) -> None:
         """source: handleCommitOffsets"""
         error = self.index.status(given.group_id, unnamed=True)
+        of_consumers = self.index.consumer_groups.get(given.group_id)
+        if error is ErrorCode.NONE and of_consumers is not None:
+            self._commit_of_consumer(of_consumers, given)
+            return
         group = self.index.groups.get(given.group_id)
         if error is ErrorCode.NONE and group is None:
             if given.generation < 0:  # For this group Kafka only stores offsets.
@@ -148,9 +172,29 @@ class GroupCoordinator:
             self._rebalances.keep_alive(group, member, given.now_us)
         self._commits.commit(group, given)
 
+    def _commit_of_consumer(self, group: ConsumerGroup, given: CommitOffsets) -> None:
+        """source: ConsumerGroup.validateOffsetCommit"""
+        error = ErrorCode.NONE
+        if given.generation >= 0 or group.members:
+            error = _epoch_error(group, given.member_id, given.generation)
+            if error is ErrorCode.NONE and not given.knows_epochs:
+                error = ErrorCode.UNSUPPORTED_VERSION
+        if error is ErrorCode.NONE:
+            self._commits.commit(group, given)
+        else:
+            self._commits.refuse(given, error)
+
     def _delete_group(self, group_id: str, now_us: int) -> ErrorCode:
         """source: handleDeleteGroups"""
         error = self.index.status(group_id, unnamed=True)
+        of_consumers = self.index.consumer_groups.get(group_id)
+        if error is ErrorCode.NONE and of_consumers is not None:
+            if of_consumers.state is not ConsumerGroupState.EMPTY:
+                return ErrorCode.NON_EMPTY_GROUP
+            names = list(of_consumers.offsets.committed)
+            self._commits.delete(of_consumers, names, "an operator has deleted it", now_us)
+            self.index.forget(group_id)
+            return ErrorCode.NONE
         group = self.index.groups.get(group_id)
         if error is ErrorCode.NONE and group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND
@@ -165,14 +209,14 @@ class GroupCoordinator:
     def _delete_offsets(self, given: DeleteOffsets) -> None:
         """source: handleDeleteOffsets"""
         error = self.index.status(given.group_id)
-        group = self.index.groups.get(given.group_id)
+        group = self.index.find(given.group_id)
+        in_use = group is not None and group.state not in (State.EMPTY, ConsumerGroupState.EMPTY)
         if error is ErrorCode.NONE and group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group is not None and group.state is not State.EMPTY and not group.is_consumer_group:
+        elif isinstance(group, Group) and in_use and not group.is_consumer_group:
             error = ErrorCode.NON_EMPTY_GROUP
         errors: dict[TopicPartition, ErrorCode] = {}
         if error is ErrorCode.NONE and group is not None:
-            in_use = group.state is not State.EMPTY
             errors = {
                 name: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use and group.reads(name.topic) else ErrorCode.NONE
                 for name in given.partitions
@@ -184,18 +228,24 @@ class GroupCoordinator:
 
     def _forget_partitions(self, given: PartitionsDeleted) -> None:
         """source: handleDeletedPartitions"""
-        self._clean_up(list(self.index.groups.values()), given.partitions, "the topic is deleted", given.now_us)
+        every: list[Group | ConsumerGroup] = [*self.index.groups.values(), *self.index.consumer_groups.values()]
+        self._clean_up(every, given.partitions, "the topic is deleted", given.now_us)
 
-    def _clean_up(self, groups: Iterable[Group], names: Iterable[TopicPartition], why: str, now_us: int) -> None:
+    def _clean_up(
+        self, groups: Iterable[Group | ConsumerGroup], names: Iterable[TopicPartition], why: str, now_us: int
+    ) -> None:
         for group in groups:
             if self._commits.delete(group, names, why, now_us):
-                del self.index.groups[group.group_id]
+                self.index.forget(group.group_id)
 
     def _expire(self, now_us: int) -> None:
         """source: cleanupGroupMetadata, every offsets.retention.check.interval.ms"""
         for group in list(self.index.groups.values()):
             if self._commits.expire(group, now_us):
                 del self.index.groups[group.group_id]
+        for consumers in list(self.index.consumer_groups.values()):
+            if self._commits.expire_of_consumers(consumers, now_us):
+                del self.index.consumer_groups[consumers.group_id]
         self._checks_expiry = bool(self.index.owned or self.index.loading)
         if self._checks_expiry:
             self._desk.after(self._settings.retention_check_interval_ms, self._expire, now_us)
@@ -220,11 +270,15 @@ class GroupCoordinator:
             return  # Another broker leads by now.
         del self.index.loading[given.partition]
         self.index.owned[given.partition] = given.leader_epoch
-        if given.groups or given.unreadable:
-            self._events.loaded(given.partition, given.leader_epoch, given.groups, given.unreadable)
+        found: list[Group | ConsumerGroup] = [*given.groups, *given.consumer_groups]
+        if found or given.unreadable:
+            self._events.loaded(given.partition, given.leader_epoch, found, given.unreadable)
         for group in given.groups:
             self.index.groups[group.group_id] = group
             self._rebalances.loaded(group, given.now_us)
+        for consumers in given.consumer_groups:
+            self.index.consumer_groups[consumers.group_id] = consumers
+            self._consumers.loaded(consumers, given.now_us)
 
     def _resigned(self, given: LeadershipResigned) -> None:
         """source: onResignation, removeGroupsAndOffsets"""
@@ -240,8 +294,12 @@ class GroupCoordinator:
         for group in lost:
             self._rebalances.unload(group, given.now_us)
             del self.index.groups[group.group_id]
-        if lost:
-            self._events.unloaded(given.partition, lost)
+        lost_consumers = self.index.consumer_groups_kept_in(given.partition)
+        for consumers in lost_consumers:
+            consumers.stop_timers()
+            del self.index.consumer_groups[consumers.group_id]
+        if lost or lost_consumers:
+            self._events.unloaded(given.partition, [*lost, *lost_consumers])
 
 
 def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:
@@ -257,3 +315,11 @@ def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:
         # Its generation is the latest, so it knows that it is to ask for its assignment first.
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE
     return ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def _epoch_error(group: ConsumerGroup, member_id: str, epoch: int) -> ErrorCode:
+    """source: ConsumerGroup.validateMemberEpoch"""
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if member.epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH

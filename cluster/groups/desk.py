@@ -29,6 +29,9 @@ class GroupSettings:
     metadata_max_bytes: int = 4096
     retention_ms: int = 7 * 24 * 3600 * 1000
     retention_check_interval_ms: int = 600_000
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5000
+    consumer_max_size: int = 2**31 - 1
 
 
 WRITE_ERRORS = {

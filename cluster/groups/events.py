@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cluster.groups.consumer_group import ConsumerGroup
 from cluster.groups.group import Group
 from cluster.groups.inputs import NO_MEMBER_ID
 from cluster.groups.member import Member
@@ -22,7 +23,9 @@ class GroupEvents:
         self._node = node
         self._tell = tell
 
-    def loaded(self, partition: int, leader_epoch: LeaderEpoch, groups: Sequence[Group], unreadable: int) -> None:
+    def loaded(
+        self, partition: int, leader_epoch: LeaderEpoch, groups: Sequence[Group | ConsumerGroup], unreadable: int
+    ) -> None:
         name = TopicPartition(OFFSETS_TOPIC, partition)
         offsets = sum(len(group.offsets.committed) for group in groups)
         passed_over = ""
@@ -46,7 +49,7 @@ class GroupEvents:
             )
         )
 
-    def unloaded(self, partition: int, groups: Sequence[Group]) -> None:
+    def unloaded(self, partition: int, groups: Sequence[Group | ConsumerGroup]) -> None:
         name = TopicPartition(OFFSETS_TOPIC, partition)
         self._tell(
             trace.GroupsUnloaded(
@@ -133,7 +136,12 @@ class GroupEvents:
         )
 
     def committed(
-        self, group: Group, member_id: str, generation: int, name: TopicPartition, value: OffsetAndMetadata
+        self,
+        group: Group | ConsumerGroup,
+        member_id: str,
+        generation: int,
+        name: TopicPartition,
+        value: OffsetAndMetadata,
     ) -> None:
         who = _member_or_none(member_id)
         self._tell(
@@ -165,17 +173,17 @@ class GroupEvents:
             )
         )
 
-    def removed(self, group: Group, why: str) -> None:
+    def removed(self, group: Group | ConsumerGroup, why: str) -> None:
         self._tell(
             trace.GroupRemoved(
                 node=self._node,
                 group=shown(group.group_id),
-                generation=group.generation,
+                generation=group.epoch if isinstance(group, ConsumerGroup) else group.generation,
                 reason=f"group {shown(group.group_id)} is gone: {why}",
             )
         )
 
-    def offset_removed(self, group: Group, name: TopicPartition, why: str) -> None:
+    def offset_removed(self, group: Group | ConsumerGroup, name: TopicPartition, why: str) -> None:
         self._tell(
             trace.CommittedOffsetRemoved(
                 node=self._node,

@@ -5,22 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cluster.groups.consumer_group import ConsumerGroup
 from cluster.groups.group import Group
 from replica.errors import ErrorCode
 from replica.ids import LeaderEpoch
 
 
 class GroupIndex:
-    """groups: those of the partitions that this broker leads, in order of arrival     partition_of: where each is kept
+    """groups, consumer_groups: classic ones and KIP-848's of the partitions that this broker leads, in order of arrival
 
-    owned, loading: leader epoch of each such partition
+    partition_of: where each is kept; no id is in both     owned, loading: leader epoch of each such partition
     """
 
     def __init__(self, partition_of: Callable[[str], int]) -> None:
         self.groups: dict[str, Group] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.owned: dict[int, LeaderEpoch] = {}
         self.loading: dict[int, LeaderEpoch] = {}
         self.partition_of = partition_of
+
+    @property
+    def any(self) -> bool:
+        return bool(self.groups or self.consumer_groups)
 
     def status(self, group_id: str, *, unnamed: bool = False) -> ErrorCode:
         """Whether this broker can speak for the group.
@@ -39,5 +45,16 @@ class GroupIndex:
         group = self.groups[group_id] = Group(group_id, now_ms=now_ms)
         return group
 
+    def find(self, group_id: str) -> Group | ConsumerGroup | None:
+        """Of either kind."""
+        return self.groups.get(group_id) or self.consumer_groups.get(group_id)
+
+    def forget(self, group_id: str) -> None:
+        self.groups.pop(group_id, None)
+        self.consumer_groups.pop(group_id, None)
+
     def kept_in(self, partition: int) -> list[Group]:
         return [group for group in self.groups.values() if self.partition_of(group.group_id) == partition]
+
+    def consumer_groups_kept_in(self, partition: int) -> list[ConsumerGroup]:
+        return [group for group in self.consumer_groups.values() if self.partition_of(group.group_id) == partition]

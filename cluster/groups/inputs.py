@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cluster.coordinators.waiting import RequestId
+from cluster.groups.assignors.specification import Partitions
+from cluster.groups.consumer_group import ConsumerGroup
 from cluster.groups.group import Group
 from cluster.groups.member import Protocols
 from cluster.groups.offsets import OffsetAndMetadata
@@ -90,8 +92,34 @@ class LeaveGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeat:
+    """A member of KIP-848's group is alive, and what it wants and has. None, and -1 for the timeout: as it said before.
+
+    member_epoch: 0 joins; see `consumer_member` for those below     owned: what it reads at present
+    """
+
+    now_us: int
+    request: RequestId
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    topics: tuple[str, ...] | None
+    topic_regex: str | None
+    assignor: str | None
+    owned: Partitions | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets:
-    """generation -1: of a consumer that assigns its partitions itself, or of an operator"""
+    """generation -1: of a consumer that assigns its partitions itself, or of an operator
+
+    generation: member epoch in a group of KIP-848     knows_epochs: the version of the request has member epochs
+    """
 
     now_us: int
     request: RequestId
@@ -100,6 +128,7 @@ class CommitOffsets:
     member_id: str
     instance_id: str | None
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    knows_epochs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +174,7 @@ class Loaded:
     partition: int
     leader_epoch: LeaderEpoch
     groups: tuple[Group, ...]
+    consumer_groups: tuple[ConsumerGroup, ...] = ()
     unreadable: int = 0
 
 
@@ -172,6 +202,7 @@ CoordinatorInput = (
     | SyncGroup
     | Heartbeat
     | LeaveGroup
+    | ConsumerHeartbeat
     | CommitOffsets
     | DeleteGroups
     | DeleteOffsets
@@ -222,6 +253,17 @@ class LeaveResult(NamedTuple):
     members: tuple[tuple[Leaving, ErrorCode], ...] = ()
 
 
+class ConsumerHeartbeatResult(NamedTuple):
+    """assigned: what the member is to read; None: no change     message: of a refusal"""
+
+    error: ErrorCode
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assigned: Partitions | None = None
+    message: str | None = None
+
+
 class CommitResult(NamedTuple):
     errors: dict[TopicPartition, ErrorCode]
 
@@ -238,7 +280,14 @@ class DeleteOffsetsResult(NamedTuple):
 
 
 Result = (
-    JoinResult | SyncResult | HeartbeatResult | LeaveResult | CommitResult | DeleteGroupsResult | DeleteOffsetsResult
+    JoinResult
+    | SyncResult
+    | HeartbeatResult
+    | LeaveResult
+    | ConsumerHeartbeatResult
+    | CommitResult
+    | DeleteGroupsResult
+    | DeleteOffsetsResult
 )
 
 # ------------------------------------------------------------------------------------------------------------ actions

@@ -5,6 +5,8 @@ source: GroupMetadataManager.doLoadGroupsAndOffsets
 
 from __future__ import annotations
 
+from cluster.groups.consumer_group import ConsumerGroup
+from cluster.groups.consumer_records import CONSUMER_KEYS, EPOCH_KEY, read_consumer_key, read_consumer_record
 from cluster.groups.group import Group
 from cluster.groups.offsets import CommittedOffset, GroupOffsets
 from cluster.groups.records import GroupKey, OffsetKey, UnknownKey, read_group_value, read_key, read_offset_value
@@ -21,6 +23,7 @@ class Replay:
     def __init__(self) -> None:
         self.unreadable = 0
         self._groups: dict[str, Group] = {}
+        self._consumer_groups: dict[str, ConsumerGroup] = {}
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
 
     def record(self, batch_offset: Offset, key: bytes | None, value: bytes | None) -> None:
@@ -43,14 +46,32 @@ class Replay:
                     self._groups.pop(group_id, None)
                 else:
                     self._groups[group_id] = read_group_value(group_id, value)
-            case UnknownKey():
-                self.unreadable += 1
+            case UnknownKey(version):
+                if version in CONSUMER_KEYS:
+                    self._take_consumer_record(key or b"", value)
+                else:
+                    self.unreadable += 1
+
+    def _take_consumer_record(self, key: bytes, value: bytes | None) -> None:
+        """source: GroupMetadataManager.replay"""
+        version, group_id, member_id = read_consumer_key(key)
+        record = read_consumer_record(version, member_id, value)
+        if version == EPOCH_KEY and value is None:
+            self._consumer_groups.pop(group_id, None)
+        elif value is not None or group_id in self._consumer_groups:
+            self._consumer_groups.setdefault(group_id, ConsumerGroup(group_id)).replay(record)
+
+    def consumer_groups(self) -> tuple[ConsumerGroup, ...]:
+        """To be asked after `groups`."""
+        return tuple(self._consumer_groups.values())
 
     def groups(self, now_ms: int) -> tuple[Group, ...]:
         """Groups without a record of their own have no members, only offsets."""
         found = dict(self._groups)
         for group_id, offsets in self._offsets.items():
-            if offsets:
+            if offsets and group_id in self._consumer_groups:
+                self._consumer_groups[group_id].offsets = GroupOffsets(offsets)
+            elif offsets:
                 group = found.setdefault(group_id, Group(group_id, now_ms=now_ms))
                 group.offsets = GroupOffsets(offsets)
         return tuple(found.values())

@@ -5,6 +5,7 @@ Requests are validated here; their effects on the group are in `rebalance`.
 
 from __future__ import annotations
 
+from cluster.groups.consumer_records import encode
 from cluster.groups.desk import Desk
 from cluster.groups.events import GroupEvents
 from cluster.groups.group import Group, State
@@ -44,6 +45,8 @@ class Membership:
             limits.min_session_timeout_ms <= given.session_timeout_ms <= limits.max_session_timeout_ms
         ):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
+        if error is ErrorCode.NONE and given.group_id in self._index.consumer_groups:
+            error = self._make_classic(given)
         group = self._index.groups.get(given.group_id)
         if error is ErrorCode.NONE and group is None:
             if given.member_id == NO_MEMBER_ID:
@@ -66,6 +69,19 @@ class Membership:
         else:
             self._join_again(group, given)
         self._rebalances.maybe_complete_join(group, given.now_us)
+
+    def _make_classic(self, given: JoinGroup) -> ErrorCode:
+        """An empty consumer group becomes a classic one, with its offsets. source: maybeDeleteEmptyConsumerGroup"""
+        old = self._index.consumer_groups[given.group_id]
+        if old.members:
+            # Simplified: in Kafka a classic consumer can join members of KIP-848 (online migration).
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        tombstones = [encode(old.group_id, record) for record in old.tombstones()]
+        self._desk.write(old.group_id, tombstones, None, given.now_us)
+        self._index.forget(old.group_id)
+        fresh = self._index.new(given.group_id, self._desk.wall_ms(given.now_us))
+        fresh.offsets = old.offsets
+        return ErrorCode.NONE
 
     def _has_room(self, group: Group, member_id: str) -> bool:
         """source: acceptJoiningMember"""

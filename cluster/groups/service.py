@@ -31,6 +31,7 @@ from cluster.groups.inputs import (
     Written,
 )
 from cluster.groups.loading import Replay
+from cluster.groups.topic_directory import TopicDirectory
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.wall_clock import WallClock
@@ -50,6 +51,9 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         metadata_max_bytes=config.offset_metadata_max_bytes,
         retention_ms=config.offsets_retention_minutes * 60_000,
         retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
     )
 
 
@@ -70,6 +74,7 @@ class GroupService:
         clock: WallClock,
         recorder: Recorder,
         partition_of: Callable[[str], int],
+        topics: TopicDirectory,
     ) -> None:
         self._log = TopicLog(OFFSETS_TOPIC, node=node, outbox=outbox, replicas=replicas)
         self._clock = clock
@@ -83,6 +88,7 @@ class GroupService:
             clock=clock,
             new_uuid=lambda: uuid5(life, f"member {next(ids)}"),
             partition_of=partition_of,
+            topics=topics,
         )
         self._requests: WaitingRequests[Result] = WaitingRequests()
         self._alarm = EarliestDeadline(outbox.timers, self._ring)
@@ -123,7 +129,7 @@ class GroupService:
 
     def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
         """These partitions were deleted."""
-        if names and self.coordinator.index.groups:
+        if names and self.coordinator.index.any:
             self._perform(self.coordinator.step(PartitionsDeleted(now_us=now_us, partitions=tuple(names))), now_us)
 
     def settle(self, now_us: int) -> None:
@@ -162,6 +168,7 @@ class GroupService:
                 partition=partition,
                 leader_epoch=leader_epoch,
                 groups=groups,
+                consumer_groups=replay.consumer_groups(),
                 unreadable=replay.unreadable,
             )
             self._perform(self.coordinator.step(loaded), done_us)

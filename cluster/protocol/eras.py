@@ -1,6 +1,6 @@
 """The releases of Kafka that eras are modelled on, and the features that brokers of each know.
 
-source: MetadataVersion.java, EligibleLeaderReplicasVersion.java
+source: MetadataVersion.java, EligibleLeaderReplicasVersion.java, GroupVersion.java
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ FIRST_WITH_ELR: Final = "4.1"
 def features(release: str, *, elr: bool) -> tuple[Feature, ...]:
     """By name. Before KRaft there are none that a client could use (KIP-584).
 
-    Simplified: only those that have an effect here; Kafka 4.1 also has group.version, kraft.version, share.version,
-    streams.version and transaction.version.
+    Simplified: only those that have an effect here; Kafka 4.1 also has kraft.version, share.version, streams.version
+    and transaction.version.
     """
     if release not in _METADATA_LEVELS:
         return ()
@@ -37,4 +37,5 @@ def features(release: str, *, elr: bool) -> tuple[Feature, ...]:
     metadata = Feature("metadata.version", low, high, high)
     if release != FIRST_WITH_ELR:
         return (metadata,)
-    return (Feature("eligible.leader.replicas.version", 0, 1, int(elr)), metadata)
+    groups = Feature("group.version", 0, 1, 1)
+    return (Feature("eligible.leader.replicas.version", 0, 1, int(elr)), groups, metadata)

@@ -104,6 +104,20 @@ class GroupAssigned(GroupEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMemberReconciled(GroupEvent):
+    """A member of a consumer group of KIP-848 has come a step nearer to its target assignment."""
+
+    node: column.Node
+    group: Group
+    member: Member
+    client_id: ClientId
+    generation: Annotated[int, "epoch of the member"]
+    partitions: Annotated[tuple[str, ...], "partitions that the member is to read, as topic-number"]
+    revoking: Annotated[tuple[str, ...], "partitions that the member has still to give up, as topic-number"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitted(GroupEvent):
     """Every in-sync replica has the commit, and the member gets a positive answer."""
 

@@ -9,6 +9,10 @@ import re
 from itertools import count
 from uuid import UUID
 
+from cluster.broker.metadata.follower import MetadataCache
+from cluster.groups.assignors.specification import Partitions, TopicIdPartition
+from cluster.groups.consumer_group import ConsumerGroup
+from cluster.groups.consumer_records import read_consumer_key
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.group import Group
@@ -18,6 +22,8 @@ from cluster.groups.inputs import (
     Append,
     CommitOffsets,
     CommitResult,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
     CoordinatorInput,
     DeleteGroups,
     DeleteGroupsResult,
@@ -40,13 +46,17 @@ from cluster.groups.inputs import (
 )
 from cluster.groups.loading import Replay
 from cluster.groups.offsets import OffsetAndMetadata
-from cluster.groups.records import GroupKey, OffsetKey, read_key
+from cluster.groups.records import GroupKey, OffsetKey, UnknownKey, read_key
+from cluster.groups.topic_directory import TopicDirectory
 from cluster.wall_clock import WallClock
+from controller.image import PartitionRegistration, TopicImage
+from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.trace.events import EVENT_NAMES, Emit
 
 SECOND = 1_000_000
+PARTITION = PartitionRegistration(replicas=(1,), in_sync_replicas=(1,), leader=1, leader_epoch=0, partition_epoch=0)
 _UUID = re.compile(r"-00000000-0000-0000-0000-([0-9a-f]{12})")
 
 
@@ -75,8 +85,18 @@ class CoordinatorWorld:
         self._reads_later = False
         self._held: list[tuple[int, int]] | None = None
         self._settings = GroupSettings(**settings)
+        self.topics = TopicDirectory(MetadataCache())
+        self.make_topic("t", 3)
         self.coordinator: GroupCoordinator
         self.restart()
+
+    def make_topic(self, name: str, partitions: int) -> None:
+        """Or give one more partitions."""
+        image = self.topics.cache.image
+        known = image.topics.get(name)
+        topic_id = UUID(int=100 + len(image.topics)) if known is None else known.topic_id
+        numbers = dict.fromkeys(range(partitions), PARTITION)
+        image.add_topic(name, TopicImage(topic_id=topic_id, config={}, log_config=TopicConfig(), partitions=numbers))
 
     def restart(self) -> None:
         ids = count(1)
@@ -86,6 +106,7 @@ class CoordinatorWorld:
             clock=WallClock(),
             new_uuid=lambda: UUID(int=next(ids)),
             partition_of=lambda group_id: 0,
+            topics=self.topics,
         )
         self.elect()
         self.lines.clear()
@@ -134,9 +155,13 @@ class CoordinatorWorld:
         if self._reads_later:
             return
         replay = self._read()
-        groups = replay.groups(self.now_us // 1000)
         loaded = Loaded(
-            now_us=self.now_us, partition=0, leader_epoch=epoch, groups=groups, unreadable=replay.unreadable
+            now_us=self.now_us,
+            partition=0,
+            leader_epoch=epoch,
+            groups=replay.groups(self.now_us // 1000),
+            consumer_groups=replay.consumer_groups(),
+            unreadable=replay.unreadable,
         )
         self._perform(self.coordinator.step(loaded))
 
@@ -251,6 +276,7 @@ class CoordinatorWorld:
         instance: str | None = None,
         group: str = "g",
         metadata: str = "",
+        version: int = 9,
         **offsets: int,
     ) -> list[str]:
         """offsets: t_0=5 for t-0"""
@@ -265,8 +291,51 @@ class CoordinatorWorld:
                 partition(name.replace("_", "-")): OffsetAndMetadata(offset, -1, metadata, self.now_us // 1000)
                 for name, offset in offsets.items()
             },
+            knows_epochs=version >= 9,
         )
         return self.step(event)
+
+    def beat(
+        self,
+        member: str,
+        epoch: int,
+        owned: tuple[str, ...] | None = None,
+        topics: tuple[str, ...] | None = None,
+        instance: str | None = None,
+        assignor: str | None = None,
+        group: str = "g",
+        rebalance: int | None = None,
+    ) -> list[str]:
+        """A heartbeat of KIP-848; epoch 0 joins, and then topics are `t` unless said."""
+        joins = epoch == 0
+        if joins:
+            owned, topics, rebalance = owned or (), topics or ("t",), rebalance or 60 * SECOND
+        event = ConsumerHeartbeat(
+            now_us=self.now_us,
+            request=self._ask(f"{member} beat"),
+            group_id=group,
+            member_id=member,
+            member_epoch=epoch,
+            instance_id=instance,
+            rack_id=None,
+            client_id=f"client-{member}",
+            client_host="/host",
+            rebalance_timeout_ms=-1 if rebalance is None else rebalance // 1000,
+            topics=topics,
+            topic_regex=None,
+            assignor=assignor,
+            owned=None if owned is None else tuple(sorted(self._topic_partition(one) for one in owned)),
+        )
+        return [self._named(line) for line in self.step(event)]
+
+    def _topic_partition(self, text: str) -> TopicIdPartition:
+        topic, _, number = text.rpartition("-")
+        return TopicIdPartition(self.topics.cache.image.topics[topic].topic_id, int(number))
+
+    def _named(self, line: str) -> str:
+        for name, topic in self.topics.cache.image.topics.items():
+            line = line.replace(str(topic.topic_id), name)
+        return line
 
     def delete(self, *groups: str) -> list[str]:
         request = self._ask("delete")
@@ -304,6 +373,9 @@ class CoordinatorWorld:
         return self.step(LeadershipResigned(now_us=self.now_us, partition=0, leader_epoch=self.epoch))
 
     def show(self, group: str = "g") -> list[str]:
+        consumers = self.coordinator.index.consumer_groups.get(group)
+        if consumers is not None:
+            return self._shown_consumers(consumers)
         found = self.coordinator.index.groups.get(group)
         if found is None:
             return [f"no group {group}"]
@@ -319,9 +391,30 @@ class CoordinatorWorld:
         self.lines += [f"  {name} at {value.offset}, on its way" for name, value in found.offsets.pending.items()]
         return self._taken()
 
+    def _shown_consumers(self, group: ConsumerGroup) -> list[str]:
+        lines = [f"{group.group_id} is {group.state.value}, epoch {group.epoch}, target of epoch {group.target_epoch}"]
+        for member in group.members.values():
+            static = f" static {member.instance_id}" if member.instance_id else ""
+            has = f" has {partitions_text(member.assigned) or 'nothing'}"
+            gives = f" gives up {partitions_text(member.pending_revocation)}" if member.pending_revocation else ""
+            target = partitions_text(group.targets.get(member.member_id, ())) or "nothing"
+            state = member.state.name.lower().replace("_", " ")
+            lines.append(f"  {member.member_id}{static} at epoch {member.epoch}, {state}:{has}{gives}, target {target}")
+        lines += [f"  {name} at {known.value.offset}" for name, known in group.offsets.committed.items()]
+        return [self._named(line) for line in lines]
+
+
+def partitions_text(partitions: Partitions) -> str:
+    return " ".join(f"{one.topic_id}-{one.partition}" for one in partitions)
+
 
 def printed(result: Result) -> str:
     match result:
+        case ConsumerHeartbeatResult():
+            if result.error is not ErrorCode.NONE:
+                return f"{result.error.name}: {result.message}" if result.message else result.error.name
+            reads = "" if result.assigned is None else f", reads {partitions_text(result.assigned) or 'nothing'}"
+            return f"{result.member_id} at epoch {result.member_epoch}{reads}"
         case JoinResult():
             if result.error is not ErrorCode.NONE:
                 return result.error.name + (f" {result.member_id}" if result.member_id else "")
@@ -350,4 +443,8 @@ def printed_record(key: bytes, value: bytes | None) -> str:
             return f"offset of {name} in {group_id} {what}"
         case GroupKey(group_id):
             return f"group {group_id} {what}"
+        case UnknownKey(version):
+            kinds = {3: "epoch", 4: "topics", 5: "member", 6: "target epoch", 7: "target", 8: "assignment"}
+            _, group_id, member_id = read_consumer_key(key)
+            return f"{kinds[version]} of {member_id or group_id} {what}"
     raise AssertionError("what we write we can read")

@@ -97,10 +97,10 @@ def test_what_cannot_be_read_is_passed_over(
 
 
 def test_keys_and_values_of_a_later_kafka_are_passed_over() -> None:
-    """Keys of versions 3 and up: groups of the new protocol (KIP-848)."""
-    assert read_key(b"\0\3\0\1g") == UnknownKey(3)
+    """Keys of versions 9 and up, of share groups for example."""
+    assert read_key(b"\0\x0b\0\1g") == UnknownKey(11)
     replay = Replay()
-    replay.record(0, b"\0\3\0\1g", b"\0\0")
+    replay.record(0, b"\0\x0b\0\1g", b"\0\0")
     replay.record(1, group_key("g"), b"\0\4" + group_value(Group("g"), {})[2:])
     replay.record(2, offset_key("g", TopicPartition("t", 0)), b"\0\4" + bytes(40))
     assert replay.groups(0) == () and replay.unreadable == 3

@@ -101,7 +101,7 @@ def test_elr_is_a_feature_of_4_1_that_is_on_or_off():
 def test_a_feature_that_starts_at_0_is_kept_from_older_clients():
     """KAFKA-17492"""
     assert [one.name for one in answer_of("4.1", 3).supported_features] == ["metadata.version"]
-    assert len(answer_of("4.1", 4).supported_features) == 2
+    assert len(answer_of("4.1", 4).supported_features) == 3
 
 
 def test_quorums_are_described_from_kraft_on():

@@ -24,6 +24,7 @@ from cluster.protocol.versions import OFFSET_COMMIT
 from replica.ids import UNDEFINED_EPOCH, TopicPartition
 
 DEFAULT_RETENTION = -1
+FIRST_WITH_MEMBER_EPOCHS = 9
 
 
 class OffsetCommitHandler:
@@ -62,6 +63,7 @@ class OffsetCommitHandler:
                 member_id=str(request.member_id),
                 instance_id=instance_id_of(request),
                 offsets=offsets,
+                knows_epochs=header.api_version >= FIRST_WITH_MEMBER_EPOCHS,
             )
 
         def answer(result: Result) -> None:

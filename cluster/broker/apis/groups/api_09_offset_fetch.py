@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 
 from cluster.broker.apis.api import Api, BrokerParts, Values
 from cluster.broker.apis.groups.partition_answers import by_topic
+from cluster.groups.inputs import NO_GENERATION
 from cluster.groups.offsets import OffsetAndMetadata
 from cluster.node import ConnectionId
 from cluster.protocol import cold
@@ -41,7 +42,7 @@ class OffsetFetchHandler:
         request = cold.decode_request(header, frame)
         stable = bool(getattr(request, "require_stable", False))
         if header.api_version >= FIRST_OF_MANY:
-            found = [self._committed(str(one.group_id), _wanted(one.topics), stable) for one in request.groups]
+            found = [self._of_group(one, stable) for one in request.groups]
             self._answer(connection, header, groups=found)
             return
         wanted = _wanted(request.topics)
@@ -51,10 +52,23 @@ class OffsetFetchHandler:
             answer["topics"] = by_topic((name, _no_offset(name, error)) for name in wanted or ())
         self._answer(connection, header, error_code=error, topics=answer["topics"])
 
-    def _committed(self, group_id: str, wanted: Sequence[TopicPartition] | None, stable: bool) -> Values:
+    def _of_group(self, asked: Entity, stable: bool) -> Values:
+        member_id, epoch = getattr(asked, "member_id", None), int(getattr(asked, "member_epoch", NO_GENERATION))
+        return self._committed(str(asked.group_id), _wanted(asked.topics), stable, member_id, epoch)
+
+    def _committed(
+        self,
+        group_id: str,
+        wanted: Sequence[TopicPartition] | None,
+        stable: bool,
+        member_id: str | None = None,
+        member_epoch: int = NO_GENERATION,
+    ) -> Values:
         """source: fetchOffsets, fetchAllOffsets"""
         try:
-            found = self._groups.offsets(group_id, wanted, stable=stable)
+            found = self._groups.offsets(
+                group_id, wanted, stable=stable, member_id=member_id, member_epoch=member_epoch
+            )
         except KafkaError as refusal:
             return {"group_id": group_id, "error_code": refusal.code, "topics": []}
         topics = by_topic(

@@ -51,7 +51,9 @@ class DescribeGroupsHandler:
         group = self._groups.index.groups.get(group_id)
         if group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND if misses else ErrorCode.NONE
-            message = f"Group {group_id} not found." if misses else None
+            of_consumers = group_id in self._groups.index.consumer_groups
+            what = "is not a classic group" if of_consumers else "not found"
+            message = f"Group {group_id} {what}." if misses else None
             state = State.DEAD.value
             return {"error_code": error, "error_message": message, "group_id": group_id, "group_state": state}
         protocol = group.protocol if group.state is State.STABLE else None

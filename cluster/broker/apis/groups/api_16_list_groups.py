@@ -12,9 +12,8 @@ source: KafkaApis.handleListGroupsRequest
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from cluster.broker.apis.api import Api, BrokerParts
+from cluster.groups.consumer_group import ConsumerGroup
 from cluster.groups.group import Group
 from cluster.node import ConnectionId
 from cluster.protocol import cold
@@ -22,7 +21,7 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import LIST_GROUPS
 from replica.errors import ErrorCode
 
-CLASSIC = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
 
 
 class ListGroupsHandler:
@@ -36,19 +35,27 @@ class ListGroupsHandler:
         request = cold.decode_request(header, frame)
         states = [str(state).lower() for state in getattr(request, "states_filter", ())]
         types = [str(kind).lower() for kind in getattr(request, "types_filter", ())]
-        groups: Iterable[Group] = self._groups.index.groups.values()
+        every: list[Group | ConsumerGroup] = [
+            *self._groups.index.groups.values(),
+            *self._groups.index.consumer_groups.values(),
+        ]
         listed = [
-            {
-                "group_id": group.group_id,
-                "protocol_type": group.protocol_type or "",
-                "group_state": group.state.value,
-                "group_type": CLASSIC,
-            }
-            for group in groups
-            if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+            found
+            for found in map(_listed, every)
+            if (not states or found["group_state"].lower() in states) and (not types or found["group_type"] in types)
         ]
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._groups.index.loading else ErrorCode.NONE
         self._answer(connection, header, error_code=error, groups=listed)
+
+
+def _listed(group: Group | ConsumerGroup) -> dict[str, str]:
+    of_consumers = isinstance(group, ConsumerGroup)
+    return {
+        "group_id": group.group_id,
+        "protocol_type": CONSUMER if isinstance(group, ConsumerGroup) else group.protocol_type or "",
+        "group_state": group.state.value,
+        "group_type": CONSUMER if of_consumers else CLASSIC,
+    }
 
 
 API = Api(

@@ -1,33 +1,94 @@
-"""ConsumerGroupDescribe (69): groups of KIP-848. Here every group is a classic one.
+"""ConsumerGroupDescribe (69): a consumer group of KIP-848, its members, what each has and is to have.
 
 0  first version
 1  the type of each member (KIP-1099)
+
+source: GroupMetadataManager.consumerGroupDescribe, ConsumerGroup.asDescribedGroup
 """
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, Values
-from cluster.broker.apis.refusals import Refused
-from cluster.protocol.entities import Entity
+from itertools import groupby
+
+from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.groups.api_15_describe_groups import ALL_OF_GROUP
+from cluster.groups.assignors.specification import Partitions
+from cluster.groups.consumer_group import ConsumerGroup
+from cluster.groups.consumer_member import ConsumerMember
+from cluster.groups.consumer_membership import DEFAULT_ASSIGNOR
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import CONSUMER_GROUP_DESCRIBE
 from replica.errors import ErrorCode
 
+CONSUMER_PROTOCOL = 1
+"""Type of a member. source: ConsumerGroupDescribeResponse.json"""
 
-def _not_one(request: Entity) -> Values:
-    return {
-        "groups": [
-            {
-                "group_id": group,
-                "error_code": ErrorCode.GROUP_ID_NOT_FOUND,
-                "error_message": f"Group {group} is not a consumer group.",
-            }
-            for group in request.group_ids
-        ]
-    }
+
+class ConsumerGroupDescribeHandler:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._groups = broker.groups.coordinator
+        self._cache = broker.cache
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        groups = [self._description(str(group_id)) for group_id in request.group_ids]
+        if request.include_authorized_operations:
+            for group in groups:
+                if group["error_code"] is ErrorCode.NONE:
+                    group["authorized_operations"] = ALL_OF_GROUP
+        self._answer(connection, header, groups=groups)
+
+    def _description(self, group_id: str) -> Values:
+        error = self._groups.index.status(group_id)
+        if error is not ErrorCode.NONE:
+            return {"error_code": error, "group_id": group_id}
+        group = self._groups.index.consumer_groups.get(group_id)
+        if group is None:
+            other = group_id in self._groups.index.groups
+            message = f"Group {group_id} is not a consumer group." if other else f"Group {group_id} not found."
+            return {"error_code": ErrorCode.GROUP_ID_NOT_FOUND, "error_message": message, "group_id": group_id}
+        return {
+            "error_code": ErrorCode.NONE,
+            "group_id": group_id,
+            "group_state": group.state.value,
+            "group_epoch": group.epoch,
+            "assignment_epoch": group.target_epoch,
+            "assignor_name": group.preferred_assignor() or DEFAULT_ASSIGNOR,
+            "members": [self._member(group, member) for member in group.members.values()],
+        }
+
+    def _member(self, group: ConsumerGroup, member: ConsumerMember) -> Values:
+        return {
+            "member_id": member.member_id,
+            "instance_id": member.instance_id,
+            "rack_id": member.rack_id,
+            "member_epoch": member.epoch,
+            "client_id": member.client_id,
+            "client_host": member.client_host,
+            "subscribed_topic_names": list(member.topics),
+            "subscribed_topic_regex": member.topic_regex or None,
+            "assignment": self._named(member.assigned),
+            "target_assignment": self._named(group.targets.get(member.member_id, ())),
+            "member_type": CONSUMER_PROTOCOL,
+        }
+
+    def _named(self, partitions: Partitions) -> Values:
+        found = []
+        for topic_id, of_topic in groupby(partitions, key=lambda one: one.topic_id):
+            name = self._cache.topic_name(topic_id)
+            if name is not None:
+                numbers = [one.partition for one in of_topic]
+                found.append({"topic_id": topic_id, "topic_name": name, "partitions": numbers})
+        return {"topic_partitions": found}
 
 
 API = Api(
     key=CONSUMER_GROUP_DESCRIBE,
     highest={"3.9": 0, "4.1": 1},
-    serve=Refused(_not_one),
+    serve=ConsumerGroupDescribeHandler,
 )

@@ -1,0 +1,54 @@
+"""What one step changes in a consumer group: records, applied as they are made, written at the end.
+
+source: CoordinatorRuntime.java: the state runs ahead of the log, and what cannot be written is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cluster.groups.consumer_group import ConsumerGroup
+from cluster.groups.consumer_records import ConsumerRecord, encode
+from cluster.groups.desk import WRITE_ERRORS, Desk
+from replica.errors import ErrorCode
+from replica.ids import Offset
+from replica.trace.events import TraceEvent
+
+
+class Change:
+    """before: records that come first, as key and value"""
+
+    def __init__(self, group: ConsumerGroup, before: list[tuple[bytes, bytes | None]] | None = None) -> None:
+        self.group = group
+        self._kept = group.kept()
+        self._records: list[tuple[bytes, bytes | None]] = list(before or ())
+        self._events: list[TraceEvent] = []
+
+    def add(self, record: ConsumerRecord) -> None:
+        self.group.replay(record)
+        self._records.append(encode(self.group.group_id, record))
+
+    def say(self, event: TraceEvent) -> None:
+        """Once it is true."""
+        self._events.append(event)
+
+    def write(self, desk: Desk, then: Callable[[ErrorCode, int], None], now_us: int) -> None:
+        """then: called with the error for the client, when every in-sync replica has the records, or none takes them"""
+        if not self._records:
+            then(ErrorCode.NONE, now_us)
+            return
+        group, kept = self.group, self._kept
+        group.changes += 1
+        number = group.changes
+
+        def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
+            if error is not ErrorCode.NONE and number > group.taken_back:
+                # Changes made since then stand on this one, and go with it.
+                group.restore(kept)
+                group.taken_back = group.changes
+            elif error is ErrorCode.NONE:
+                for event in self._events:
+                    desk.tell(event)
+            then(WRITE_ERRORS.get(error, error), written_us)
+
+        desk.write(group.group_id, self._records, written, now_us)

@@ -1,0 +1,88 @@
+"""A coordinator's trace events about KIP-848's groups. Their generation is an epoch: the group's, or one member's.
+
+They are emitted once what they say is on all in-sync replicas: a change that cannot be written has not happened.
+"""
+
+from __future__ import annotations
+
+from cluster.groups.assignors.specification import Partitions
+from cluster.groups.consumer_group import ConsumerGroup
+from cluster.groups.consumer_member import ConsumerMember, MemberState
+from replica.trace import events as trace
+from replica.trace.events import TraceEvent
+from replica.wording import shown
+
+
+class ConsumerGroupEvents:
+    def __init__(self, node: str) -> None:
+        self._node = node
+
+    def joined(self, group: ConsumerGroup, member: ConsumerMember) -> TraceEvent:
+        name = shown(group.group_id)
+        return trace.GroupMemberJoined(
+            node=self._node,
+            group=name,
+            member=shown(member.member_id),
+            instance=None if member.instance_id is None else shown(member.instance_id),
+            client_id=shown(member.client_id),
+            generation=group.epoch,
+            reason=f"{self._node} takes {_called(member)} into consumer group {name}: its first heartbeat "
+            f"subscribes to {', '.join(member.topics)}",
+        )
+
+    def left(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> TraceEvent:
+        name = shown(group.group_id)
+        return trace.GroupMemberLeft(
+            node=self._node,
+            group=name,
+            member=shown(member.member_id),
+            instance=None if member.instance_id is None else shown(member.instance_id),
+            client_id=shown(member.client_id),
+            generation=group.epoch,
+            reason=f"{self._node} takes {_called(member)} out of consumer group {name}: {why}",
+        )
+
+    def assigned(self, group: ConsumerGroup, assignor: str) -> TraceEvent:
+        """The group has a new target."""
+        name, count = shown(group.group_id), len(group.members)
+        members = "its member" if count == 1 else f"its {count} members"
+        return trace.GroupAssigned(
+            node=self._node,
+            group=name,
+            generation=group.target_epoch,
+            members=tuple(shown(member_id) for member_id in group.members),
+            reason=f"epoch {group.target_epoch} of consumer group {name} has a target for {members} ({assignor}): "
+            "only what moves is given up first",
+        )
+
+    def moved(self, group: ConsumerGroup, member: ConsumerMember) -> TraceEvent:
+        """A member has come a step nearer to its target."""
+        partitions, revoking = _names(group, member.assigned), _names(group, member.pending_revocation)
+        match member.state:
+            case MemberState.UNREVOKED_PARTITIONS:
+                what = f"has to give up {', '.join(revoking)} first"
+            case MemberState.UNRELEASED_PARTITIONS:
+                what = "waits for partitions that other members have not given up yet"
+            case _:
+                what = "has its target"
+        return trace.GroupMemberReconciled(
+            node=self._node,
+            group=shown(group.group_id),
+            member=shown(member.member_id),
+            client_id=shown(member.client_id),
+            generation=member.epoch,
+            partitions=partitions,
+            revoking=revoking,
+            reason=f"{_called(member)} of consumer group {shown(group.group_id)} {what}; it is to read "
+            f"{', '.join(partitions) or 'nothing'}",
+        )
+
+
+def _names(group: ConsumerGroup, partitions: Partitions) -> tuple[str, ...]:
+    names = {topic.topic_id: topic.name for topic in group.topics}
+    return tuple(f"{names.get(one.topic_id, 'a deleted topic')}-{one.partition}" for one in partitions)
+
+
+def _called(member: ConsumerMember) -> str:
+    kind = "member" if member.instance_id is None else f"static member {shown(member.instance_id)},"
+    return f"{kind} {shown(member.member_id)}"

@@ -1,0 +1,171 @@
+"""A consumer group of KIP-848: its epochs, its members and what each is to have.
+
+The group epoch grows with members and topics; the target assignment is of one group epoch; each member comes to it by
+itself. What changes a group is written as records, and `replay` is the one way in which a record changes it: after an
+append as after an election. source: ConsumerGroup.java, ModernGroup.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from cluster.groups.assignors.specification import Partitions, TopicIdPartition
+from cluster.groups.consumer_member import ConsumerMember
+from cluster.groups.consumer_records import (
+    ConsumerRecord,
+    CurrentAssignmentRecord,
+    GroupEpochRecord,
+    GroupTopicsRecord,
+    MemberRecord,
+    SubscribedTopic,
+    TargetEpochRecord,
+    TargetRecord,
+)
+from cluster.groups.offsets import GroupOffsets
+from cluster.timers import Timer
+
+NO_EPOCH = -1
+
+
+class ConsumerGroupState(Enum):
+    """Kafka's names, as ConsumerGroupDescribe and ListGroups return them."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class GroupContents(NamedTuple):
+    """What a failed write takes back."""
+
+    epoch: int
+    target_epoch: int
+    topics: tuple[SubscribedTopic, ...]
+    members: dict[str, ConsumerMember]
+    targets: dict[str, Partitions]
+
+
+class ConsumerGroup:
+    """members, targets: by member id, in order of arrival
+
+    sessions, rebalances: when a member is given up that is not heard of, or does not give up its partitions
+    changes: writes so far     taken_back: the last of them that a failed write has taken back
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.target_epoch = 0
+        self.topics: tuple[SubscribedTopic, ...] = ()
+        self.members: dict[str, ConsumerMember] = {}
+        self.targets: dict[str, Partitions] = {}
+        self.offsets = GroupOffsets()
+        self.sessions: dict[str, Timer] = {}
+        self.rebalances: dict[str, Timer] = {}
+        self.changes = 0
+        self.taken_back = 0
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """source: maybeUpdateGroupState"""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.target_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def subscribed(self) -> tuple[str, ...]:
+        """The topics that its members ask for, whether they exist or not, in ascending order."""
+        return tuple(sorted({topic for member in self.members.values() for topic in member.topics}))
+
+    def reads(self, topic: str) -> bool:
+        return any(topic in member.topics for member in self.members.values())
+
+    def holder(self, partition: TopicIdPartition) -> str | None:
+        """The member that has it, or has still to give it up. source: currentPartitionEpoch"""
+        for member in self.members.values():
+            if partition in member.assigned or partition in member.pending_revocation:
+                return member.member_id
+        return None
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        return next((one for one in self.members.values() if one.instance_id == instance_id), None)
+
+    def preferred_assignor(self) -> str | None:
+        """That most members ask for; None: none asks. source: computePreferredServerAssignor"""
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            if member.assignor is not None:
+                votes[member.assignor] = votes.get(member.assignor, 0) + 1
+        return max(votes, key=lambda name: votes[name]) if votes else None
+
+    # -------------------------------------------------------------------------------------------------------- records
+
+    def replay(self, record: ConsumerRecord) -> None:
+        match record:
+            case GroupEpochRecord(epoch):
+                self.epoch = NO_EPOCH if epoch is None else epoch
+            case GroupTopicsRecord(topics):
+                self.topics = topics or ()
+            case MemberRecord(member_id, subscription):
+                if subscription is None:
+                    self.members.pop(member_id, None)
+                else:
+                    self._subscribe(member_id, subscription)
+            case TargetEpochRecord(epoch):
+                self.target_epoch = NO_EPOCH if epoch is None else epoch
+            case TargetRecord(member_id, partitions):
+                if partitions is None:
+                    self.targets.pop(member_id, None)
+                else:
+                    self.targets[member_id] = partitions
+            case CurrentAssignmentRecord(member_id, current):
+                if current is None:
+                    self._forget_assignment(member_id)
+                else:
+                    known = self.members.get(member_id, ConsumerMember(member_id=member_id))
+                    self.members[member_id] = replace(known, **current._asdict())
+
+    def _subscribe(self, member_id: str, said: ConsumerMember) -> None:
+        known = self.members.get(member_id, said)
+        self.members[member_id] = replace(
+            said,
+            epoch=known.epoch,
+            previous_epoch=known.previous_epoch,
+            state=known.state,
+            assigned=known.assigned,
+            pending_revocation=known.pending_revocation,
+        )
+
+    def _forget_assignment(self, member_id: str) -> None:
+        member = self.members.get(member_id)
+        if member is not None:
+            fresh = ConsumerMember(member_id=member_id)
+            self.members[member_id] = replace(
+                member, epoch=-1, previous_epoch=-1, state=fresh.state, assigned=(), pending_revocation=()
+            )
+
+    def tombstones(self) -> Iterator[ConsumerRecord]:
+        """That the group is gone; it has no members. source: createGroupTombstoneRecords"""
+        yield TargetEpochRecord(None)
+        yield GroupTopicsRecord(None)
+        yield GroupEpochRecord(None)
+
+    def kept(self) -> GroupContents:
+        return GroupContents(self.epoch, self.target_epoch, self.topics, dict(self.members), dict(self.targets))
+
+    def restore(self, kept: GroupContents) -> None:
+        self.epoch, self.target_epoch, self.topics, self.members, self.targets = kept
+
+    def stop_timers(self) -> None:
+        for timer in (*self.sessions.values(), *self.rebalances.values()):
+            timer.cancel()
+        self.sessions.clear()
+        self.rebalances.clear()

@@ -1,0 +1,188 @@
+"""KIP-848's groups, beyond their transcript: members in any order of steps, both assignors, and what the log keeps."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from coordinator_world import CoordinatorWorld
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.groups.assignors import ranges, uniform
+from cluster.groups.assignors.specification import (
+    Assign,
+    AssignableMember,
+    GroupSpecification,
+    Targets,
+    TopicIdPartition,
+)
+from cluster.groups.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.consumer_records import encode, read_consumer_key, read_consumer_record
+from cluster.groups.inputs import ConsumerHeartbeatResult
+from replica.errors import ErrorCode, PeerViolation
+
+TOPICS = tuple(UUID(int=number) for number in (1, 2, 3))
+
+
+class Client:
+    """A consumer of the group: it reads what it was given, and gives up what it is to give up."""
+
+    def __init__(self, world: CoordinatorWorld, name: str) -> None:
+        self.world, self.name, self.lives = world, name, 0
+        self.epoch, self.reads, self.is_in = 0, frozenset[TopicIdPartition](), False
+
+    @property
+    def member_id(self) -> str:
+        return f"{self.name}-life-{self.lives}"
+
+    def beat(self) -> None:
+        owned = tuple(f"t-{one.partition}" for one in sorted(self.reads))
+        self.world.beat(self.member_id, self.epoch, owned=owned)
+        result = self.world.answers[len(self.world.requests)]
+        assert isinstance(result, ConsumerHeartbeatResult)
+        if result.error is ErrorCode.NONE:
+            self.epoch, self.is_in = result.member_epoch, True
+            if result.assigned is not None:
+                self.reads = frozenset(result.assigned)
+        else:
+            assert result.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self.epoch, self.reads, self.is_in = 0, frozenset(), False
+        self.lives += 1
+
+    def leave(self) -> None:
+        if self.is_in:
+            self.world.beat(self.member_id, -1)
+        self.begin_anew()
+
+
+def group_of(world: CoordinatorWorld) -> ConsumerGroup:
+    return world.coordinator.index.consumer_groups["g"]
+
+
+def hold(clients: list[Client]) -> list[TopicIdPartition]:
+    return sorted(one for client in clients for one in client.reads)
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["beat", "beat", "beat", "leave", "grow", "move"]))))
+def test_no_partition_is_read_by_two_and_in_the_end_each_by_one(steps: list[tuple[int, str]]) -> None:
+    world = CoordinatorWorld()
+    clients = [Client(world, f"m{number}") for number in range(4)]
+    partitions = 3
+    for number, what in steps:
+        match what:
+            case "beat":
+                clients[number].beat()
+            case "leave":
+                clients[number].leave()
+            case "grow" if partitions < 9:
+                partitions += 1
+                world.make_topic("t", partitions)
+            case "move":
+                world.resign()
+                world.elect()
+        assert len(set(hold(clients))) == len(hold(clients))
+    for _ in range(8):
+        for client in clients:
+            client.beat()
+            assert len(set(hold(clients))) == len(hold(clients))
+    assert [one.partition for one in hold(clients)] == list(range(partitions))
+    assert group_of(world).state is ConsumerGroupState.STABLE
+    sizes = [len(client.reads) for client in clients]
+    assert max(sizes) - min(sizes) <= 1
+    live = group_of(world)
+    world.resign()
+    world.elect()
+    assert group_of(world).kept() == live.kept(), "the log has the group as it was"
+
+
+@st.composite
+def specifications(draw: st.DrawFn) -> GroupSpecification:
+    """With targets from an earlier assignment, as after a change of members, topics or subscriptions."""
+    counts = {topic: draw(st.integers(1, 7)) for topic in TOPICS}
+    names = draw(st.lists(st.sampled_from("abcdef"), min_size=1, unique=True))
+    every = [TopicIdPartition(topic, number) for topic in TOPICS for number in range(counts[topic])]
+    owners = {one: draw(st.sampled_from([*names, None])) for one in every}
+    same = draw(st.booleans())
+    some_topics = st.lists(st.sampled_from(TOPICS), min_size=1, unique=True).map(tuple)
+    shared = draw(some_topics)
+    members = {
+        name: AssignableMember(
+            instance_id=draw(st.none() | st.just(f"i-{name}")),
+            topics=shared if same else draw(some_topics),
+            target=tuple(one for one in every if owners[one] == name),
+        )
+        for name in names
+    }
+    return GroupSpecification(members=members, partition_counts=counts)
+
+
+def check_each_has_one_reader(group: GroupSpecification, targets: Targets) -> None:
+    assert list(targets) == list(group.members) or set(targets) == set(group.members)
+    wanted = {topic for member in group.members.values() for topic in member.topics}
+    given = sorted(one for partitions in targets.values() for one in partitions)
+    assert given == sorted(one for topic in wanted for one in group.partitions_of(topic))
+    for name, partitions in targets.items():
+        assert all(one.topic_id in group.members[name].topics for one in partitions)
+        assert list(partitions) == sorted(partitions)
+
+
+@pytest.mark.parametrize("assign", [uniform.assign, ranges.assign])
+@given(group=specifications())
+def test_an_assignor_gives_each_partition_to_one_that_reads_it(assign: Assign, group: GroupSpecification) -> None:
+    check_each_has_one_reader(group, assign(group))
+
+
+@given(group=specifications())
+def test_uniform_is_even_and_leaves_what_it_can(group: GroupSpecification) -> None:
+    targets = uniform.assign(group)
+    for name, partitions in targets.items():
+        for one in partitions:
+            for other, member in group.members.items():
+                if one.topic_id in member.topics:
+                    assert len(partitions) <= len(targets[other]) + 1, f"{other} could read what {name} has"
+    if group.is_homogeneous:
+        again = uniform.assign(
+            GroupSpecification(
+                members={
+                    name: AssignableMember(instance_id=None, topics=member.topics, target=targets[name])
+                    for name, member in group.members.items()
+                },
+                partition_counts=group.partition_counts,
+            )
+        )
+        assert again == targets, "nothing moves where nothing has changed"
+
+
+def test_range_gives_neighbours_and_puts_static_members_first() -> None:
+    member = AssignableMember(instance_id=None, topics=TOPICS[:2], target=())
+    static = AssignableMember(instance_id="i", topics=TOPICS[:2], target=())
+    group = GroupSpecification(members={"a": member, "z": static}, partition_counts=dict.fromkeys(TOPICS[:2], 3))
+    targets = ranges.assign(group)
+    assert [(one.topic_id.int, one.partition) for one in targets["z"]] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert [(one.topic_id.int, one.partition) for one in targets["a"]] == [(1, 2), (2, 2)]
+
+
+@given(version=st.integers(3, 8), value=st.binary(max_size=60), rest=st.binary(max_size=60))
+def test_any_bytes_are_a_record_or_a_violation(version: int, value: bytes, rest: bytes) -> None:
+    for damaged in (value, b"\0\0" + value, b"\0\0\2" + TOPICS[0].bytes + rest):
+        try:
+            record = read_consumer_record(version, "m", damaged)
+        except PeerViolation:
+            continue
+        assert encode("g", record)[1] is not None
+
+
+def test_every_record_reads_as_it_was_written() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0, instance="i", assignor="range")
+    world.beat("m2", 0)
+    world.beat("m1", 1, instance="i")
+    assert len({read_consumer_key(key)[0] for _, key, _ in world.log}) == 6
+    for _, key, value in world.log:
+        version, group_id, member_id = read_consumer_key(key)
+        record = read_consumer_record(version, member_id, value)
+        assert encode(group_id, record) == (key, value)
