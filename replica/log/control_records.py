@@ -9,11 +9,12 @@ Source: ControlRecordType, EndTransactionMarker, MemoryRecords.withEndTransactio
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch
-from replica.log.records import Bytes, build_batch, corrupt, read_records
+from replica.log.records import BatchHeader, Bytes, build_batch, corrupt, read_records
 
 CONTROL_VERSION = 0
 UNKNOWN_CONTROL_TYPE = -1
@@ -67,6 +68,16 @@ def read_end_transaction_marker(batch: Bytes) -> EndTransactionMarker | None:
         raise corrupt(f"the marker at offset {record.offset} has no coordinator epoch")
     _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value)
     return EndTransactionMarker(ControlRecordType(number), coordinator_epoch, record.timestamp_ms)
+
+
+def marker_in(header: BatchHeader, data: Bytes, headers: Sequence[BatchHeader]) -> EndTransactionMarker | None:
+    """The marker of a control batch; `headers` are those of all batches in `data`, in order."""
+    position = 0
+    for before in headers:
+        if before is header:
+            break
+        position += before.size_bytes
+    return read_end_transaction_marker(memoryview(data)[position : position + header.size_bytes])
 
 
 def control_type_of(key: bytes | None) -> int:

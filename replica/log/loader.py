@@ -16,7 +16,7 @@ from replica.ids import Offset
 from replica.log.disk import LOG_SUFFIX, Disk
 from replica.log.leader_epochs import LeaderEpochCache
 from replica.log.records import BatchHeader
-from replica.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from replica.log.segment import DELETED_SUFFIX, FILE_SUFFIXES, Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,10 @@ def checked_from(bases: Sequence[Offset], recovery_point: Offset) -> Offset:
 
 
 class LogLoader:
-    """One loading of one log; `load` returns its segments, at least one, and what was found."""
+    """One loading of one log; `load` returns its segments, at least one, and what was found.
+
+    lacks_aborted: segments that hold markers and were checked, so their transaction index has to be made anew
+    """
 
     def __init__(
         self, directory: Path, config: TopicConfig, disk: Disk, leader_epochs: LeaderEpochCache, now_us: int
@@ -60,6 +63,8 @@ class LogLoader:
         self._checked = 0
         self._truncated = 0
         self._bad: tuple[Offset, str] | None = None
+        self._has_markers = False
+        self.lacks_aborted: list[Segment] = []
 
     def load(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> tuple[list[Segment], Recovery]:
         unsound = self._open_segments()
@@ -94,7 +99,7 @@ class LogLoader:
         bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX)]
         for name in names:
             stem, dot, suffix = name.rpartition(".")
-            orphaned = dot + suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and f"{stem}{LOG_SUFFIX}" not in names
+            orphaned = dot + suffix in FILE_SUFFIXES and f"{stem}{LOG_SUFFIX}" not in names
             if orphaned or suffix in ("tmp", DELETED_SUFFIX.removeprefix(".")):
                 (self._directory / name).unlink()
         unsound = []
@@ -108,8 +113,11 @@ class LogLoader:
     def _recover(self, segment: Segment) -> bool:
         """Check every batch; False when the segment had to be cut."""
         before = segment.size
+        self._has_markers = False
         problem = segment.recover(self._note_batch, self._config.index_interval_bytes)
         self._scanned += 1
+        if self._has_markers:
+            self.lacks_aborted.append(segment)
         if problem is None:
             return True
         self._truncated += before - segment.size
@@ -118,6 +126,7 @@ class LogLoader:
 
     def _note_batch(self, header: BatchHeader) -> None:
         self._checked += 1
+        self._has_markers |= header.is_control
         latest = self._leader_epochs.latest_epoch
         if latest is None or header.leader_epoch > latest:
             self._leader_epochs.assign(header.leader_epoch, header.base_offset)
@@ -127,6 +136,8 @@ class LogLoader:
 
     def _delete_from(self, index: int) -> None:
         for segment in self._segments[index:]:
+            if segment in self.lacks_aborted:
+                self.lacks_aborted.remove(segment)
             self._truncated += segment.size
             segment.close()
             segment.delete()

@@ -15,13 +15,18 @@ from typing import NamedTuple
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch, Offset, TopicPartition
+from replica.log.aborted_recovery import rebuild_aborted
 from replica.log.checkpoints import LEADER_EPOCHS, sync_directory
+from replica.log.control_records import EndTransactionMarker, marker_in, read_end_transaction_marker
 from replica.log.disk import Disk, DiskFailed
 from replica.log.file_slice import EMPTY_SLICE, FileSlice
 from replica.log.leader_epochs import LeaderEpochCache
 from replica.log.loader import LogLoader, Recovery
+from replica.log.open_transactions import CompletedTransaction
 from replica.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
 from replica.log.records import (
+    CONTROL,
+    TRANSACTIONAL,
     BatchHeader,
     Bytes,
     Record,
@@ -32,7 +37,9 @@ from replica.log.records import (
 from replica.log.retention import RetiredSegments, below_start, too_large, too_old
 from replica.log.segment import Segment
 from replica.log.segments import LogSegments
+from replica.log.transaction_index import AbortedTransaction
 from replica.log.validation import Inspected, check_order, validate_produced, whole_batches
+from replica.log.verification import NOT_ASKED_FOR
 
 __all__ = ["AppendInfo", "Log", "Recovery"]
 
@@ -116,6 +123,9 @@ class Log:
         segments, recovery = loader.load(clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
         log._take_over(segments, clean, recovery_point, log_start_offset)
         log._load_producers(recovered=recovery.segments_scanned > 0)
+        if loader.lacks_aborted:
+            start, state = log.producers.state_before(loader.lacks_aborted[0].base_offset)
+            rebuild_aborted(loader.lacks_aborted, log._scan(start, None), state)
         return log, recovery
 
     def _take_over(
@@ -149,21 +159,33 @@ class Log:
         leader_epoch: LeaderEpoch,
         now_us: int,
         inspected: Inspected | None = None,
+        *,
+        from_client: bool = True,
+        guard: int = NOT_ASKED_FOR,
     ) -> AppendInfo:
-        """Check a client's batch, give it the next offsets and the epoch (written into `batch`), and append it.
+        """Check a batch, give it the next offsets and the epoch (written into `batch`), and append it.
 
         A batch that its producer sent before is not appended; the answer names the offsets of the original.
-        inspected: its contents, if already known
+        inspected: its contents, if already known     from_client: else a coordinator's, or a marker
+        guard: of the question to the coordinator whether its transaction is open (VerificationStates)
         raises: KafkaError CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
-                OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR; nothing was appended then
+                OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR, INVALID_TXN_STATE,
+                TRANSACTION_COORDINATOR_FENCED; nothing was appended then
         """
-        received = validate_produced(batch, self.config, now_us, inspected)
+        received = validate_produced(batch, self.config, now_us, inspected, from_client=from_client)
         header = BatchHeader(self.log_end_offset, received.size_bytes, leader_epoch, *received[3:])
         if header.has_producer_id:
-            original = self.producers.find_duplicate(header)
+            original = self.producers.find_duplicate(header) if from_client else None
             if original is not None:
                 return AppendInfo(original.first_offset, original.last_offset, True, (), 0, self.log_end_offset)
-            self.producers.validate(header)
+            if header.attributes & CONTROL:
+                marker = read_end_transaction_marker(batch)
+                if marker is not None:
+                    self.producers.validate_marker(header, marker)
+            else:
+                if header.attributes & TRANSACTIONAL and guard != NOT_ASKED_FOR:
+                    self._check_verified(header, guard)
+                self.producers.validate(header, from_client=from_client)
         latest = self.leader_epochs.latest_epoch
         assert latest is None or latest <= leader_epoch, "a leader never appends in an older epoch"
         stamp(batch, 0, header.base_offset, leader_epoch)
@@ -211,7 +233,10 @@ class Log:
             producers = self.producers
             for header in headers:
                 if header.has_producer_id:
-                    producers.update(header)
+                    marker = marker_in(header, data, headers) if header.attributes & CONTROL else None
+                    completed = producers.update(header, marker)
+                    if completed is not None:
+                        self._complete(completed, segment)
             producers.map_end_offset = self.log_end_offset
             if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
                 self.flush()
@@ -221,6 +246,18 @@ class Log:
             # Kafka takes the whole log directory offline then; here the broker decides, not the log.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
         return AppendInfo(first.base_offset, last.last_offset, False, headers, size_bytes, self.log_end_offset, reason)
+
+    def _check_verified(self, header: BatchHeader, guard: int) -> None:
+        """raises: KafkaError INVALID_TXN_STATE        source: UnifiedLog.batchMissingRequiredVerification"""
+        if not self.producers.has_ongoing_transaction(header.producer_id, header.producer_epoch):
+            self.producers.verifications.check_guard(header.producer_id, guard)
+
+    def _complete(self, completed: CompletedTransaction, segment: Segment) -> None:
+        """A marker was appended to `segment`. source: UnifiedLog.append, LogSegment.updateTxnIndex"""
+        transactions = self.producers.transactions
+        if completed.is_aborted:
+            segment.aborted.append(transactions.aborted(completed))
+        transactions.complete(completed)
 
     def _check_disk(self, check: Callable[[], None]) -> None:
         """raises: KafkaError KAFKA_STORAGE_ERROR; the broker decides about the log directory"""
@@ -275,6 +312,44 @@ class Log:
             return EMPTY_SLICE
         file = segment.file
         return FileSlice(file.fd, start, end - start, file)
+
+    def begin_verification(self, producer_id: int, producer_epoch: int, sequence: int, now_us: int) -> int | None:
+        """The guard with which a transaction's first batch is to come back; None: the transaction is open here.
+
+        source: UnifiedLog.maybeStartTransactionVerification
+        """
+        if self.producers.has_ongoing_transaction(producer_id, producer_epoch):
+            return None
+        return self.producers.verifications.begin(producer_id, producer_epoch, sequence, now_us // 1000)
+
+    def last_stable_offset(self, high_watermark: Offset) -> Offset:
+        """Below it everything is committed and decided: no transaction is open whose records begin before.
+
+        A transaction counts as open until its marker is below a high watermark that was asked about.
+        source: UnifiedLog.lastStableOffset, maybeIncrementFirstUnstableOffset; ProducerStateManager.firstUnstableOffset
+        """
+        transactions = self.producers.transactions
+        if not transactions.ongoing and not transactions.unreplicated:
+            return high_watermark
+        transactions.replicated(high_watermark)
+        unstable = transactions.first_unstable_offset
+        return high_watermark if unstable is None else min(max(unstable, self.log_start_offset), high_watermark)
+
+    def aborted_transactions(self, fetch_offset: Offset, found: FileSlice) -> list[AbortedTransaction]:
+        """Those that have records in what `read` has found, or between there and their marker.
+
+        Differs from Kafka, where the offset index says how far that is: there the list may name more than is needed.
+        source: LocalLog.addAbortedTransactions
+        """
+        aborted: list[AbortedTransaction] = []
+        if not found.length:
+            return aborted
+        first, _ = self._segments.locate(fetch_offset)
+        upper_offset = first.offset_at(found.position + found.length)
+        for segment in self._segments.from_offset(first.base_offset):
+            if segment.aborted.collect(fetch_offset, upper_offset, aborted):
+                break
+        return aborted
 
     @property
     def size_bytes(self) -> int:
@@ -401,6 +476,7 @@ class Log:
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
+        self.producers.transactions.replicated(offset)
         self.leader_epochs.truncate_from_start(offset)
 
     # --------------------------------------------------------------------------------------------------- retention
@@ -450,7 +526,13 @@ class Log:
 
     def _rebuild_producers(self) -> None:
         now_ms = self._now_us // 1000
-        self.producers.rebuild(self.log_start_offset, self.log_end_offset, self._segments.bases, self.headers, now_ms)
+        self.producers.rebuild(
+            self.log_start_offset, self.log_end_offset, self._segments.bases, self.headers, self._marker_of, now_ms
+        )
+
+    def _marker_of(self, header: BatchHeader) -> EndTransactionMarker | None:
+        segment, position = self._segments.locate(header.base_offset)
+        return read_end_transaction_marker(segment.read_batch(position, header))
 
     # ---------------------------------------------------------------------------------------------- flush and close
 

@@ -5,80 +5,40 @@ Snapshots have Kafka's format; they hold only the last batch of each producer. L
 broker that starts again, in order or not, refuses the retry of an older batch as out of order instead of recognising
 it, and the producer stores that batch and all after it anew in its next epoch (KIP-360).
 
-Simplified: no transactions, so no coordinator epochs and no open transactions. In every era five batches are known
-(KAFKA-5494, 1.0; before, one).
+A producer may also be in a transaction, and what lies behind its first record is unstable then (OpenTransactions).
+
+Simplified: in every era five batches are known (KAFKA-5494, 1.0; before, one).
 Source: Kafka ProducerStateManager, ProducerStateEntry, ProducerAppendInfo.
 """
 
 from __future__ import annotations
 
-import struct
-from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
-
-from crc32c import crc32c
 
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import Offset
-from replica.log.checkpoints import write_atomically
-from replica.log.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
-
-BATCHES_TO_RETAIN = 5
-"""Also why a producer may have at most 5 requests in flight."""
+from replica.log.control_records import ControlRecordType, EndTransactionMarker
+from replica.log.open_transactions import CompletedTransaction, OpenTransactions
+from replica.log.producer_snapshots import (
+    SEQUENCE_MAX,
+    SNAPSHOT_SUFFIX,
+    CachedBatch,
+    ProducerEntry,
+    read_snapshot,
+    write_snapshot,
+)
+from replica.log.records import CONTROL, NO_PRODUCER_EPOCH, TRANSACTIONAL, BatchHeader
+from replica.log.verification import VerificationStates
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
-SNAPSHOT_SUFFIX = ".snapshot"
-
-_SEQUENCE_MAX = 0x7FFF_FFFF
-_SNAPSHOT_HEAD = struct.Struct(">hI")  # version 1, CRC-32C of the rest
-_SNAPSHOT_COUNT = struct.Struct(">i")
-_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
-_SNAPSHOT_VERSION = 1
-
-
-class CachedBatch(NamedTuple):
-    """One of the batches a retry is compared with; offsets and sequences are inclusive."""
-
-    first_sequence: int
-    last_sequence: int
-    first_offset: Offset
-    last_offset: Offset
-    timestamp_ms: int
-
-
-class ProducerEntry:
-    """State of one producer id: its epoch and its latest batches, oldest first."""
-
-    __slots__ = ("batches", "epoch", "last_timestamp_ms", "producer_id")
-
-    def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH, last_timestamp_ms: int = -1) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.last_timestamp_ms = last_timestamp_ms
-        self.batches: deque[CachedBatch] = deque(maxlen=BATCHES_TO_RETAIN)
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    def add(self, batch: BatchHeader) -> None:
-        if batch.producer_epoch != self.epoch:
-            self.batches.clear()
-            self.epoch = batch.producer_epoch
-        self.batches.append(
-            CachedBatch(
-                batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset, batch.max_timestamp
-            )
-        )
-        self.last_timestamp_ms = batch.max_timestamp
 
 
 class ProducerStateManager:
     """All producers of one partition; snapshots lie in the partition's directory.
 
     map_end_offset: the state reflects every record below it
+    verifications: under way with the coordinator, on the leader only
     """
 
     def __init__(self, directory: Path | None, *, sync: bool, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> None:
@@ -86,6 +46,8 @@ class ProducerStateManager:
         self._sync = sync
         self._expiration_ms = expiration_ms
         self._producers: dict[int, ProducerEntry] = {}
+        self.transactions = OpenTransactions()
+        self.verifications = VerificationStates()
         self._snapshots: list[Offset] = sorted(_offset_of(path) for path in _snapshot_files(directory))
         self.map_end_offset: Offset = 0
         self._last_snapshot: Offset = self._snapshots[-1] if self._snapshots else 0
@@ -110,56 +72,93 @@ class ProducerStateManager:
                 return cached
         return None
 
-    def validate(self, batch: BatchHeader) -> None:
-        """Refuse a client's batch that does not continue its producer's sequence. Duplicates come before this test.
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        entry = self._producers.get(producer_id)
+        return entry is not None and entry.transaction_offset is not None and entry.epoch == producer_epoch
 
-        raises: KafkaError INVALID_PRODUCER_EPOCH (an older incarnation), OUT_OF_ORDER_SEQUENCE_NUMBER (a gap)
+    def validate(self, batch: BatchHeader, *, from_client: bool = True) -> None:
+        """Refuse a batch that does not continue its producer's sequence. Duplicates come before this test.
+
+        from_client: a coordinator's batches have no sequence
+        raises: KafkaError INVALID_PRODUCER_EPOCH (an older incarnation), OUT_OF_ORDER_SEQUENCE_NUMBER (a gap),
+                INVALID_TXN_STATE (outside of the transaction that is open)
         """
+        if from_client:
+            self.verifications.check_sequence(batch)
         entry = self._producers.get(batch.producer_id)
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
             return  # Nothing is known of this producer (any more): it may continue where it wants.
-        events = {
-            "producer_id": batch.producer_id,
-            "producer_epoch": batch.producer_epoch,
-            "base_sequence": batch.base_sequence,
-        }
-        if batch.producer_epoch < entry.epoch:
+        _check_epoch(entry, batch)
+        if from_client:
+            _check_sequence(entry, batch)
+        if entry.transaction_offset is not None and not batch.attributes & TRANSACTIONAL:
             raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {batch.producer_id} sent epoch {batch.producer_epoch}, epoch {entry.epoch} wrote already",
-                **events,
-            )
-        if batch.producer_epoch > entry.epoch:
-            expected = 0
-        else:
-            expected = 0 if entry.last_sequence == _SEQUENCE_MAX else entry.last_sequence + 1
-        if batch.base_sequence != expected:
-            raise KafkaError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, expected was {expected}",
-                **events,
-                expected_sequence=expected,
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {batch.producer_id} has a transaction open and sent a batch that is not part of it",
+                producer_id=batch.producer_id,
             )
 
-    def update(self, batch: BatchHeader) -> None:
-        """Take note of a batch that is in the log now; followers and recovery come here without validating."""
-        if not batch.has_producer_id or batch.is_control:
-            return
+    def validate_marker(self, batch: BatchHeader, marker: EndTransactionMarker) -> None:
+        """raises: KafkaError INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (of an earlier coordinator)"""
         entry = self._producers.get(batch.producer_id)
         if entry is None:
+            return
+        _check_epoch(entry, batch)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a coordinator of epoch {marker.coordinator_epoch} ends a transaction of producer "
+                f"{batch.producer_id}, whose coordinator has epoch {entry.coordinator_epoch}",
+                producer_id=batch.producer_id,
+                coordinator_epoch=marker.coordinator_epoch,
+            )
+
+    def update(self, batch: BatchHeader, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:
+        """Take note of a batch that is in the log now; followers and recovery come here without validating.
+
+        marker: of a control batch
+        returns: the transaction that the marker ends, if there is one open; `complete` must follow
+        """
+        if not batch.has_producer_id:
+            return None
+        entry = self._producers.get(batch.producer_id)
+        if batch.attributes & CONTROL and marker is None:
+            return None
+        if entry is None:
             entry = self._producers[batch.producer_id] = ProducerEntry(batch.producer_id)
+        if marker is not None:
+            return self._end_transaction(entry, batch, marker)
         entry.add(batch)
+        if batch.attributes & TRANSACTIONAL:
+            self.verifications.clear(batch.producer_id)
+            if entry.transaction_offset is None:
+                entry.transaction_offset = batch.base_offset
+                self.transactions.begin(batch.producer_id, batch.base_offset)
+        return None
+
+    def _end_transaction(
+        self, entry: ProducerEntry, batch: BatchHeader, marker: EndTransactionMarker
+    ) -> CompletedTransaction | None:
+        """source: ProducerAppendInfo.appendEndTxnMarker"""
+        self.verifications.clear(batch.producer_id)
+        first_offset = entry.transaction_offset
+        entry.end_transaction(batch.producer_epoch, marker)
+        if first_offset is None:
+            return None
+        is_aborted = marker.control_type is ControlRecordType.ABORT
+        return CompletedTransaction(batch.producer_id, first_offset, batch.base_offset, is_aborted)
 
     def remove_expired(self, now_ms: int) -> list[int]:
         """Forget producers that were silent for producer.id.expiration.ms; returns their ids."""
-        expired = [
-            producer_id
-            for producer_id, entry in self._producers.items()
-            if now_ms - entry.last_timestamp_ms >= self._expiration_ms
-        ]
+        expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
+        self.verifications.remove_expired(now_ms - self._expiration_ms)
         return expired
+
+    def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
+        """Not while its transaction is open: the marker has to find it."""
+        return entry.transaction_offset is None and now_ms - entry.last_timestamp_ms >= self._expiration_ms
 
     # ------------------------------------------------------------------------------------------------- snapshots
 
@@ -177,12 +176,13 @@ class ProducerStateManager:
         log_end_offset: Offset,
         segment_bases: list[Offset],
         headers: Callable[[Offset], Iterable[BatchHeader]],
+        marker_of: Callable[[BatchHeader], EndTransactionMarker | None],
         now_ms: int,
     ) -> None:
         """Bring the state to the log end offset, from the latest snapshot below it and the batches after.
 
         It leaves snapshots there and at the start of the last two segments.    source: UnifiedLog.rebuildProducerState
-        headers: of the batches from an offset on, to the end of the log
+        headers: of the batches from an offset on, to the end of the log     marker_of: a control batch
         Simplified: without a snapshot the whole log is read, also after a shutdown in order (Kafka: an upgrade).
         """
         nothing_known = not self._producers and self.map_end_offset >= log_end_offset
@@ -192,7 +192,9 @@ class ProducerStateManager:
                 if header.base_offset in segment_bases[-2:]:
                     self.map_end_offset = header.base_offset
                     self.take_snapshot()
-                self.update(header)
+                completed = self.update(header, marker_of(header) if header.attributes & CONTROL else None)
+                if completed is not None:
+                    self.transactions.complete(completed)
         self.map_end_offset = log_end_offset
         self.take_snapshot()
 
@@ -206,8 +208,10 @@ class ProducerStateManager:
                 self._delete_snapshot(offset)
         if log_end_offset == self.map_end_offset:
             self._last_snapshot = self._snapshots[-1] if self._snapshots else log_start_offset
+            self.transactions.replicated(log_start_offset)
             return self.map_end_offset
         self._producers.clear()
+        self.transactions.clear()
         while self._snapshots:
             offset = self._snapshots[-1]
             entries = read_snapshot(self._path(offset))
@@ -215,12 +219,33 @@ class ProducerStateManager:
                 self._delete_snapshot(offset)
                 continue
             for entry in entries:
-                if now_ms - entry.last_timestamp_ms < self._expiration_ms:
+                if not self._is_expired(entry, now_ms):
                     self._producers[entry.producer_id] = entry
+            self._load_transactions()
             self.map_end_offset = self._last_snapshot = offset
             return offset
         self.map_end_offset = self._last_snapshot = log_start_offset
         return log_start_offset
+
+    def _load_transactions(self) -> None:
+        begun = [
+            (entry.transaction_offset, producer_id)
+            for producer_id, entry in self._producers.items()
+            if entry.transaction_offset is not None
+        ]
+        for first_offset, producer_id in sorted(begun):
+            self.transactions.begin(producer_id, first_offset)
+
+    def state_before(self, offset: Offset) -> tuple[Offset, ProducerStateManager]:
+        """The newest snapshot at or below an offset: where it lies, and its state, apart from this one."""
+        state = ProducerStateManager(None, sync=False)
+        for found in reversed(self._snapshots):
+            entries = read_snapshot(self._path(found)) if found <= offset else None
+            if entries is not None:
+                state._producers.update((entry.producer_id, entry) for entry in entries)
+                state._load_transactions()
+                return found, state
+        return 0, state
 
     def keep_snapshots_of(self, segment_bases: list[Offset], *, and_newest: bool) -> None:
         """Delete all snapshots but those at the start of a segment and, if wanted, the newest behind all of these.
@@ -243,6 +268,7 @@ class ProducerStateManager:
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Nothing is left in the log: nothing is known."""
         self._producers.clear()
+        self.transactions.clear()
         for snapshot in list(self._snapshots):
             self._delete_snapshot(snapshot)
         self.map_end_offset = self._last_snapshot = offset
@@ -256,51 +282,40 @@ class ProducerStateManager:
         return self._directory / f"{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
-def write_snapshot(path: Path, producers: dict[int, ProducerEntry], *, sync: bool) -> None:
-    """Kafka's ProducerSnapshot version 1: one fixed-size entry per producer, its last batch only."""
-    body = bytearray(_SNAPSHOT_COUNT.pack(len(producers)))
-    for producer_id, entry in sorted(producers.items()):
-        last = entry.batches[-1] if entry.batches else None
-        body += _SNAPSHOT_ENTRY.pack(
-            producer_id,
-            entry.epoch,
-            entry.last_sequence,
-            last.last_offset if last else -1,
-            last.last_offset - last.first_offset if last else 0,
-            entry.last_timestamp_ms,
-            -1,
-            -1,
-        )
-    write_atomically(path, _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(body)) + body, sync=sync)
-
-
-def read_snapshot(path: Path) -> list[ProducerEntry] | None:
-    """The producers of a snapshot; None when it is damaged (it is rebuilt from the log then)."""
-    content = path.read_bytes()
-    body = content[_SNAPSHOT_HEAD.size :]
-    if len(body) < _SNAPSHOT_COUNT.size:
-        return None
-    (count,) = _SNAPSHOT_COUNT.unpack_from(body)
-    rows = body[_SNAPSHOT_COUNT.size :]
-    if _SNAPSHOT_HEAD.unpack_from(content) != (_SNAPSHOT_VERSION, crc32c(body)):
-        return None
-    if len(rows) != count * _SNAPSHOT_ENTRY.size:
-        return None
-    entries = []
-    for producer_id, epoch, last_sequence, last_offset, delta, timestamp, _, _ in _SNAPSHOT_ENTRY.iter_unpack(rows):
-        entry = ProducerEntry(producer_id, epoch, timestamp)
-        if last_offset >= 0:
-            first_sequence = (last_sequence - delta) & _SEQUENCE_MAX
-            entry.batches.append(
-                CachedBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
-            )
-        entries.append(entry)
-    return entries
-
-
 def _snapshot_files(directory: Path | None) -> list[Path]:
     return sorted(directory.glob(f"*{SNAPSHOT_SUFFIX}")) if directory else []
 
 
 def _offset_of(path: Path) -> Offset:
     return int(path.name.removesuffix(SNAPSHOT_SUFFIX))
+
+
+def _check_epoch(entry: ProducerEntry, batch: BatchHeader) -> None:
+    if batch.producer_epoch < entry.epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {batch.producer_id} sent epoch {batch.producer_epoch}, epoch {entry.epoch} wrote already",
+            **_sender(batch),
+        )
+
+
+def _check_sequence(entry: ProducerEntry, batch: BatchHeader) -> None:
+    if batch.producer_epoch > entry.epoch:
+        expected = 0
+    else:
+        expected = 0 if entry.last_sequence == SEQUENCE_MAX else entry.last_sequence + 1
+    if batch.base_sequence != expected:
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {batch.producer_id} sent sequence {batch.base_sequence}, expected was {expected}",
+            **_sender(batch),
+            expected_sequence=expected,
+        )
+
+
+def _sender(batch: BatchHeader) -> dict[str, object]:
+    return {
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "base_sequence": batch.base_sequence,
+    }

@@ -27,9 +27,12 @@ from replica.log.records import (
     check_crc,
     read_header,
 )
+from replica.log.transaction_index import ENTRY_BYTES, TransactionIndex
 
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+FILE_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 DELETED_SUFFIX = ".deleted"
 
 INT32_MAX = 2**31 - 1
@@ -44,6 +47,7 @@ class Segment:
     """A file `%020d.log` named after its base offset.
 
     next_offset: one above the last offset in it     size: bytes     max_timestamp_ms: -1 when there is none
+    aborted: the transactions whose ABORT marker lies in it
     """
 
     __slots__ = (
@@ -55,7 +59,9 @@ class Segment:
         "_tail_lasts",
         "_tail_positions",
         "_tail_start",
+        "_written_aborted",
         "_written_entries",
+        "aborted",
         "base_offset",
         "created_us",
         "index",
@@ -74,6 +80,7 @@ class Segment:
         self._disk = disk
         self._file: OpenFile | None = None
         self._is_closed = False
+        self._written_aborted = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -81,6 +88,7 @@ class Segment:
         self.next_offset = self.base_offset
         self.index = OffsetIndex(self.base_offset)
         self.time_index = TimeIndex(self.base_offset)
+        self.aborted = TransactionIndex(self.base_offset)
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = self.base_offset
         self._first_timestamp_ms: int | None = None
@@ -252,6 +260,12 @@ class Segment:
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
         return self._pread(header.size_bytes, position)
 
+    def offset_at(self, position: int) -> Offset:
+        """Where the batch at a boundary begins; at the segment's end the offset of the next batch."""
+        if position >= self.size:
+            return self.next_offset
+        return read_header(self._pread(BATCH_HEADER_BYTES, position)).base_offset
+
     def _pread(self, count: int, position: int) -> bytes:
         file = self.file
         return os.pread(file.fd, count, position)
@@ -268,6 +282,7 @@ class Segment:
         self.size = position
         self.index.truncate(offset)
         self.time_index.truncate(offset)
+        self.aborted.truncate(offset)
         self._written_entries = None
         self._rescan_tail()
         self.next_offset = offset
@@ -285,6 +300,8 @@ class Segment:
         file = self.file
         file_size = os.fstat(file.fd).st_size
         self._clear()
+        if Path(self._sibling(TXN_INDEX_SUFFIX)).exists():
+            self._written_aborted = -1
         position, problem = 0, None
         chunk, chunk_start = b"", 0
         while position < file_size:
@@ -334,10 +351,23 @@ class Segment:
         if not (self.index.decode(offsets, self.size) and self.time_index.decode(times)):
             return False
         self._written_entries = (len(self.index), len(self.time_index))
+        if not self._load_aborted():
+            return False
         try:
             return self._rescan_tail() == self.size
         except KafkaError:
             return False
+
+    def _load_aborted(self) -> bool:
+        """Where no transaction was aborted there is no file."""
+        path = Path(self._sibling(TXN_INDEX_SUFFIX))
+        if not path.exists():
+            return True
+        self._written_aborted = -1
+        if not self.aborted.decode(path.read_bytes()):
+            return False
+        self._written_aborted = len(self.aborted)
+        return True
 
     def _rescan_tail(self) -> int:
         """Read the headers after the last index entry again; returns where the last whole batch ends."""
@@ -358,7 +388,11 @@ class Segment:
         return end
 
     def write_indexes(self) -> None:
-        """Bring both index files up to date: only what was added since the last time, all of it after a truncation."""
+        """Bring the index files up to date: only what was added since the last time, all of it after a truncation."""
+        if self._written_aborted != len(self.aborted):
+            first = max(0, min(self._written_aborted, len(self.aborted)))
+            _extend(self._sibling(TXN_INDEX_SUFFIX), first * ENTRY_BYTES, self.aborted.encode(first))
+            self._written_aborted = len(self.aborted)
         if self._written_entries == (len(self.index), len(self.time_index)):
             return
         offsets, times = self._written_entries or (0, 0)
@@ -384,7 +418,7 @@ class Segment:
 
     def delete(self) -> None:
         """Remove the files, for good. A file that a response still reads from stays open until the response is sent."""
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in FILE_SUFFIXES:
             Path(self._sibling(suffix)).unlink(missing_ok=True)
         self._disk.forget(self.path)
         self.close()
@@ -393,7 +427,7 @@ class Segment:
         """The files no longer belong to the log, and stand under other names until `remove`: Kafka's consumers may
         be reading from them. source: LocalLog.deleteSegmentFiles
         """
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in FILE_SUFFIXES:
             path = Path(self._sibling(suffix))
             if path.exists():
                 path.rename(f"{path}{DELETED_SUFFIX}")
@@ -402,7 +436,7 @@ class Segment:
 
     def remove(self) -> None:
         """Remove what `retire` has left, for good."""
-        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in FILE_SUFFIXES:
             Path(f"{self._sibling(suffix)}{DELETED_SUFFIX}").unlink(missing_ok=True)
 
     def close(self) -> None:

@@ -190,9 +190,14 @@ def inspect(batch: Bytes, limits: InsideLimits) -> Inspected | None:
 
 
 def validate_produced(
-    batch: bytearray | memoryview, config: TopicConfig, now_us: int, inspected: Inspected | None = None
+    batch: bytearray | memoryview,
+    config: TopicConfig,
+    now_us: int,
+    inspected: Inspected | None = None,
+    *,
+    from_client: bool = True,
 ) -> BatchHeader:
-    """The header of a batch from a client, as `single_batch` gives it.
+    """The header of a batch from a client, as `single_batch` gives it, or from a coordinator.
 
     inspected: the result of `inspect` for this batch, if it ran
     raises: KafkaError CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP,
@@ -210,7 +215,7 @@ def validate_produced(
         raise corrupt(f"batch of {header.size_bytes} bytes fails its CRC")
     if header.attributes & CODEC_MASK >= len(CODECS):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{header.codec} is none that Kafka has")
-    _validate_header(header)
+    _validate_header(header, from_client)
     if isinstance(inspected, KafkaError):
         raise inspected
     if inspected is not None:
@@ -228,12 +233,14 @@ def validate_produced(
     return header
 
 
-def _validate_header(header: BatchHeader) -> None:
+def _validate_header(header: BatchHeader, from_client: bool) -> None:
     """source: LogValidator.validateBatch"""
     if header.magic != MAGIC:
         raise _invalid(f"magic {header.magic} is not supported, only {MAGIC}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise _invalid(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
+    if not from_client:
+        return
     if header.attributes & CONTROL:
         raise _invalid("clients may not write control batches")
     if header.base_sequence < 0 and header.has_producer_id:

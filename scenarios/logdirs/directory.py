@@ -32,7 +32,7 @@ from replica.log.checkpoints import (
     read_properties,
 )
 from replica.log.disk import LOG_SUFFIX, partition_of
-from replica.log.producer_state import SNAPSHOT_SUFFIX, read_snapshot
+from replica.log.producer_snapshots import SNAPSHOT_SUFFIX, read_snapshot
 from scenarios.logdirs.files import LogDirectoryUnreadable, is_there, name_text, open_to_read, readable
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"

@@ -64,7 +64,7 @@ CLIENTS: tuple[Mutant, ...] = (
         "Followers keep producer state from the batches they replicate (S26)",
         LOG,
         "        return self._append(whole, tuple(headers), size_bytes, now_us)",
-        "        before, self.producers.update = self.producers.update, lambda header: None  # type: ignore\n"
+        "        before, self.producers.update = self.producers.update, lambda *batch: None  # type: ignore\n"
         "        try:\n"
         "            return self._append(whole, tuple(headers), size_bytes, now_us)\n"
         "        finally:\n"
