@@ -212,6 +212,8 @@ class ProducerConfig(Config):
     socket_connection_setup_timeout_ms: int = key("socket.connection.setup.timeout.ms", 10_000, low=1)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 540_000, low=1)
     compression_type: str = key("compression.type", "none", choices=("none", "gzip"))
+    transactional_id: str = key("transactional.id", "")
+    transaction_timeout_ms: int = key("transaction.timeout.ms", 60_000, low=1)
 
     @property
     def required_acks(self) -> int:

@@ -156,6 +156,14 @@ class Arrival:
     poisson: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TransactionPattern:
+    """records: of each transaction     abort_every: of so many transactions the last one is aborted; 0: none"""
+
+    records: int
+    abort_every: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A producer or consumer. A producer without `arrival` sends only on `produce` steps.
@@ -174,6 +182,7 @@ class Workload:
     batch: int = 1
     start_us: int = 0
     stop_us: int | None = None
+    transaction: TransactionPattern | None = None
 
     def producer_config(self) -> ProducerConfig:
         """Typed, after what KafkaProducer derives itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from cluster.client.producer.producer import ProducerRecord
+from cluster.client.producer.producer import ProducerRecord, TransactionCall
 from cluster.node import Action
 from cluster.operated import ClientOrder
 from replica.ids import TopicPartition
@@ -22,6 +22,8 @@ class OperatedProducer(Protocol):
     def send(self, record: ProducerRecord, now_us: int) -> list[Action]: ...
 
     def send_batch(self, records: Sequence[ProducerRecord], now_us: int) -> list[Action]: ...
+
+    def transaction(self, call: TransactionCall, now_us: int) -> list[Action]: ...
 
 
 @runtime_checkable

@@ -150,6 +150,7 @@ class Cores:
                 rng=stream,
                 names=self._scenario.cluster.names,
                 clock=clock,
+                transactions=self._scenario.rules.transactions,
             )
         return ConsumerCore(
             name=workload.name,

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from cluster.client.producer.producer import ProducerRecord
+from cluster.client.producer.producer import ProducerRecord, TransactionCall
 from replica.ids import TopicPartition
-from scenarios.language.spec import Workload
+from scenarios.language.spec import TransactionPattern, Workload
 from scenarios.language.verbs.clients import Produce
 from scenarios.run.applications import OperatedConsumer, OperatedProducer, value_of
 from scenarios.run.cluster_under_test import ClusterUnderTest
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Of one process. begun: transactions     sent: records of the open one"""
+
+    begun: int = 0
+    sent: int = 0
 
 
 class Workloads:
@@ -21,6 +31,7 @@ class Workloads:
         self._sent: dict[str, int] = {}
         self._streams: dict[str, random.Random] = {}
         self._pending_stops: list[str] = []
+        self._transactions: dict[tuple[str, int], _Progress] = {}
 
     def begin(self) -> None:
         """Put starts, stops and first arrivals of all workloads into the queue."""
@@ -76,12 +87,35 @@ class Workloads:
             return
         host, core = machine.host, machine.core
         records = [self._record(workload, size_bytes, key, partition) for _ in range(count)]
+        if workload.transaction is not None:
+            self._send_in_transactions(workload, workload.transaction, records)
+            return
         if batch <= 1:
             for record in records:
                 host.call(partial(core.send, record))
             return
         for first in range(0, count, batch):
             host.call(partial(core.send_batch, records[first : first + batch]))
+
+    def _send_in_transactions(
+        self, workload: Workload, pattern: TransactionPattern, records: Sequence[ProducerRecord]
+    ) -> None:
+        """The last transaction stays open until its last record comes; a new process begins with a new one."""
+        machine = self._cluster.machines[workload.name]
+        core = machine.core
+        assert isinstance(core, OperatedProducer)
+        progress = self._transactions.setdefault((workload.name, machine.incarnations), _Progress())
+        for record in records:
+            if progress.sent == 0:
+                progress.begun += 1
+                machine.host.call(partial(core.transaction, TransactionCall.BEGIN))
+            machine.host.call(partial(core.send, record))
+            progress.sent += 1
+            if progress.sent == pattern.records:
+                progress.sent = 0
+                aborts = pattern.abort_every > 0 and progress.begun % pattern.abort_every == 0
+                call = TransactionCall.ABORT if aborts else TransactionCall.COMMIT
+                machine.host.call(partial(core.transaction, call))
 
     def _record(self, workload: Workload, size_bytes: int, key: str | None, partition: int | None) -> ProducerRecord:
         name = f"{workload.prefix}{self._sent[workload.name]}"

@@ -15,6 +15,7 @@ from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
 from cluster.client.producer.buffer_pool import BufferPool
 from cluster.client.producer.idempotence import IdempotenceState
+from cluster.client.producer.transactions import TransactionManager
 from cluster.config import ProducerConfig
 from replica.config import NEVER
 from replica.ids import NO_BROKER, TopicPartition
@@ -39,6 +40,7 @@ class RecordAccumulator:
         pool: BufferPool,
         backoff: ExponentialBackoff,
         idempotence: IdempotenceState | None,
+        transactions: TransactionManager | None = None,
     ) -> None:
         self.pool = pool
         self.flushing = False
@@ -47,6 +49,7 @@ class RecordAccumulator:
         self._metadata = metadata
         self._backoff = backoff
         self._idempotence = idempotence
+        self._transactions = transactions
         self._linger_us = config.linger_ms * 1000
         self._delivery_timeout_us = config.delivery_timeout_ms * 1000
         self._deques: dict[TopicPartition, deque[ProducerBatch]] = {}
@@ -142,6 +145,8 @@ class RecordAccumulator:
             queue = self._deques.get(tp)
             if not queue or tp in self._muted or queue[0].is_backing_off(now_us):
                 continue
+            if self._transactions is not None and not self._transactions.may_send_to(tp):
+                break
             first = queue[0]
             if drained and size_bytes + first.size_bytes > self._config.max_request_size:
                 break
@@ -212,4 +217,13 @@ class RecordAccumulator:
         batches = [batch for queue in self._deques.values() for batch in queue]
         for queue in self._deques.values():
             queue.clear()
+        return batches
+
+    def take_unsent(self) -> list[ProducerBatch]:
+        """Take out what was never drained: its transaction will not commit. source: abortUndrainedBatches"""
+        batches = [batch for queue in self._deques.values() for batch in queue if not batch.has_sequence]
+        for queue in self._deques.values():
+            kept = [batch for batch in queue if batch.has_sequence]
+            queue.clear()
+            queue.extend(kept)
         return batches

@@ -89,6 +89,7 @@ class ProducerBatch:
         "sequence_was_reset",
         "size_bytes",
         "topic_partition",
+        "transactional",
     )
 
     def __init__(self, topic_partition: TopicPartition, limit_bytes: int, memory_bytes: int, now_us: int) -> None:
@@ -110,6 +111,7 @@ class ProducerBatch:
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.base_sequence = NO_SEQUENCE
         self.sequence_was_reset = False
+        self.transactional = False
         self.encoded = bytearray()
         self._limit_bytes = limit_bytes
         self._closed = False
@@ -181,6 +183,7 @@ class ProducerBatch:
                 producer_epoch=self.producer_epoch,
                 base_sequence=self.base_sequence,
                 compression=compression,
+                transactional=self.transactional,
             )
         return self.encoded
 
@@ -219,6 +222,7 @@ class ProducerBatch:
         for part in parts:
             part.close_for_appends()
             part.last_seq, part.maybe_written = self.last_seq, self.maybe_written
+            part.transactional = self.transactional
             if self.has_sequence:
                 part.set_producer_state(self.producer_id, self.producer_epoch, sequence)
                 sequence += part.record_count

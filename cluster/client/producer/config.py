@@ -25,9 +25,13 @@ def producer_config_from(values: Mapping[str, object]) -> ProducerConfig:
     config = ProducerConfig.from_mapping(values)
     if config.enable_idempotence:
         conflict = _idempotence_conflict(config)
+        if conflict is not None and config.transactional_id:
+            raise ConfigError(conflict[0], f"{conflict[1]} when transactional.id is set")
         if conflict is not None and "enable.idempotence" in values:
             raise ConfigError(conflict[0], f"{conflict[1]} when enable.idempotence is true")
         config = replace(config, enable_idempotence=conflict is None)
+    elif config.transactional_id:
+        raise ConfigError("enable.idempotence", "must be true when transactional.id is set")
     return _with_delivery_timeout(config, explicit="delivery.timeout.ms" in values)
 
 

@@ -43,6 +43,43 @@ class ProducerEvents(ClientEvents):
             *own,
         )
 
+    def transaction_began(self, transactional_id: str, count: int, producer_id: int, producer_epoch: int) -> None:
+        self._emit(
+            trace.TransactionBegan(
+                client=self._client,
+                transactional_id=transactional_id,
+                count=count,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+            )
+        )
+
+    def transaction_ended(
+        self, transactional_id: str, count: int, producer_id: int, producer_epoch: int, *, committed: bool
+    ) -> None:
+        self._emit(
+            trace.TransactionEnded(
+                client=self._client,
+                transactional_id=transactional_id,
+                count=count,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                committed=committed,
+            )
+        )
+
+    def transaction_failed(self, transactional_id: str, count: int, error: str, *, fatal: bool, reason: str) -> None:
+        self._emit(
+            trace.TransactionFailed(
+                client=self._client,
+                transactional_id=transactional_id,
+                count=count,
+                error=error,
+                fatal=fatal,
+                reason=reason,
+            )
+        )
+
     def batch_refused(
         self, batch: ProducerBatch, crc: int, peer: str, error: str, will_retry: bool, reason: str
     ) -> int:

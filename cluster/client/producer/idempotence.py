@@ -3,7 +3,7 @@
 A batch gets its sequence when it is first drained and keeps it over all retries. When the producer can no longer know
 whether a sequence was used, it raises its own epoch and numbers what is left of that partition from 0 again.
 
-Source: TransactionManager.java, TxnPartitionEntry.java, without the transactions.
+Source: TransactionManager.java, TxnPartitionEntry.java; transactions.py has the rest of the former.
 """
 
 from __future__ import annotations
@@ -44,9 +44,13 @@ class PartitionSequences:
 
 
 class IdempotenceState:
-    """The producer's id and epoch, and the sequences of all its partitions."""
+    """The producer's id and epoch, and the sequences of all its partitions.
 
-    def __init__(self) -> None:
+    transactional: it cannot raise its epoch by itself, so a gap fails the batch, and with it the transaction
+    """
+
+    def __init__(self, *, transactional: bool = False) -> None:
+        self.transactional = transactional
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self._partitions: dict[TopicPartition, PartitionSequences] = {}
@@ -87,6 +91,7 @@ class IdempotenceState:
         if self._is_stale(sequences) and not sequences.in_flight:
             sequences.start_at_beginning(self.producer_id, self.producer_epoch)
         batch.set_producer_state(self.producer_id, self.producer_epoch, sequences.next_sequence)
+        batch.transactional = self.transactional
         sequences.next_sequence = increment_sequence(sequences.next_sequence, batch.record_count)
         sequences.track(batch)
 
@@ -123,6 +128,12 @@ class IdempotenceState:
 
     def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool | None:
         """Whether sequences decide that the batch is sent again; None: its error decides. Source: canRetry"""
+        if self.transactional and error is ErrorCode.UNKNOWN_PRODUCER_ID:
+            return batch.sequence_was_reset
+        if self.transactional and error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            tp = batch.topic_partition
+            is_next = batch.base_sequence - self._sequences(tp).last_acked_sequence == 1
+            return tp not in self._unresolved and not is_next
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             # -1: the broker did not know its own log start; otherwise the state was lost, and a new epoch starts at 0.
             if log_start_offset != UNKNOWN_OFFSET and not batch.sequence_was_reset:
@@ -160,7 +171,9 @@ class IdempotenceState:
             if sequences.next_sequence - sequences.last_acked_sequence != 1:
                 self._to_renumber[tp] = True
             del self._unresolved[tp]
-        if self._to_renumber:
+        if self.transactional:
+            self._to_renumber.clear()  # The coordinator gives the next epoch once the transaction is aborted.
+        elif self._to_renumber:
             self._bump_epoch()
 
     def _bump_epoch(self) -> None:

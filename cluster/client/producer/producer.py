@@ -13,6 +13,7 @@ import random
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
@@ -27,6 +28,7 @@ from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.client.producer.partitioner import StickyPartitioner, partition_for_key
 from cluster.client.producer.sender import Sender
+from cluster.client.producer.transactions import ProducerState, TransactionManager, TransactionsRule
 from cluster.config import ProducerConfig
 from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
@@ -53,6 +55,22 @@ class WaitingSend:
     waits_for_memory: bool = False
 
 
+class TransactionCall(Enum):
+    """What an application asks of a transactional producer. In Java each blocks its thread until it is done."""
+
+    BEGIN = auto()
+    COMMIT = auto()
+    ABORT = auto()
+
+
+@dataclass(slots=True)
+class WaitingCall:
+    """begun: the producer works on it"""
+
+    call: TransactionCall
+    begun: bool = False
+
+
 class ProducerCore(ClientNode):
     """One producer. Implements cluster.node.NodeCore; `send`, `flush` and `close` are for the application."""
 
@@ -67,10 +85,11 @@ class ProducerCore(ClientNode):
         *,
         names: Names,
         clock: WallClock | None = None,
+        transactions: TransactionsRule = "v2",
     ) -> None:
         """name: client id, and the name in the trace     config: see producer_config_from     rng: this client's own
 
-        clock: of its machine, for the timestamps of records
+        clock: of its machine, for the timestamps of records     transactions: how the brokers' era does them
         """
         self._clock = clock or WallClock()
         self._config = config
@@ -94,14 +113,22 @@ class ProducerCore(ClientNode):
             names=names,
             max_in_flight=config.max_in_flight_requests_per_connection,
         )
-        idempotence = IdempotenceState() if config.enable_idempotence else None
+        is_transactional = bool(config.transactional_id)
+        idempotence = IdempotenceState(transactional=is_transactional) if config.enable_idempotence else None
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
-        self._accumulator = RecordAccumulator(config, self._metadata, self._pool, backoff, idempotence)
         self._events: ProducerEvents = ProducerEvents(name, config.required_acks, recorder)
-        self._sender = Sender(config, self._accumulator, self._connections, self._events, idempotence)
+        self._transactions: TransactionManager | None = None
+        if is_transactional and idempotence is not None:
+            self._transactions = TransactionManager(config, self._connections, self._events, idempotence, transactions)
+        self._accumulator = RecordAccumulator(
+            config, self._metadata, self._pool, backoff, idempotence, self._transactions
+        )
+        self._sender = Sender(
+            config, self._accumulator, self._connections, self._events, idempotence, self._transactions
+        )
         self._sticky: dict[str, StickyPartitioner] = {}
-        self._waiting: deque[WaitingSend] = deque()
+        self._waiting: deque[WaitingSend | WaitingCall] = deque()
         self._closing = False
         self._running = False
 
@@ -117,6 +144,16 @@ class ProducerCore(ClientNode):
     def send_batch(self, records: Sequence[ProducerRecord], now_us: int) -> list[Action]:
         """Hand over records that travel together in one batch, to the partition of the first."""
         return self._submit(records, now_us, own_batch=True, whole=True)
+
+    def transaction(self, call: TransactionCall, now_us: int) -> list[Action]:
+        """Begin a transaction, or end it: once all earlier calls have come to their end.
+
+        As applications do, it aborts where a commit is not possible any more.
+        """
+        assert self._transactions is not None, "transactional.id is not set"
+        self._events.begin_step(from_outside=False)
+        self._waiting.append(WaitingCall(call))
+        return self._run(now_us)
 
     def flush(self, now_us: int) -> list[Action]:
         """Send what is waiting now, without lingering; until the accumulator is empty everything is ready."""
@@ -166,7 +203,7 @@ class ProducerCore(ClientNode):
         metadata_us = self._connections.next_poll_us(now_us)
         if metadata_us is not None:
             wanted.append(metadata_us)
-        if self._waiting:
+        if self._waiting and isinstance(self._waiting[0], WaitingSend):
             wanted.append(self._waiting[0].deadline_us)
         if self._wake is not None:
             self._wake.cancel()
@@ -176,7 +213,8 @@ class ProducerCore(ClientNode):
     def _close_now(self, now_us: int) -> None:
         reason = "the producer was closed before the record was acknowledged"
         for waiting in self._waiting:
-            self._fail(waiting, ErrorCode.UNKNOWN_SERVER_ERROR, reason, now_us)
+            if isinstance(waiting, WaitingSend):
+                self._fail(waiting, ErrorCode.UNKNOWN_SERVER_ERROR, reason, now_us)
         self._waiting.clear()
         self._sender.abort(reason, now_us)
 
@@ -200,14 +238,40 @@ class ProducerCore(ClientNode):
     def _serve_waiting(self, now_us: int) -> bool:
         """Serve the calls in order, as one application thread would make them. returns: whether any was"""
         served = False
-        while self._waiting and self._serve(self._waiting[0], now_us):
+        while self._waiting:
+            first = self._waiting[0]
+            is_served = self._serve(first, now_us) if isinstance(first, WaitingSend) else self._serve_call(first)
+            if not is_served:
+                break
             self._waiting.popleft()
             served = True
-        self._pool.waiting = sum(1 for waiting in self._waiting if waiting.waits_for_memory)
+        self._pool.waiting = sum(1 for one in self._waiting if isinstance(one, WaitingSend) and one.waits_for_memory)
         return served
+
+    def _serve_call(self, waiting: WaitingCall) -> bool:
+        """Whether the call has come to its end."""
+        transactions = self._transactions
+        assert transactions is not None
+        if transactions.state is ProducerState.FATAL_ERROR:
+            return True  # Java throws; the application can only close the producer.
+        if waiting.call is TransactionCall.BEGIN:
+            if transactions.state is not ProducerState.READY:
+                return False
+            transactions.begin()
+            return True
+        if transactions.state is ProducerState.ABORTABLE_ERROR:
+            transactions.end(commit=False)
+            waiting.begun = True
+        elif not waiting.begun:
+            transactions.end(commit=waiting.call is TransactionCall.COMMIT)
+            waiting.begun = True
+        return transactions.state in (ProducerState.READY, ProducerState.INITIALIZING)
 
     def _serve(self, waiting: WaitingSend, now_us: int) -> bool:
         """Append the records, or fail them; False while the call has to wait."""
+        if self._transactions is not None and self._transactions.has_failed:
+            self._fail(waiting, self._transactions.error, self._transactions.reason, now_us)
+            return True
         first = waiting.records[0].record
         if waiting.partition is None:
             waiting.partition = self._partition_of(first)
@@ -226,6 +290,8 @@ class ProducerCore(ClientNode):
             appended = self._accumulator.append_batch(tp, waiting.records, now_us)
         else:
             appended = self._accumulator.append(tp, waiting.records[0], now_us, own_batch=waiting.own_batch)
+        if appended and self._transactions is not None:
+            self._transactions.sends_to(tp)
         if appended:
             self._count_for_sticky(tp, waiting.records)
         return appended

@@ -13,6 +13,7 @@ from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import ProducerBatch
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
+from cluster.client.producer.transactions import ProducerState, TransactionManager
 from cluster.config import ProducerConfig
 from cluster.protocol.api_00_produce import (
     ProducePartitionResponse,
@@ -68,6 +69,7 @@ class Sender:
         connections: ClientConnections,
         events: ProducerEvents,
         idempotence: IdempotenceState | None,
+        transactions: TransactionManager | None = None,
     ) -> None:
         self._config = config
         self._acks = config.required_acks
@@ -78,6 +80,8 @@ class Sender:
         self._metadata = connections.metadata
         self._events = events
         self._idempotence = idempotence
+        self._transactions = transactions
+        self._produce_version = PRODUCE_VERSION if transactions is None else transactions.produce_version
         self._in_flight: dict[TopicPartition, list[ProducerBatch]] = {}
         self._asked_for_producer_id = False
         self._producer_id_retry_us = 0
@@ -93,6 +97,14 @@ class Sender:
         self.next_deadline_us = NEVER
         if self._idempotence is not None:
             self._idempotence.resolve()
+        if self._transactions is not None:
+            if self._serve_transaction(self._transactions, now_us):
+                return True
+            if self._transactions.is_asking:
+                self._expire(now_us)
+                self._wake_at(self._next_expiry_us())
+                return False
+        elif self._idempotence is not None:
             self._maybe_ask_for_producer_id(now_us)
         check = self._accumulator.ready(now_us)
         if check.unknown_leaders:
@@ -119,6 +131,24 @@ class Sender:
                 sent_any = True
         self._wake_at(self._next_expiry_us())
         return sent_any
+
+    def _serve_transaction(self, transactions: TransactionManager, now_us: int) -> bool:
+        """Requests to the coordinator go first; while one is under way, nothing else is sent. returns: whether one was
+
+        source: Sender.runOnce, maybeSendAndPollTransactionalRequest
+        """
+        if transactions.gives_up_unsent:
+            error = transactions.error if transactions.has_failed else ErrorCode.TRANSACTION_ABORTABLE
+            reason = transactions.reason or "the transaction is aborted"
+            is_over = transactions.state is ProducerState.FATAL_ERROR
+            for batch in self._accumulator.take_all() if is_over else self._accumulator.take_unsent():
+                self._fail(batch, error, reason, now_us, adjust_sequences=False)
+        has_incomplete = self._accumulator.has_undrained or bool(self._in_flight)
+        if transactions.is_ending:
+            self._accumulator.flushing = True
+        sent = transactions.run_once(now_us, has_incomplete=has_incomplete)
+        self._wake_at(transactions.next_deadline_us)
+        return sent
 
     def _wake_at(self, at_us: int | None) -> None:
         if at_us is not None:
@@ -179,13 +209,14 @@ class Sender:
             batch.last_seq = self._events.batch_sent(batch, peer)
             tp = batch.topic_partition
             by_topic.setdefault(tp.topic, []).append((tp.partition, records))
-        produce = ProduceRequest(None, self._acks, self._config.request_timeout_ms, list(by_topic.items()))
+        transactional_id = None if self._transactions is None else self._transactions.transactional_id
+        produce = ProduceRequest(transactional_id, self._acks, self._config.request_timeout_ms, list(by_topic.items()))
         sent = [(batch, read_header(batch.encoded).crc) for batch in batches]
         self._connections.send(
             node_id,
             PRODUCE,
             lambda correlation_id: encode_produce_request(
-                PRODUCE_VERSION, correlation_id, self._connections.client_id, produce
+                self._produce_version, correlation_id, self._connections.client_id, produce
             ),
             lambda answer, answered_us: self._answered(peer, sent, answer, answered_us),
             now_us,
@@ -207,7 +238,7 @@ class Sender:
                 )
                 self._complete(batch, crc, lost, peer, now_us)
             return
-        response = decode_produce_response(PRODUCE_VERSION, answer.frame)
+        response = decode_produce_response(self._produce_version, answer.frame)
         results = _results(response)
         if any(batch.topic_partition not in results for batch, _ in sent):
             raise PeerViolation("a Produce response leaves out a partition of its request")
@@ -251,6 +282,8 @@ class Sender:
         else:
             # A batch out of retries may have used its sequence; only a clear refusal frees it.
             adjust = batch.attempts < self._config.retries
+            if self._transactions is not None and not batch.done:
+                self._transactions.batch_failed(error, reason)
             self._fail(batch, error, reason, now_us, adjust_sequences=adjust)
 
     def _can_retry(self, batch: ProducerBatch, result: ProducePartitionResponse, now_us: int) -> bool:
@@ -327,6 +360,8 @@ class Sender:
 
     def _fail_expired(self, batch: ProducerBatch, now_us: int) -> None:
         reason = f"delivery.timeout.ms of {self._config.delivery_timeout_ms} passed before the batch was acknowledged"
+        if self._transactions is not None:
+            self._transactions.batch_failed(ErrorCode.REQUEST_TIMED_OUT, reason)
         self._fail(batch, ErrorCode.REQUEST_TIMED_OUT, reason, now_us, adjust_sequences=False)
         if self._idempotence is not None and batch.in_retry:
             self._idempotence.mark_unresolved(batch)

@@ -9,12 +9,21 @@ from cluster.client.producer.config import producer_config_from
 from cluster.config import ConsumerConfig, ProducerConfig
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
-from scenarios.language.spec import BATCH_MAX, DEFAULT_RECORD_BYTES, RECORD_BYTES_MAX, Arrival, Workload
+from scenarios.language.spec import (
+    BATCH_MAX,
+    DEFAULT_RECORD_BYTES,
+    RECORD_BYTES_MAX,
+    Arrival,
+    TransactionPattern,
+    Workload,
+)
 from scenarios.language.values.reading import Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 WORKLOADS_MAX = 250
+TRANSACTION_RECORDS_MAX = 10_000
+MANY = 1_000_000
 PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
 
 _RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)
@@ -48,7 +57,7 @@ def _read_workloads(scope: Scope, name: str, key_node: Scalar, node: Node, path:
 
 
 _COMMON_FIELDS = ("kind", "topic", "config", "start", "stop")
-_PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix")
+_PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix", "transaction")
 
 
 def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
@@ -80,11 +89,24 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
         batch=fields.integer("batch", 1, 1, BATCH_MAX),
         start_us=start_us,
         stop_us=stop_us,
+        transaction=fields.read("transaction", lambda n, p: _read_transaction(reader, n, p), None)
+        or (TransactionPattern(1) if config.get("transactional.id") else None),
     )
+    if workload.transaction is not None and not config.get("transactional.id"):
+        label = "give it one, as in `config: {transactional.id: orders}`"
+        place = fields.key_place("transaction")
+        reader.error("E126", f"{what} has no `transactional.id`", place, path=f"{path}.transaction", label=label)
     scope.producers[name] = topic
     scope.prefixes[workload.prefix] = name
     _check_producer_config(reader, config, f"{path}.config", path)
     return workload
+
+
+def _read_transaction(reader: Reader, node: Node, path: str) -> TransactionPattern:
+    fields = reader.fields(node, path, "`transaction`", ("records", "abort-every"), ("records",))
+    return TransactionPattern(
+        fields.integer("records", 1, 1, TRANSACTION_RECORDS_MAX), fields.integer("abort-every", 0, 1, MANY)
+    )
 
 
 def _read_topic_name(scope: Scope, node: Node, path: str) -> str:

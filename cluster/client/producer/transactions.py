@@ -1,0 +1,353 @@
+"""Transactions of a producer: its requests to the coordinator, one at a time, and what each answer makes of its state.
+
+Between two ends of transactions the application sends; what it sends waits until the coordinator knows the partition.
+An error is abortable (the transaction can only be aborted) or fatal (the producer can only be closed).
+source: TransactionManager.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Any, Literal
+
+from cluster.client.connections import ClientConnections, ClientResponse
+from cluster.client.producer.events import ProducerEvents
+from cluster.client.producer.idempotence import IdempotenceState
+from cluster.config import ProducerConfig
+from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
+from replica.config import NEVER
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, TopicPartition
+from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+TransactionsRule = Literal["none", "v1", "verified", "v2"]
+FIND_COORDINATOR_VERSION, INIT_PRODUCER_ID_VERSION, ADD_PARTITIONS_TO_TXN_VERSION = 3, 4, 3
+PRODUCE_VERSION_OF = {"none": 10, "v1": 10, "verified": 11, "v2": 12}
+TRANSACTION = 1
+"""FindCoordinatorRequest.CoordinatorType"""
+LOOK_AGAIN = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+ASK_AGAIN = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+ABORTABLE = (
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,
+)
+FATAL = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.UNSUPPORTED_VERSION,
+)
+"""Of a refused batch; anything else can be aborted."""
+
+
+class ProducerState(Enum):
+    """source: TransactionManager.State"""
+
+    INITIALIZING = auto()
+    READY = auto()
+    IN_TRANSACTION = auto()
+    COMMITTING = auto()
+    ABORTING = auto()
+    ABORTABLE_ERROR = auto()
+    FATAL_ERROR = auto()
+
+
+class TransactionManager:
+    """state: of the producer     error, reason: of the two error states
+
+    next_deadline_us: when `run_once` has something to do by the passing of time alone
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        connections: ClientConnections,
+        events: ProducerEvents,
+        idempotence: IdempotenceState,
+        rule: TransactionsRule,
+    ) -> None:
+        self.state = ProducerState.INITIALIZING
+        self.error = ErrorCode.NONE
+        self.reason = ""
+        self.next_deadline_us = NEVER
+        self.transactional_id = config.transactional_id
+        self._timeout_ms = config.transaction_timeout_ms
+        self._retry_us = config.retry_backoff_ms * 1000
+        self._connections = connections
+        self._events = events
+        self._idempotence = idempotence
+        self._adds_by_producing = rule == "v2"
+        self.produce_version = PRODUCE_VERSION_OF[rule]
+        self._end_txn_version = 5 if rule == "v2" else 3
+        self._coordinator: int | None = None
+        self._in_flight = False
+        self._not_before_us = 0
+        self._needs_epoch = False
+        """Before the next transaction the producer asks for its next epoch (KIP-360)."""
+        self._new_partitions: dict[TopicPartition, None] = {}
+        self._partitions: dict[TopicPartition, None] = {}
+        self._count = 0
+
+    # ---------------------------------------------------------------------------------------------------- application
+
+    def begin(self) -> None:
+        assert self.state is ProducerState.READY
+        self.state = ProducerState.IN_TRANSACTION
+        self._count += 1
+        self._new_partitions.clear()
+        self._partitions.clear()
+        self._events.transaction_began(
+            self.transactional_id, self._count, self._idempotence.producer_id, self._idempotence.producer_epoch
+        )
+
+    def end(self, *, commit: bool) -> None:
+        """What was sent is delivered first, or given up."""
+        self.state = ProducerState.COMMITTING if commit else ProducerState.ABORTING
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state in (ProducerState.ABORTABLE_ERROR, ProducerState.FATAL_ERROR)
+
+    @property
+    def is_ending(self) -> bool:
+        return self.state in (ProducerState.COMMITTING, ProducerState.ABORTING)
+
+    @property
+    def gives_up_unsent(self) -> bool:
+        """Records that are not on their way would only be aborted."""
+        return self.has_failed or self.state is ProducerState.ABORTING
+
+    def sends_to(self, name: TopicPartition) -> None:
+        """A record for this partition is in the accumulator."""
+        if name not in self._partitions and name not in self._new_partitions:
+            (self._partitions if self._adds_by_producing else self._new_partitions)[name] = None
+
+    # -------------------------------------------------------------------------------------------------------- sender
+
+    def may_send_to(self, name: TopicPartition) -> bool:
+        return name in self._partitions and self.state is not ProducerState.FATAL_ERROR
+
+    @property
+    def is_asking(self) -> bool:
+        """Nothing else is sent meanwhile."""
+        return self._in_flight
+
+    def run_once(self, now_us: int, *, has_incomplete: bool) -> bool:
+        """Send the next request, if one is due. returns: whether it was sent
+
+        has_incomplete: records are on their way
+        """
+        self.next_deadline_us = NEVER
+        ask = self._next(has_incomplete)
+        if ask is None or self._in_flight:
+            return False
+        if now_us < self._not_before_us:
+            self.next_deadline_us = self._not_before_us
+            return False
+        if self._coordinator is None or self._coordinator not in self._connections.metadata.nodes:
+            return self._find_coordinator(now_us)
+        if not self._connections.ready(self._coordinator, now_us):
+            at_us = self._connections.retry_at_us(self._coordinator, now_us)
+            self.next_deadline_us = NEVER if at_us is None else at_us
+            return False
+        ask(self._coordinator, now_us)
+        return True
+
+    def _next(self, has_incomplete: bool) -> Callable[[int, int], None] | None:
+        """source: nextRequest"""
+        if self.state is ProducerState.INITIALIZING:
+            return self._ask_producer_id
+        if self.has_failed:
+            return None
+        if self._new_partitions and self.state is not ProducerState.ABORTING:
+            return self._add_partitions
+        if self.is_ending and not has_incomplete:
+            return self._end
+        return None
+
+    def batch_failed(self, error: ErrorCode, reason: str) -> None:
+        """source: handleFailedBatch, maybeTransitionToErrorState"""
+        if error in FATAL:
+            self._fail_fatally(error, reason)
+        elif self.state is not ProducerState.ABORTING:
+            self._needs_epoch = self._needs_epoch or not self.is_ending
+            self._fail_abortably(error, reason)
+
+    # ------------------------------------------------------------------------------------------------------ requests
+
+    def _find_coordinator(self, now_us: int) -> bool:
+        node_id = self._connections.least_loaded(now_us)
+        if node_id is None or not self._connections.ready(node_id, now_us):
+            at_us = None if node_id is None else self._connections.retry_at_us(node_id, now_us)
+            self.next_deadline_us = NEVER if at_us is None else at_us
+            return False
+        values = {"key": self.transactional_id, "key_type": TRANSACTION}
+        self._ask(node_id, FIND_COORDINATOR, FIND_COORDINATOR_VERSION, values, self._coordinator_found, now_us)
+        return True
+
+    def _coordinator_found(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        if error is ErrorCode.NONE and int(answer.node_id) != NO_BROKER:
+            self._coordinator = int(answer.node_id)
+        elif error in FATAL:
+            self._fail_fatally(error, f"no coordinator of {self.transactional_id}: {error.name}")
+        else:
+            self._again(now_us)
+
+    def _ask_producer_id(self, node_id: int, now_us: int) -> None:
+        known = self._idempotence.producer_id, self._idempotence.producer_epoch
+        producer_id, epoch = known if self._needs_epoch else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        values = {
+            "transactional_id": self.transactional_id,
+            "transaction_timeout": self._timeout_ms,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+        }
+        self._ask(node_id, INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, values, self._producer_id_given, now_us)
+
+    def _producer_id_given(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        if error is ErrorCode.NONE:
+            self._idempotence.producer_id_given(int(answer.producer_id), int(answer.producer_epoch))
+            self._needs_epoch = False
+            self.state = ProducerState.READY
+        else:
+            self._refused("InitProducerId", error, now_us)
+
+    def _add_partitions(self, node_id: int, now_us: int) -> None:
+        asked = dict(self._new_partitions)
+        topics: dict[str, list[int]] = {}
+        for name in asked:
+            topics.setdefault(name.topic, []).append(name.partition)
+        values = {
+            "v3_and_below_transactional_id": self.transactional_id,
+            "v3_and_below_producer_id": self._idempotence.producer_id,
+            "v3_and_below_producer_epoch": self._idempotence.producer_epoch,
+            "v3_and_below_topics": [{"name": topic, "partitions": numbers} for topic, numbers in topics.items()],
+        }
+
+        def added(answer: Any, error: ErrorCode, answered_us: int) -> None:
+            if error is ErrorCode.NONE:
+                error = next((found for found in _errors_in(answer) if found is not ErrorCode.NONE), error)
+            if error is ErrorCode.NONE:
+                self._partitions.update(asked)
+                for name in asked:
+                    self._new_partitions.pop(name, None)
+            else:
+                self._refused("AddPartitionsToTxn", error, answered_us)
+
+        self._ask(node_id, ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, values, added, now_us)
+
+    def _end(self, node_id: int, now_us: int) -> None:
+        if not self._partitions:  # The coordinator does not know of a transaction.
+            self._ended()
+            return
+        values = {
+            "transactional_id": self.transactional_id,
+            "producer_id": self._idempotence.producer_id,
+            "producer_epoch": self._idempotence.producer_epoch,
+            "committed": self.state is ProducerState.COMMITTING,
+        }
+        self._ask(node_id, END_TXN, self._end_txn_version, values, self._end_answered, now_us)
+
+    def _end_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        if error is not ErrorCode.NONE:
+            self._refused("EndTxn", error, now_us)
+            return
+        self._ended()
+        if self._adds_by_producing:
+            self._idempotence.producer_id_given(int(answer.producer_id), int(answer.producer_epoch))
+            self._needs_epoch = False
+            self.state = ProducerState.READY
+
+    def _ended(self) -> None:
+        committed = self.state is ProducerState.COMMITTING
+        self._events.transaction_ended(
+            self.transactional_id,
+            self._count,
+            self._idempotence.producer_id,
+            self._idempotence.producer_epoch,
+            committed=committed,
+        )
+        self.state = ProducerState.INITIALIZING if self._needs_epoch else ProducerState.READY
+        self._partitions.clear()
+        self._new_partitions.clear()
+
+    # -------------------------------------------------------------------------------------------------------- answers
+
+    def _ask(
+        self,
+        node_id: int,
+        key: int,
+        version: int,
+        values: Mapping[str, object],
+        answered: Callable[[Any, ErrorCode, int], None],
+        now_us: int,
+    ) -> None:
+        entity = request(key, version, **values)
+        client_id = self._connections.client_id
+
+        def on_answer(answer: ClientResponse, answered_us: int) -> None:
+            found = None if answer.frame is None else decode_response(key, version, answer.frame)
+            self._in_flight = False
+            error = answer.error if found is None else getattr(found, "error_code", ErrorCode.NONE)
+            answered(found, error, answered_us)
+
+        self._in_flight = True
+        self._connections.send(
+            node_id,
+            key,
+            lambda correlation_id: encode_request(key, version, correlation_id, client_id, entity),
+            on_answer,
+            now_us,
+        )
+
+    def _refused(self, api: str, error: ErrorCode, now_us: int) -> None:
+        reason = f"the coordinator answered {api} with {error.name}"
+        if error in LOOK_AGAIN:
+            self._coordinator = None
+            self._again(now_us)
+        elif error in ASK_AGAIN:
+            self._again(now_us)
+        elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
+            self._fail_fatally(ErrorCode.PRODUCER_FENCED, reason)  # Of versions before KIP-588.
+        elif error in ABORTABLE and self.state is not ProducerState.INITIALIZING:
+            self._needs_epoch = self._needs_epoch or error is not ErrorCode.TRANSACTION_ABORTABLE
+            self._fail_abortably(error, reason)
+        else:
+            self._fail_fatally(error, reason)
+
+    def _again(self, now_us: int) -> None:
+        self._not_before_us = now_us + self._retry_us
+
+    def _fail_abortably(self, error: ErrorCode, reason: str) -> None:
+        if not self.has_failed:
+            self._fail(ProducerState.ABORTABLE_ERROR, error, reason)
+
+    def _fail_fatally(self, error: ErrorCode, reason: str) -> None:
+        if self.state is not ProducerState.FATAL_ERROR:
+            self._fail(ProducerState.FATAL_ERROR, error, reason)
+
+    def _fail(self, state: ProducerState, error: ErrorCode, reason: str) -> None:
+        self.state, self.error, self.reason = state, error, reason
+        fatal = state is ProducerState.FATAL_ERROR
+        self._events.transaction_failed(self.transactional_id, self._count, error.name, fatal=fatal, reason=reason)
+
+
+def _errors_in(answer: Any) -> list[ErrorCode]:
+    return [
+        part.partition_error_code
+        for topic in answer.results_by_topic_v3_and_below
+        for part in topic.results_by_partition
+    ]
