@@ -120,6 +120,7 @@ class TransactionDesk:
         now_us: int,
         *,
         keeps_pending: tuple[ErrorCode, ...] = (),
+        fences: bool = False,
     ) -> None:
         """Append what it is to become; once all in-sync replicas have it, it is that. source: appendTransactionToLog
 
@@ -136,7 +137,7 @@ class TransactionDesk:
             elif found is ErrorCode.NONE:
                 before = transaction.state
                 transaction.complete(transit)
-                self.events.changed(transaction, before, why)
+                self.events.changed(transaction, before, why, fences=fences)
             elif is_kept and found not in keeps_pending:
                 transaction.pending = None
             done(found, written_us)

@@ -134,7 +134,7 @@ class Endings:
             done(EndResult(ErrorCode.NONE, producer_id, 0 if rotates else transaction.producer_epoch), written_us)
             self.send_markers(transaction, written_us)
 
-        self._desk.write(transaction, transit, why, written, now_us)
+        self._desk.write(transaction, transit, why, written, now_us, fences=bumps is False)
 
     # -------------------------------------------------------------------------------------------------------- markers
 

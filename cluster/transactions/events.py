@@ -48,7 +48,7 @@ class TransactionEvents:
             )
         )
 
-    def changed(self, transaction: TransactionMetadata, before: State, why: str) -> None:
+    def changed(self, transaction: TransactionMetadata, before: State, why: str, *, fences: bool = False) -> None:
         """The new state is on all in-sync replicas."""
         name = shown(transaction.transactional_id)
         self._tell(
@@ -60,6 +60,7 @@ class TransactionEvents:
                 producer_id=transaction.producer_id,
                 producer_epoch=transaction.producer_epoch,
                 partitions=tuple(str(partition) for partition in transaction.partitions),
+                fences=fences,
                 reason=f"transactional.id {name} is {transaction.state.value} (producer id {transaction.producer_id}, "
                 f"epoch {transaction.producer_epoch}): {why}",
             )

@@ -56,6 +56,9 @@ _OF_EVENT: Mapping[str, str] = {
     "groups_loaded": "note",
     "group_member_left": "note",
     "group_rebalanced": "note",
+    "transactions_loaded": "note",
+    "transaction_state_changed": "note",
+    "transaction_failed": "refused",
 }
 
 

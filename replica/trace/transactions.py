@@ -51,6 +51,7 @@ class TransactionStateChanged(TransactionEvent):
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     partitions: Annotated[tuple[str, ...], "partitions in the transaction, or that wait for their marker"]
+    fences: Annotated[bool, "the coordinator ends the transaction by itself, and fences its producer"]
     reason: column.Reason
 
 

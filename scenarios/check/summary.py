@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.network.passage import ByteCounts
-from replica.ids import OFFSETS_TOPIC, TopicPartition
+from replica.ids import INTERNAL_TOPICS, TopicPartition
 from scenarios.check.expectations import Expectation, latency_statistics
 from scenarios.check.verdict import AGED_CLASSES, RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
@@ -88,7 +88,7 @@ def _expectation(result: Expectation) -> dict[str, Any]:
 def _partitions(scenario: Scenario, ledger: RecordLedger) -> list[TopicPartition]:
     """Those of the scenario's topics, then those of topics that clients have made and that were there at the end."""
     of_scenario = (name for topic in scenario.topics.values() for name in topic.topic_partitions)
-    others = (name for name in sorted(ledger.final) if name.topic != OFFSETS_TOPIC)
+    others = (name for name in sorted(ledger.final) if name.topic not in INTERNAL_TOPICS)
     return list(dict.fromkeys((*of_scenario, *others)))
 
 

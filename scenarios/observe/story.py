@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
-from replica.ids import OFFSETS_TOPIC, TopicPartition
+from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
-from replica.trace.columns import GroupEvent
+from replica.trace.columns import GroupEvent, TransactionEvent
 from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import sign_of
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
@@ -84,8 +84,8 @@ LINES_COMPARED = 8
 
 
 def _is_internal(event: trace.TraceEvent) -> bool:
-    """Of one of the many partitions of the offsets topic; the events of the groups kept there say what it means."""
-    return getattr(event, "topic", None) == OFFSETS_TOPIC and not isinstance(event, GroupEvent)
+    """Of one of the many partitions of a coordinator's topic; the events of what is kept there say what it means."""
+    return getattr(event, "topic", None) in INTERNAL_TOPICS and not isinstance(event, GroupEvent | TransactionEvent)
 
 
 class Story:
@@ -142,6 +142,9 @@ class Story:
             trace.GroupsLoaded: self._group_event,
             trace.GroupMemberLeft: self._group_event,
             trace.GroupRebalanced: self._group_event,
+            trace.TransactionsLoaded: self._group_event,
+            trace.TransactionStateChanged: self._transaction_changed,
+            trace.TransactionFailed: self._transaction_failed,
             trace.PartitionCreated: self._stands,
             trace.HighWatermarkAdvanced: self._high_watermark,
         }
@@ -290,6 +293,14 @@ class Story:
 
     def _group_event(self, row: TraceRow, event: Any) -> None:
         self._say(row, event.reason)
+
+    def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
+        if event.fences:
+            self._say(row, event.reason)
+
+    def _transaction_failed(self, row: TraceRow, event: trace.TransactionFailed) -> None:
+        left = "it can only be closed" if event.fatal else "the transaction can only be aborted"
+        self._say(row, f"{event.client}: {event.reason}; {left}")
 
     # ---------------------------------------------------------------------------------------------------- histories
 

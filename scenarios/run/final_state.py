@@ -10,7 +10,7 @@ from pathlib import Path
 from cluster.live.record_names import is_believable
 from replica.config import TopicConfig
 from replica.errors import KafkaError
-from replica.ids import OFFSETS_TOPIC, TopicPartition
+from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.log.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.disk import Disk
 from replica.log.log import Log
@@ -95,7 +95,7 @@ def _state_replica(
     view, trace = cluster.view, cluster.trace
     running = cluster.running(name)
     # No client has sent the records in the offsets topic: they have no names and no fate, and groups interpret them.
-    batches = () if topic_partition.topic == OFFSETS_TOPIC else log.raw_batches()
+    batches = () if topic_partition.topic in INTERNAL_TOPICS else log.raw_batches()
     for header, batch in batches:
         if not check_crc(batch, 0, header):
             continue  # It is unreadable now, so it is not there.

@@ -19,7 +19,7 @@ from cluster.protocol.api_00_produce import ProducePartitionResponse
 from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import ACKS_ALL, OFFSETS_TOPIC, BrokerId, TopicPartition
+from replica.ids import ACKS_ALL, INTERNAL_TOPICS, BrokerId, TopicPartition
 from replica.leader_inputs import ProposeIsr
 from replica.log.broker_logs import BrokerLogs
 from replica.log.records import read_header
@@ -218,7 +218,7 @@ class ReplicaManager:
         for (name, records), inside in zip_longest(entries, inspected):
             try:
                 partition, batch = self._admit(name, records, required_acks, api_version)
-                if name.topic == OFFSETS_TOPIC and not internal_topics_allowed:
+                if name.topic in INTERNAL_TOPICS and not internal_topics_allowed:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot append to an internal topic")
                 produced = partition.append_as_leader(batch, required_acks, now_us, inside)
             except KafkaError as error:

@@ -1,0 +1,162 @@
+"""A leader asks the coordinator of a transaction before it appends the transaction's first batch: whether the partition
+is in it (since 3.6), or to add it (transaction.version 2). source: AddPartitionsToTxnManager.scala (KIP-890)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from cluster.channel import Channel, Channels
+from cluster.outbox import Outbox
+from cluster.protocol import cold
+from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN
+from controller.image import BrokerRegistration
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import TopicPartition
+
+ADD_PARTITIONS_TO_TXN_VERSION = 5
+RETRY_US = 20_000
+"""add.partitions.to.txn.retry.backoff.ms"""
+Answered = Callable[[Mapping[TopicPartition, ErrorCode], int], None]
+FindCoordinator = Callable[[str, int], BrokerRegistration | None]
+"""The broker that coordinates a transactional id; None: there is none at the moment"""
+UNAVAILABLE = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """One producer's partitions. adds: they are to be in the transaction from now on
+
+    aborts: its client knows TRANSACTION_ABORTABLE (Produce 11)     until_us: when its client stops waiting
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    adds: bool
+    aborts: bool
+    until_us: int
+    answered: Answered
+
+
+class _Queue:
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.waiting: list[Verification] = []
+
+
+class TransactionVerifier:
+    """One connection and one request in flight for each coordinator, with the questions of many producers."""
+
+    def __init__(
+        self, *, node: str, outbox: Outbox, channels: Channels, find: FindCoordinator, request_timeout_us: int
+    ) -> None:
+        self._node = node
+        self._outbox = outbox
+        self._channels = channels
+        self._find = find
+        self._request_timeout_us = request_timeout_us
+        self._queues: dict[tuple[str, int], _Queue] = {}
+
+    def ask(self, wanted: Verification, now_us: int) -> None:
+        coordinator = self._find(wanted.transactional_id, now_us)
+        if coordinator is None:
+            self._answer(wanted, dict.fromkeys(wanted.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE), now_us)
+            return
+        address = coordinator.host, coordinator.port
+        queue = self._queues.get(address)
+        if queue is None:
+            queue = self._queues[address] = _Queue(Channel(self._outbox, self._channels, *address))
+        queue.waiting.append(wanted)
+        self._go_on(queue, now_us)
+
+    def _go_on(self, queue: _Queue, now_us: int) -> None:
+        """A request has one entry of each transactional id."""
+        if queue.channel.busy or not queue.waiting:
+            return
+        asked: dict[str, Verification] = {}
+        left: list[Verification] = []
+        for one in queue.waiting:
+            if one.transactional_id in asked:
+                left.append(one)
+            else:
+                asked[one.transactional_id] = one
+        queue.waiting = left
+        entity = cold.request(
+            ADD_PARTITIONS_TO_TXN,
+            ADD_PARTITIONS_TO_TXN_VERSION,
+            transactions=[_transaction(one) for one in asked.values()],
+        )
+
+        def encode(correlation_id: int) -> bytes:
+            return cold.encode_request(
+                ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, correlation_id, self._node, entity
+            )
+
+        def answered(frame: bytearray | None, reason: str, answered_us: int) -> None:
+            errors = _errors_in(frame)
+            for one in asked.values():
+                found = errors.get(one.transactional_id, {})
+                lost = ErrorCode.NETWORK_EXCEPTION
+                self._answer(one, {name: found.get(name, lost) for name in one.partitions}, answered_us)
+            self._go_on(queue, answered_us)
+
+        queue.channel.request(ADD_PARTITIONS_TO_TXN, encode, answered, self._request_timeout_us, now_us)
+
+    def _answer(self, asked: Verification, errors: Mapping[TopicPartition, ErrorCode], now_us: int) -> None:
+        """What ends before the next transaction can begin is waited for. source: KAFKA-18654"""
+        concurrent = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
+        if asked.adds and concurrent and now_us + RETRY_US < asked.until_us:
+            self._outbox.timers.at(now_us + RETRY_US, partial(self.ask, asked))
+        else:
+            asked.answered({name: _as_produce_error(asked, error) for name, error in errors.items()}, now_us)
+
+
+def _as_produce_error(asked: Verification, error: ErrorCode) -> ErrorCode:
+    """As a producer understands it. source: ReplicaManager.handleProduceAppend, addTransactionErrors"""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error in UNAVAILABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not asked.adds):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not asked.aborts:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
+
+
+def _transaction(wanted: Verification) -> dict[str, object]:
+    topics: dict[str, list[int]] = {}
+    for name in wanted.partitions:
+        topics.setdefault(name.topic, []).append(name.partition)
+    return {
+        "transactional_id": wanted.transactional_id,
+        "producer_id": wanted.producer_id,
+        "producer_epoch": wanted.producer_epoch,
+        "verify_only": not wanted.adds,
+        "topics": [{"name": topic, "partitions": numbers} for topic, numbers in topics.items()],
+    }
+
+
+def _errors_in(frame: bytearray | None) -> dict[str, dict[TopicPartition, ErrorCode]]:
+    """By transactional id; nothing where there is no answer that can be read."""
+    if frame is None:
+        return {}
+    try:
+        answer = cold.decode_response(ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, frame)
+    except PeerViolation:
+        return {}
+    return {
+        str(one.transactional_id): {
+            TopicPartition(str(topic.name), int(part.partition_index)): part.partition_error_code
+            for topic in one.topic_results
+            for part in topic.results_by_partition
+        }
+        for one in answer.results_by_transaction
+    }
