@@ -10,9 +10,11 @@ from cluster.config import ConsumerConfig, ProducerConfig
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
 from scenarios.language.spec import (
+    ABORT_EVERY_MAX,
     BATCH_MAX,
     DEFAULT_RECORD_BYTES,
     RECORD_BYTES_MAX,
+    TRANSACTION_RECORDS_MAX,
     Arrival,
     TransactionPattern,
     Workload,
@@ -22,8 +24,6 @@ from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 WORKLOADS_MAX = 250
-TRANSACTION_RECORDS_MAX = 10_000
-MANY = 1_000_000
 PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
 
 _RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)
@@ -105,7 +105,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
 def _read_transaction(reader: Reader, node: Node, path: str) -> TransactionPattern:
     fields = reader.fields(node, path, "`transaction`", ("records", "abort-every"), ("records",))
     return TransactionPattern(
-        fields.integer("records", 1, 1, TRANSACTION_RECORDS_MAX), fields.integer("abort-every", 0, 1, MANY)
+        fields.integer("records", 1, 1, TRANSACTION_RECORDS_MAX), fields.integer("abort-every", 0, 1, ABORT_EVERY_MAX)
     )
 
 

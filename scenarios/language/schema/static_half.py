@@ -7,7 +7,7 @@ from scenarios.language.expect import LATENCY_STATISTICS, RECORD_KINDS
 from scenarios.language.parse.cluster import BROKERS_MAX, CONTROLLERS, PARTITIONS_MAX
 from scenarios.language.parse.workloads import WORKLOADS_MAX
 from scenarios.language.questions import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
-from scenarios.language.spec import BATCH_MAX
+from scenarios.language.spec import ABORT_EVERY_MAX, BATCH_MAX, TRANSACTION_RECORDS_MAX
 from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, pattern, ref, table, text
 
 NONE: Schema = {"const": "none"}
@@ -92,6 +92,9 @@ NETWORK = mapping(
 )
 
 _OF_ANY_CLIENT = {"topic": text(), "start": ref("time"), "stop": ref("time")}
+_TRANSACTION = mapping(
+    {"records": integer(1, TRANSACTION_RECORDS_MAX), "abort-every": integer(1, ABORT_EVERY_MAX)}, ["records"]
+)
 PRODUCER = mapping(
     {
         "kind": {"const": "producer"},
@@ -101,6 +104,7 @@ PRODUCER = mapping(
         "size": ref("size"),
         "batch": integer(1, BATCH_MAX),
         "prefix": pattern("[a-z]{1,8}"),
+        "transaction": _TRANSACTION,
         "config": ref("producerConfig"),
     },
     ["kind", "topic"],

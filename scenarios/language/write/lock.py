@@ -11,7 +11,7 @@ import yaml
 
 from cluster.server.cpu import CpuTimes
 from scenarios.language.expect import Expect
-from scenarios.language.spec import SCHEMA, ClusterSpec, NetworkSpec, Scenario, TopicSpec, Workload
+from scenarios.language.spec import SCHEMA, ClusterSpec, NetworkSpec, Scenario, TopicSpec, TransactionPattern, Workload
 from scenarios.language.steps import At, Step
 from scenarios.language.values.links import delay_tree
 from scenarios.language.values.service_times import service_time_tree
@@ -159,10 +159,19 @@ def _workload(workload: Workload) -> Tree:
             tree["poisson" if workload.arrival.poisson else "rate"] = rate.removesuffix("/1s") + (
                 "/s" if rate.endswith("/1s") else ""
             )
+        if workload.transaction is not None:
+            tree["transaction"] = _transaction(workload.transaction)
     tree["start"] = time_text(workload.start_us)
     if workload.stop_us is not None:
         tree["stop"] = time_text(workload.stop_us)
     tree["config"] = dict(workload.config)
+    return tree
+
+
+def _transaction(pattern: TransactionPattern) -> Tree:
+    tree: Tree = {"records": pattern.records}
+    if pattern.abort_every:
+        tree["abort-every"] = pattern.abort_every
     return tree
 
 

@@ -27,7 +27,7 @@ from scenarios.language.expect import (
 from scenarios.language.parse.loading import load_text
 from scenarios.language.record_sets import RecordSetError, format_record_names, parse_record_names
 from scenarios.language.selectors import Selector, SelectorError, Term, parse_term, resolve, text_of
-from scenarios.language.spec import Arrival, Scenario, Source
+from scenarios.language.spec import Arrival, Scenario, Source, TransactionPattern
 from scenarios.language.steps import Delay
 from scenarios.language.values.reading import Reader
 from scenarios.language.values.trees import time_text
@@ -163,6 +163,17 @@ def test_broker_defaults_reach_the_topic() -> None:
     topic = load(head=head.replace(", config: {min.insync.replicas: 2}", "")).topic_config("t")
     assert (topic.min_insync_replicas, topic.flush_messages) == (3, 1)
     assert load(head=head).topic_config("t").min_insync_replicas == 2
+
+
+def test_transactions() -> None:
+    producer = "p1: {kind: producer, topic: t, config: {transactional.id: x}"
+    head = HEAD.replace(
+        "p1: {kind: producer, topic: t", f"{producer}, transaction: {{records: 5, abort-every: 3}}"
+    ).replace("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, config: {transactional.id: y}")
+    scenario = load("{at: 5s, produce: {from: p2, count: 10}}", head=head)
+    assert scenario.workloads["p1"].transaction == TransactionPattern(5, 3)
+    assert scenario.workloads["p2"].transaction == TransactionPattern(1)
+    assert load_text(dump(scenario), "lock").scenario == scenario
 
 
 def test_workloads() -> None:
