@@ -131,3 +131,23 @@ def test_what_an_operator_asks(tmp_path: Path) -> None:
         served.stop()
     assert served.summary["verdict"] == [] and not served.summary["our_bug"]
     assert len(served.summary["records"]["acked"]) == 3
+
+
+def test_a_group_of_kip_848_with_the_java_consumer(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:3:3") as served:
+        tools = Tools(served, tmp_path)
+        tools.run(f"{TOOLS}.ConsoleProducer", "--topic", "orders", stdin="r0\nr1\nr2\n")
+        consumer = (
+            *(f"{TOOLS}.consumer.ConsoleConsumer", "--topic", "orders", "--from-beginning", "--group", "g"),
+            *("--consumer-property", "group.protocol=consumer", "--max-messages"),
+        )
+        assert sorted(tools.run(*consumer, "3").splitlines()[:3]) == ["r0", "r1", "r2"]
+        command = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+        listed = tools.run(command, "--list", "--type")
+        assert "Consumer" in next(line for line in listed.splitlines() if line.startswith("g "))
+        assert "Empty" in tools.run(command, "--describe", "--group", "g", "--state")
+        tools.run(f"{TOOLS}.ConsoleProducer", "--topic", "orders", stdin="r3\n")
+        assert tools.run(*consumer, "1").splitlines()[:1] == ["r3"], "the second goes on where the first stopped"
+        assert "successful" in tools.run(command, "--delete", "--group", "g")
+        served.stop()
+    assert not served.summary["our_bug"]
