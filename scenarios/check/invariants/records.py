@@ -214,7 +214,8 @@ class ConnectionKeepsOrder(Invariant):
     A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out);
     batches sent on it may be appended after those of the next connection. The copies of a batch that was sent more than
     once look the same: the order is broken when no assignment of the copies to connections explains the log. Weakened:
-    where there are more than READINGS_MAX assignments, they are taken together. Rule: R19.
+    where there are more than READINGS_MAX assignments, they are taken together; a batch that expires under way ends its
+    connection here at once, for when its request times out later, no event says so. Rule: R19.
     """
 
     NAME = "S29"
@@ -226,6 +227,7 @@ class ConnectionKeepsOrder(Invariant):
             trace.BatchSent: self._sent,
             trace.BatchRefused: self._refused,
             trace.BatchAppended: self._appended,
+            trace.RecordFailed: self._failed,
             trace.ConnectionLost: self._lost,
             trace.NodeStopped: self._stopped,
         }
@@ -252,6 +254,12 @@ class ConnectionKeepsOrder(Invariant):
         """When a client gives up a connection, its side shows in the outcome of its requests."""
         if event.error in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION") and (event.client, event.peer) in self.lives:
             self.lives[event.client, event.peer] += 1
+
+    def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
+        if event.error == "REQUEST_TIMED_OUT" and not event.definite:
+            for client, peer in self.lives:
+                if client == event.client:
+                    self.lives[client, peer] += 1
 
     def _lost(self, row: TraceRow, event: trace.ConnectionLost) -> None:
         for pair in ((event.node, event.peer), (event.peer, event.node)):

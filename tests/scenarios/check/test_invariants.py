@@ -117,6 +117,19 @@ def resent_on_a_new_connection(script: TraceScript) -> None:
     script.append("b1", 2, "r2")
 
 
+def expired_under_way(script: TraceScript) -> None:
+    """delivery.timeout.ms is over before request.timeout.ms: the connection's end shows in no batch's outcome."""
+    script.replicate("r0")
+    script.request("r1")
+    script.request("r2")
+    script.fail("r1", "REQUEST_TIMED_OUT", definite=False)
+    script.fail("r2", "REQUEST_TIMED_OUT", definite=False)
+    script.request("r3")
+    script.append("b1", 1, "r1")
+    script.append("b1", 2, "r3")
+    script.append("b1", 3, "r2")
+
+
 LEGAL: tuple[Story, ...] = (
     everyday,
     shrink_and_grow,
@@ -125,6 +138,7 @@ LEGAL: tuple[Story, ...] = (
     everybody_loses_power,
     idempotent_retry,
     resent_on_a_new_connection,
+    expired_under_way,
 )
 
 
