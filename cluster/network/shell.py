@@ -29,6 +29,7 @@ class NodeShell:
         self._alarm = world.alarm()
         self._accepted = 0
         self._nursery: trio.Nursery | None = None
+        self._called_early: list[Callable[[int], list[Action]]] | None = []
         self._is_over = False
 
     async def run(self) -> None:
@@ -42,15 +43,21 @@ class NodeShell:
         if self._serves:
             self._world.start_soon(self._nursery, self._accept)
         self._world.start_soon(self._nursery, self._ticks)
-        self._step(self.core.start)
+        early, self._called_early = self._called_early or [], None
+        for method in (self.core.start, *early):
+            self._step(method)
 
     def end(self) -> None:
         """The process is gone: whichever of its tasks comes back before it is cancelled, does nothing any more."""
         self._is_over = True
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
-        """Run a method of the core that takes only `now_us`, and perform what it returns: an application's call."""
-        self._step(method)
+        """Run a method of the core that takes only `now_us`, and perform what it returns: an application's call. At the
+        instant at which the process was made the core has yet to start."""
+        if self._called_early is None:
+            self._step(method)
+        else:
+            self._called_early.append(method)
 
     # ------------------------------------------------------------------------------------------------------ tasks
 

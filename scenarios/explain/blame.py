@@ -53,7 +53,8 @@ class Blame:
 
 
 def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
-    """By the invariant that broke first; one that the rules promise is a bug in Highwater and has no suspects."""
+    """By the invariant that broke first; one that the rules promise is a bug in Highwater, and one that no rules
+    promise is Kafka's: neither has suspects."""
     found: dict[str, tuple[Gap, ...]] = {}
     bytes_lost = False
     for row in rows:
@@ -61,7 +62,7 @@ def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
             bytes_lost = True
         elif isinstance(row.event, InvariantBroken) and not row.event.promised:
             found.setdefault(row.event.invariant, gaps(rules, row.event.invariant, bytes_lost=bytes_lost))
-    return [Suspects(invariant, missing) for invariant, missing in found.items()]
+    return [Suspects(invariant, missing) for invariant, missing in found.items() if missing]
 
 
 def additions(suspects: Sequence[Suspects]) -> list[SettingsChange]:

@@ -267,7 +267,7 @@ class _Draft:
 
     def _new_disk(self, number: int) -> list[Tree]:
         """A broker goes down for a while, in order or not, and comes back with an empty disk."""
-        at_ms, verb = self.rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS), self.rng.choice(("stop", "kill"))
+        at_ms, verb = self.rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS), self.rng.choice(("stop", "kill"))
         label = f"{verb}-{number}"
         down: Tree = {"at": f"{at_ms}ms", verb: self._broker_or_leader(), "as": label}
         return [down, {"at": f"{at_ms + 6000}ms", "wipe": f"@{label}"}]

@@ -68,6 +68,16 @@ def test_what_still_shuts_down_starts_once_it_is_down() -> None:
     assert [fault.reason for fault in faults if fault.verb == "start"] == ["b1 starts as soon as it has shut down"]
 
 
+def test_what_has_just_begun_can_be_stopped_at_the_same_instant() -> None:
+    run = play("{at: 5s, restart: b1}", "{at: 5s, stop: b1}")
+    seen = [
+        type(row.event).__name__
+        for row in run.rows
+        if isinstance(row.event, NodeStarted | NodeStopped) and row.event.node == "b1" and row.at_us >= 5_000_000
+    ]
+    assert seen == ["NodeStopped", "NodeStarted", "NodeStopped"]
+
+
 def test_heal_ends_what_it_names_and_all_ends_all() -> None:
     run = play(
         "{at: 5s, cut: {between: [b1, b2]}, as: one}",

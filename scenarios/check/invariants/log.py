@@ -19,14 +19,20 @@ class CommittedOnIsr(Invariant):
     S3 (strong) and S6 take the controller's ISR and are judged for leaders of its epoch. S2 (weak) takes the leader's
     own ISR, which the trace does not state: some ISR of its epoch must hold everything. Weakened: a replica whose disk
     lost bytes is excused until it has caught up (truth.py).
+    A replica that joins by a proposal which its leader had forgotten is `S6 forgotten-proposal` (promises.py).
     """
 
     NAME = "S3"
 
     def handlers(self) -> Mapping[type, Handler]:
         self.isrs = IsrHistory()
+        self.proposed: dict[tuple[str, int], list[tuple[int, trace.IsrProposed]]] = {}
+        """The proposals of each partition's newest partition epoch, with their numbers in the trace."""
+        self.last_commit: dict[tuple[str, int], trace.IsrCommitted] = {}
+        self.advanced_at: dict[tuple[str, int, str], int] = {}
         return {
             **self.isrs.handlers(),
+            trace.IsrProposed: self._proposed,
             trace.IsrCommitted: self._committed,
             trace.ElrCommitted: self._eligible,
             trace.HighWatermarkAdvanced: self._advanced,
@@ -41,6 +47,7 @@ class CommittedOnIsr(Invariant):
         if state is None or event.leader_epoch < committed.rebased_epoch:
             return
         hw = event.high_watermark
+        self.advanced_at[event.topic, event.partition, event.node] = row.seq
         if event.leader_epoch == state.leader_epoch:
             for node in state.isr:
                 if self._lacks(committed, node, hw):
@@ -54,14 +61,36 @@ class CommittedOnIsr(Invariant):
         ):
             self._tell("S2", event, event.node, f"on any in-sync set of its epoch, below its high watermark {hw}")
 
+    def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
+        proposals = self.proposed.setdefault((event.topic, event.partition), [])
+        if proposals and proposals[-1][1].partition_epoch != event.partition_epoch:
+            proposals.clear()
+        proposals.append((row.seq, event))
+
     def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         self.isrs.committed(row, event)
         committed = self.truth.of(event.topic, event.partition)
+        before = self.last_commit.get((event.topic, event.partition))
+        self.last_commit[event.topic, event.partition] = event
         if committed.awaits_rebasing(event.leader_epoch):
             return  # Unclean election: the committed log is re-based when the chosen leader begins.
         for node in event.isr:
             if node not in event.previous_isr and self._lacks(committed, node, committed.end):
-                self._tell("S6", event, node, f"below {committed.end} when it joined the ISR")
+                name = "S6 forgotten-proposal" if self._is_forgotten(event, node, before) else "S6"
+                self._tell(name, event, node, f"below {committed.end} when it joined the ISR")
+
+    def _is_forgotten(self, event: trace.IsrCommitted, node: str, before: trace.IsrCommitted | None) -> bool:
+        """Whether the leader that proposed it had another proposal of its own accepted just before, and has moved its
+        high watermark since as if this one were not: the metadata of the former came after the answer to it."""
+        leader, base_epoch = event.proposed_by, event.partition_epoch - 1
+        if before is None or before.proposed_by != leader or before.partition_epoch != base_epoch:
+            return False
+        advanced_at = self.advanced_at.get((event.topic, event.partition, str(leader)), -1)
+        return any(
+            proposal.node == leader and proposal.partition_epoch == base_epoch and node in proposal.isr
+            for seq, proposal in self.proposed.get((event.topic, event.partition), ())
+            if seq < advanced_at
+        )
 
     def _eligible(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         committed = self.truth.of(event.topic, event.partition)
