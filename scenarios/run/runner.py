@@ -9,7 +9,6 @@ import fcntl
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,6 +33,7 @@ from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
 from scenarios.observe.view import ClusterView
 from scenarios.process.failures import first_leaf
+from scenarios.process.work_folders import work_folder
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.faults import Faults
 from scenarios.run.final_state import NameBatch, state_final_logs
@@ -296,9 +296,7 @@ def run_scenario(
     assert traced or runs_dir is None
     started = time.perf_counter()
     with ExitStack() as stack:
-        if runs_dir is not None:
-            runs_dir.mkdir(parents=True, exist_ok=True)
-        work_dir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".run-", dir=runs_dir)))
+        work_dir = stack.enter_context(work_folder(runs_dir))
         run = ScenarioRun(
             scenario,
             world,

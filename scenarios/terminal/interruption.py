@@ -20,8 +20,7 @@ class Interruption:
         """Acts as Ctrl-C would at this moment: Trio, or a query on Spark, may have put off what that does."""
         self.exit_code = ExitCode.TERMINATED
         handler = signal.getsignal(signal.SIGINT)
-        if not callable(handler):  # A shell has started it in the background, where Ctrl-C means nothing.
-            raise KeyboardInterrupt
+        assert callable(handler)
         handler(signal.SIGINT, frame)
 
 
@@ -32,8 +31,29 @@ def interruptible() -> Iterator[Interruption]:
     if threading.current_thread() is not threading.main_thread():
         yield interruption
         return
-    before = signal.signal(signal.SIGTERM, interruption.terminate)
+    with _handler_of_ctrl_c():
+        before = signal.signal(signal.SIGTERM, interruption.terminate)
+        try:
+            yield interruption
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _handler_of_ctrl_c() -> Iterator[None]:
+    """Python's, even where a shell has started the process in the background, with SIGINT ignored.
+
+    Trio puts its own in the place of Python's handler, and of nothing else: without it SIGTERM would raise
+    KeyboardInterrupt in the middle of Trio. A blocked SIGINT means as little as an ignored one, here and in processes
+    that are started from here.
+    """
+    if callable(signal.getsignal(signal.SIGINT)):
+        yield
+        return
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield interruption
+        yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if before is None else before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +18,7 @@ from scenarios.language.spec import BrokerSpec, ClusterSpec, Scenario, TopicSpec
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.trace_writer import TraceWriter, trace_sha256
+from scenarios.process.work_folders import work_folder
 from scenarios.run.runner import keep_run, next_run_dir
 from scenarios.watch.cluster_watch import ClusterWatch
 from scenarios.watch.decisions import CONTROLLER
@@ -76,8 +76,7 @@ class Recording:
         self._runs_dir = runs_dir
         self._stack = ExitStack()
         self._started = time.perf_counter()
-        runs_dir.mkdir(parents=True, exist_ok=True)
-        self._work_dir = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix=".run-", dir=runs_dir)))
+        self._work_dir = self._stack.enter_context(work_folder(runs_dir))
         self._ledger = RecordLedger(LogMirror().deleted)
         self.writer = TraceWriter(self._work_dir / "trace", observed_by=lambda: WIRE)
         self.log = TraceLog([self._ledger, self.writer])

@@ -1,0 +1,59 @@
+"""Hidden folders in which runs are played until they are kept; one that a killed process has left is removed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PREFIX = ".run-"
+
+
+@contextmanager
+def work_folder(runs_dir: Path | None) -> Iterator[Path]:
+    """Empty, below `runs_dir` or the system's temporary directory, and gone afterwards.
+
+    Its owner holds a lock on it, which ends with the owner, however that ends: what former owners have left in
+    `runs_dir` is removed first. raises: OSError
+    """
+    if runs_dir is None:
+        with tempfile.TemporaryDirectory(prefix=PREFIX) as temporary:
+            yield Path(temporary)
+        return
+    runs_dir.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(runs_dir)
+    own, lock = _locked_folder(runs_dir)
+    try:
+        yield own
+    finally:
+        shutil.rmtree(own)
+        os.close(lock)
+
+
+def _locked_folder(runs_dir: Path) -> tuple[Path, int]:
+    """And the descriptor that holds its lock."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=runs_dir))
+        with suppress(FileNotFoundError):  # Another start has removed it before it was locked.
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(OSError):  # A file system without locks: there nothing is ever removed.
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, lock
+            os.close(lock)
+
+
+def _remove_abandoned(runs_dir: Path) -> None:
+    """Errors are left to the next start."""
+    for folder in sorted(runs_dir.glob(f"{PREFIX}*")):
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(descriptor)
