@@ -208,12 +208,16 @@ class MetadataImage:
             case PartitionChangeRecord():
                 self._change_partition(record)
             case ClearElrRecord():
-                for number, partition in self.topics[record.topic].partitions.items():
-                    if partition.elr or partition.last_known_elr:
-                        # A change like any other: it raises the partition epoch (TopicDelta.maybeClearElr).
-                        self._change_partition(
-                            PartitionChangeRecord(topic=record.topic, partition=number, elr=(), last_known_elr=())
-                        )
+                for topic, number in self.with_elr(record.topic):
+                    # A change like any other: it raises the partition epoch (TopicDelta.maybeClearElr).
+                    self._change_partition(
+                        PartitionChangeRecord(topic=topic, partition=number, elr=(), last_known_elr=())
+                    )
+
+    def with_elr(self, topic: str) -> list[TopicPartition]:
+        """The topic's partitions that have an ELR, or a last known one."""
+        found = sorted(self.topics[topic].partitions.items())
+        return [TopicPartition(topic, number) for number, one in found if one.elr or one.last_known_elr]
 
     def add_topic(self, name: str, topic: TopicImage) -> None:
         """A topic of that name with another id goes."""

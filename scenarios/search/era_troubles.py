@@ -10,10 +10,11 @@ import random
 from typing import Any
 
 from replica.rules import Rules
+from scenarios.search.times import GAPS_MS, LAG_MS, LASTING_MS, SESSIONS_MS
 
 Tree = dict[str, Any]
 
-_GAPS_MS = (15, 60, 200, 700, 2500)
+_GAPS_MS = GAPS_MS[1:]
 
 
 def may_miss_a_rule(rules: Rules) -> bool:
@@ -100,7 +101,7 @@ def _leaders_in_a_row(trouble: _Trouble) -> list[Tree]:
     }
     if trouble.rng.random() < 0.4:
         hold["from"] = trouble.rng.choice(trouble.brokers)
-    return [trouble.lasting(0, "hold", hold, trouble.rng.choice((700, 2500, 6000)), "hold"), *trouble.elections()]
+    return [trouble.lasting(0, "hold", hold, trouble.rng.choice(LASTING_MS[1:]), "hold"), *trouble.elections()]
 
 
 def _leaders_over_links(trouble: _Trouble) -> list[Tree]:
@@ -114,12 +115,12 @@ def _leaders_over_links(trouble: _Trouble) -> list[Tree]:
         apart = rng.choice(trouble.brokers)
         others = [broker for broker in trouble.brokers if broker != apart]
         cut = {"between": [apart, rng.choice((others, [rng.choice(others)]))]}
-        before_ms = min(rng.choice((2500, 6000, 12_000)), trouble.at_ms - trouble.begin_ms)
+        before_ms = min(rng.choice(LASTING_MS[2:]), trouble.at_ms - trouble.begin_ms)
         steps.append(trouble.lasting(-before_ms, "cut", cut, before_ms + rng.choice((-60, 15, 200, 2500)), "cut"))
     for number in range(rng.randint(1, 3)):
         one, other = rng.sample(trouble.brokers, 2)
         hold = {"from": one, "to": other, "api": "Fetch", "part": rng.choice(("request", "response"))}
-        after_ms, for_ms = rng.choice((0, *_GAPS_MS)), rng.choice((200, 700, 2500, 6000))
+        after_ms, for_ms = rng.choice((0, *_GAPS_MS)), rng.choice(LASTING_MS[1:])
         steps.append(trouble.lasting(after_ms, "hold", hold, for_ms, f"link-{number}"))
     return steps + trouble.elections()
 
@@ -127,7 +128,7 @@ def _leaders_over_links(trouble: _Trouble) -> list[Tree]:
 def _late_orders(trouble: _Trouble) -> list[Tree]:
     """A broker hears late of its leader: leaders and followers of different epochs meet (KIP-320)."""
     hold = {"from": "controller", "to": trouble.rng.choice(trouble.brokers), "api": "LeaderAndIsr"}
-    return [trouble.lasting(0, "hold", hold, trouble.rng.choice((700, 2500, 6000)), "hold"), *trouble.elections()]
+    return [trouble.lasting(0, "hold", hold, trouble.rng.choice(LASTING_MS[1:]), "hold"), *trouble.elections()]
 
 
 def _all_blink(trouble: _Trouble) -> list[Tree]:
@@ -135,14 +136,14 @@ def _all_blink(trouble: _Trouble) -> list[Tree]:
     gap_ms = trouble.rng.choice(_GAPS_MS)
     order = trouble.rng.sample(trouble.brokers, len(trouble.brokers))
     return [
-        trouble.lasting(number * gap_ms, "kill", broker, trouble.rng.choice((50, 700, 2500)), f"kill-{broker}")
+        trouble.lasting(number * gap_ms, "kill", broker, trouble.rng.choice(LASTING_MS[:3]), f"kill-{broker}")
         for number, broker in enumerate(order)
     ]
 
 
 def _dark(trouble: _Trouble) -> list[Tree]:
     """The power fails for every broker at once, or for the leader alone and shortly (KIP-380)."""
-    for_ms = trouble.rng.choice((50, 700, 6000))
+    for_ms = trouble.rng.choice(LASTING_MS)
     leader = f"leader({trouble.partition})"
     victims = trouble.brokers if trouble.rng.random() < 0.6 else [leader]
     return [
@@ -158,11 +159,11 @@ def _stale_join(trouble: _Trouble) -> list[Tree]:
     asks = trouble.rules.isr_update == "alter-partition"
     to = "controller" if asks and trouble.rules.membership == "zk-session" else "c1"
     hold = {"from": leader, "to": to, "api": "AlterPartition" if asks else "ZooKeeper", "part": "request"}
-    died = trouble.named("kill")
+    died, away_ms = trouble.named("kill"), max(*LAG_MS, *SESSIONS_MS[0]) + 600
     return [
-        trouble.lasting(0, "pause", follower, 12_000, "pause"),
-        trouble.lasting(11_900, "hold", hold, 6000, "hold"),
-        {**trouble.step(13_500, "kill", follower), "as": died},
-        trouble.step(13_600, "wipe", f"@{died}"),
-        trouble.step(13_700, "start", f"@{died}"),
+        trouble.lasting(0, "pause", follower, away_ms, "pause"),
+        trouble.lasting(away_ms - 100, "hold", hold, 2500, "hold"),
+        {**trouble.step(away_ms + 600, "kill", follower), "as": died},
+        trouble.step(away_ms + 700, "wipe", f"@{died}"),
+        trouble.step(away_ms + 800, "start", f"@{died}"),
     ]

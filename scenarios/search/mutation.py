@@ -15,19 +15,17 @@ from typing import Any
 from replica.rules import PROFILES
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.search.era_troubles import may_miss_a_rule, old_troubles
-from scenarios.search.schedules import (
+from scenarios.search.schedules import MENDED, Schedule, Tree, repairs
+from scenarios.search.times import (
     CHAOS_BEGINS_MS,
     CHAOS_ENDS_MS,
+    GAPS_MS,
     HEALED_MS,
-    MENDED,
+    LASTING_MS,
     QUORUM_STANDS_MS,
-    Schedule,
-    Tree,
-    repairs,
+    TROUBLES_MS,
 )
 
-_GAPS_MS = (1, 15, 60, 200, 700, 2500, 6000)
-_LASTING_MS = (50, 700, 2500, 6000, 12_000)
 _HARMLESS = ("cut", "partition", "latency", "loss", "bandwidth", "hold", "reset_peer", "elect", "flush", "slow_disk",
              "bump_clock", "pause", "reassign")  # fmt: skip
 """Verbs that a safe schedule may have any number of, against anything."""
@@ -125,13 +123,13 @@ class _Mutation:
         self._nudge(self._family())
 
     def _nudge(self, steps: Steps) -> None:
-        self._move(steps, self.rng.choice(_GAPS_MS) * self.rng.choice((-1, 1)))
+        self._move(steps, self.rng.choice(GAPS_MS) * self.rng.choice((-1, 1)))
 
     def _meet(self) -> None:
         """One begins when another does, or shortly after."""
         one, other = self._family(), self._family()
         if one and other:
-            self._move(one, at_ms(other[0]) + self.rng.choice((0, *_GAPS_MS)) - at_ms(one[0]))
+            self._move(one, at_ms(other[0]) + self.rng.choice((0, *GAPS_MS)) - at_ms(one[0]))
 
     def _to_a_turn(self) -> None:
         """Shortly before or after a leader, an ISR or a log took a turn in the run of this schedule."""
@@ -139,7 +137,7 @@ class _Mutation:
 
     def _move_to_a_turn(self, steps: Steps) -> None:
         if steps:
-            by_ms = self.rng.choice((0, *_GAPS_MS[:5])) * self.rng.choice((-1, 1))
+            by_ms = self.rng.choice((0, *GAPS_MS[:5])) * self.rng.choice((-1, 1))
             self._move(steps, self.rng.choice(self.moments_ms) + by_ms - at_ms(steps[0]))
 
     def _swap(self) -> None:
@@ -170,7 +168,7 @@ class _Mutation:
     def _last(self) -> None:
         for step in self._family():
             if "for" in step:
-                step["for"] = f"{self.rng.choice(_LASTING_MS)}ms"
+                step["for"] = f"{self.rng.choice(LASTING_MS)}ms"
 
     def _drop(self) -> None:
         gone = self._family()
@@ -228,7 +226,7 @@ class _Mutation:
         self.tree["seed"] = self.rng.randint(1, 1_000_000)
 
     def _trouble(self) -> None:
-        begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
+        begin_ms, end_ms = TROUBLES_MS
         steps = old_troubles(self.rng, self.tree, self.rules, safe=self.safe, begin_ms=begin_ms, end_ms=end_ms)
         self._nudge(self._add(steps))
 

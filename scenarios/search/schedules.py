@@ -20,18 +20,25 @@ from scenarios.language.spec import Scenario
 from scenarios.observe.wording import count_of
 from scenarios.search.era_troubles import leaders_over_links, may_miss_a_rule, old_troubles
 from scenarios.search.mix import Mix
+from scenarios.search.times import (
+    CHAOS_BEGINS_MS,
+    CHAOS_ENDS_MS,
+    DELIVERY_MS,
+    DURATION_MS,
+    FETCH_WAITS_MS,
+    GAPS_MS,
+    HEALED_MS,
+    LAG_MS,
+    LASTING_MS,
+    QUORUM_STANDS_MS,
+    REQUEST_MS,
+    SENDING_ENDS_MS,
+    SESSIONS_MS,
+    STARTS_MS,
+    TROUBLES_MS,
+)
 
 Tree = dict[str, Any]
-
-CHAOS_BEGINS_MS = 1_000
-QUORUM_STANDS_MS = 6_000
-CHAOS_ENDS_MS = 30_000
-HEALED_MS = 40_000
-DURATION_MS = 130_000
-"""The longest session (9 s) and lag time (10 s) of a schedule, and the minute that liveness.py waits, fit in twice."""
-
-_GAPS_MS = (0, 1, 15, 60, 200, 700, 2500)
-"""From an instant to the faults around it."""
 
 _DOWN = ("kill", "stop", "power_off", "fill_disk")
 """After these a broker may have to be started; one whose disk is full halts when it writes next."""
@@ -145,14 +152,15 @@ class _Draft:
         }
 
     def _cluster_config(self) -> Tree:
-        session_ms, heartbeat_ms = self.rng.choice(((9000, 2000), (3000, 500)))
+        session_ms, heartbeat_ms = self.rng.choice(SESSIONS_MS)
         return {
-            "replica.lag.time.max.ms": self.rng.choice((2000, 5000, 10_000)),
+            "replica.lag.time.max.ms": self.rng.choice(LAG_MS),
+            "replica.fetch.wait.max.ms": self.rng.choice(FETCH_WAITS_MS),
             "broker.session.timeout.ms": session_ms,
             "broker.heartbeat.interval.ms": heartbeat_ms,
-            "leader.imbalance.check.interval.seconds": self.rng.choice((300, 300, 5)),
+            "leader.imbalance.check.interval.seconds": self.rng.choice((300, 300, 3)),
             "num.replica.fetchers": self.rng.choice((1, 1, 2)),
-            "replica.socket.timeout.ms": self.rng.choice((30_000, 3000)),
+            "replica.socket.timeout.ms": self.rng.choice((30_000, 1500)),
         }
 
     def _topic(self) -> Tree:
@@ -182,7 +190,7 @@ class _Draft:
         acks_of_others = ("0", "1", "all", "all") if self.mix is None else self.mix.acks
         acks = "all" if self.safe else rng.choice(acks_of_others)
         idempotent = self.safe or (acks == "all" and rng.random() < 0.5)
-        request_ms = rng.choice((1000, 5000, 30_000))
+        request_ms = rng.choice(REQUEST_MS)
         config: Tree = {
             "acks": acks,
             "enable.idempotence": idempotent,
@@ -190,14 +198,14 @@ class _Draft:
             "request.timeout.ms": request_ms,
             # A batch that expires while it is under way leaves a hole: an idempotent producer goes on in a new epoch,
             # and may then store what follows twice (KIP-360).
-            "delivery.timeout.ms": 120_000 if self.safe else max(request_ms + 20, rng.choice((3000, 20_000))),
+            "delivery.timeout.ms": 120_000 if self.safe else max(request_ms + 20, rng.choice(DELIVERY_MS)),
             "linger.ms": rng.choice((0, 0, 20)),
         }
         workload: Tree = {"kind": "producer", "topic": "t", "config": config}
-        workload[rng.choice(("rate", "poisson"))] = f"{rng.choice((2, 5, 20))}/s"
+        workload[rng.choice(("rate", "poisson"))] = f"{rng.choice((2, 4, 10))}/s"
         workload["batch"] = rng.choice((1, 1, 3))
         workload["start"] = f"{rng.randint(500, 2000)}ms"
-        workload["stop"] = f"{CHAOS_ENDS_MS + 5000}ms"
+        workload["stop"] = f"{SENDING_ENDS_MS}ms"
         return workload
 
     def _consumer(self, name: str) -> Tree:
@@ -257,20 +265,20 @@ class _Draft:
         if verb in _MENDED_AT_THE_END or verb in _UNDONE_BY_FOR:
             step["as"] = f"{verb.replace('_', '-')}-{number}"
             if verb in _UNDONE_BY_FOR or self.rng.random() < 0.8:
-                step["for"] = f"{self.rng.choice((50, 700, 2500, 6000, 12_000))}ms"
+                step["for"] = f"{self.rng.choice(LASTING_MS)}ms"
         return step
 
     def _at_ms(self) -> int:
         if not self.instants_ms:
             return self.rng.randint(CHAOS_BEGINS_MS, CHAOS_ENDS_MS)
-        return self.rng.choice(self.instants_ms) + self.rng.choice(_GAPS_MS)
+        return self.rng.choice(self.instants_ms) + self.rng.choice((0, *GAPS_MS))
 
     def _new_disk(self, number: int) -> list[Tree]:
         """A broker goes down for a while, in order or not, and comes back with an empty disk."""
         at_ms, verb = self.rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS), self.rng.choice(("stop", "kill"))
         label = f"{verb}-{number}"
         down: Tree = {"at": f"{at_ms}ms", verb: self._broker_or_leader(), "as": label}
-        return [down, {"at": f"{at_ms + 6000}ms", "wipe": f"@{label}"}]
+        return [down, {"at": f"{at_ms + 2500}ms", "wipe": f"@{label}"}]
 
     def _servers(self) -> str:
         return str(self.rng.choice((*self.brokers, self._leader(), self._leader(), "c1")))
@@ -367,7 +375,7 @@ MENDED: tuple[Tree, ...] = ({"at": f"{HEALED_MS}ms", "heal": "all"}, {"at": f"{H
 def repairs(faults: list[Tree]) -> list[Tree]:
     steps: list[Tree] = [{"at": f"{HEALED_MS}ms", "resume": f"@{fault['as']}"} for fault in faults if "pause" in fault]
     down = [fault["as"] for fault in faults if any(verb in fault for verb in _DOWN)]
-    for at_ms in (HEALED_MS, HEALED_MS + 6000, HEALED_MS + 12_000):
+    for at_ms in STARTS_MS:
         steps += [{"at": f"{at_ms}ms", "start": f"@{label}"} for label in down]
     return steps
 
@@ -392,7 +400,7 @@ def _add_controllers(tree: Tree) -> None:
         label = f"controller-{verb}-{number}"
         step: Tree = {"at": f"{rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS)}ms", verb: what, "as": label}
         if rng.random() < 0.8:
-            step["for"] = f"{rng.choice((700, 2500, 6000, 12_000))}ms"
+            step["for"] = f"{rng.choice(LASTING_MS[1:])}ms"
         faults.append(step)
     for step in tree["timeline"]:  # the topics have to exist first, and that takes an election
         at_ms = int(step["at"].removesuffix("ms"))
@@ -405,7 +413,7 @@ def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
     """In half of an old era's schedules, from a stream of their own."""
     rng = random.Random(f"{tree['seed']}/troubles")
     if rng.random() < 0.5:
-        begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
+        begin_ms, end_ms = TROUBLES_MS
         steps = old_troubles(rng, tree, rules, safe=safe, begin_ms=begin_ms, end_ms=end_ms)
         tree["timeline"] += [*steps, *repairs(steps)]
 
@@ -413,6 +421,6 @@ def _add_old_troubles(tree: Tree, rules: Rules, safe: bool) -> None:
 def _add_elections(tree: Tree) -> None:
     """From a stream of their own. They break no promise, so a safe schedule may have them."""
     rng = random.Random(f"{tree['seed']}/elections")
-    begin_ms, end_ms = QUORUM_STANDS_MS + 1000, CHAOS_ENDS_MS - 10_000
+    begin_ms, end_ms = TROUBLES_MS
     steps = leaders_over_links(rng, tree, PROFILES[tree["profile"]], begin_ms=begin_ms, end_ms=end_ms)
     tree["timeline"] += steps

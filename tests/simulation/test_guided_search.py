@@ -17,8 +17,9 @@ from scenarios.search.coverage import Coverage, coverage_of, sentence_without_na
 from scenarios.search.guided import GENERATION_RUNS, Corpus, generations
 from scenarios.search.mix import BATCH_SEEDS, mix_of
 from scenarios.search.mutation import at_ms, faults_of, mutated
-from scenarios.search.schedules import CHAOS_BEGINS_MS, HEALED_MS, MENDED, Schedule, Tree
+from scenarios.search.schedules import MENDED, Schedule, Tree
 from scenarios.search.search import Found, SeedJob, schedule_of
+from scenarios.search.times import CHAOS_BEGINS_MS, CHAOS_ENDS_MS, HEALED_MS
 
 JOBS = [SeedJob(seed, "kafka-2.0", safe=False, swarm=True) for seed in range(1, 3 * GENERATION_RUNS + 1)]
 LOSES_BYTES = ("power_off", "wipe", "fill_disk")
@@ -85,12 +86,12 @@ def test_a_step_moves_to_a_turn_of_the_run() -> None:
     restart = {"at": "2000ms", "restart": "b1"}
     alone = Schedule({**schedule.tree, "timeline": [restart, *MENDED]}, safe=False)
 
-    def near_20_s(moments_ms: tuple[int, ...]) -> list[bool]:
+    def near_12_s(moments_ms: tuple[int, ...]) -> list[bool]:
         changed = [mutated(random.Random(number), alone, alone, moments_ms) for number in range(24)]
-        return [any(19_000 < at_ms(step) < 21_000 for step in faults_of(one.tree)) for one in changed]
+        return [any(11_000 < at_ms(step) < 13_000 for step in faults_of(one.tree)) for one in changed]
 
-    assert sum(near_20_s((20_000,))) > 5
-    assert not any(near_20_s(()))
+    assert sum(near_12_s((12_000,))) > 5
+    assert not any(near_12_s(()))
 
 
 def test_a_spliced_schedule_has_steps_of_both() -> None:
@@ -98,7 +99,10 @@ def test_a_spliced_schedule_has_steps_of_both() -> None:
         return Schedule({**tree, "timeline": [*steps, *MENDED]}, safe=False)
 
     tree = schedule_of(SeedJob(1, "kafka-4.1", safe=False)).tree
-    early, late = {"at": "2000ms", "kill": "b1", "as": "one"}, {"at": "29999ms", "pause": "b2", "as": "two"}
+    early, late = (
+        {"at": "2000ms", "kill": "b1", "as": "one"},
+        {"at": f"{CHAOS_ENDS_MS - 1}ms", "pause": "b2", "as": "two"},
+    )
     changed = [faults_of(mutated(random.Random(n), only(early), only(late)).tree) for n in range(40)]
     assert any(early in steps and late in steps for steps in changed)
 

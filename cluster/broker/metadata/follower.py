@@ -19,6 +19,7 @@ from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.versions import FETCH
 from controller.image import BrokerRegistration, MetadataImage
 from controller.metadata import (
+    ClearElrRecord,
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -234,6 +235,10 @@ class MetadataFollower:
                 if isinstance(record, RemoveTopicRecord):
                     deleted = image.topics[record.name].partitions
                     changed.update(dict.fromkeys(TopicPartition(record.name, number) for number in sorted(deleted)))
+                elif isinstance(record, ClearElrRecord):
+                    # It raises the partition epochs (TopicDelta.maybeClearElr): a leader that did not know would
+                    # propose ISRs in vain.
+                    changed.update(dict.fromkeys(image.with_elr(record.topic)))
                 image.apply(record, entry.offset)
                 if isinstance(record, PartitionRecord | PartitionChangeRecord):
                     changed[TopicPartition(record.topic, record.partition)] = None
