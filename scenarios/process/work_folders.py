@@ -15,7 +15,7 @@ PREFIX = ".run-"
 
 @contextmanager
 def work_folder(runs_dir: Path | None) -> Iterator[Path]:
-    """Empty, below `runs_dir` or the system's temporary directory, and gone afterwards.
+    """Empty, below `runs_dir` or the system's temporary directory, and gone afterwards, unless it was renamed.
 
     Its owner holds a lock on it, which ends with the owner, however that ends: what former owners have left in
     `runs_dir` is removed first. raises: OSError
@@ -30,7 +30,8 @@ def work_folder(runs_dir: Path | None) -> Iterator[Path]:
     try:
         yield own
     finally:
-        shutil.rmtree(own)
+        with suppress(FileNotFoundError):  # Its owner has given it its final name.
+            shutil.rmtree(own)
         os.close(lock)
 
 

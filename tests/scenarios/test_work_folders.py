@@ -11,3 +11,9 @@ def test_what_a_killed_process_has_left_is_removed_by_the_next_and_what_is_in_us
     with work_folder(tmp_path) as first, work_folder(tmp_path) as second:
         assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "0001-kept", first, second])
     assert list(tmp_path.iterdir()) == [tmp_path / "0001-kept"]
+
+
+def test_one_that_is_given_its_final_name_stays(tmp_path: Path) -> None:
+    with work_folder(tmp_path) as folder:
+        folder.rename(tmp_path / "0001-kept")
+    assert list(tmp_path.iterdir()) == [tmp_path / "0001-kept"]
