@@ -28,6 +28,16 @@ class Repetition(NamedTuple):
     theirs: Path
 
 
+def why_no_two_are_alike(scenario: Scenario) -> str:
+    """Of one whose network or clients draw what happens in it; empty for all others."""
+    delays = [scenario.network.latency, *(link.latency for link in scenario.network.links)]
+    if any(delay is not None and delay.kind != "constant" for delay in delays):
+        return "its links draw their delays: no two runs of it are alike"
+    if any(work.arrival is not None and work.arrival.poisson for work in scenario.workloads.values()):
+        return "its records come by chance (`poisson`): no two runs of it are alike"
+    return ""
+
+
 def repetitions(
     scenario: Scenario, folder: Path, times: int, *, play_ours: Play, play_theirs: Play
 ) -> Iterator[Repetition]:

@@ -127,7 +127,7 @@ class ChosenWorld:
         self._in_processes = in_processes
         self._slack_us = slack_us
         self._home = _home(name.version, kafka_home) if name.kind == "kafka" else None
-        self._client_classes = None if self._home is None or clients == "highwater" else _client_classes(self._home)
+        self._client_classes = None if self._home is None or clients == "highwater" else java_client_classes(self._home)
 
     @property
     def comes_back(self) -> bool:
@@ -211,7 +211,7 @@ def _home(version: str | None, folder: Path | None) -> KafkaHome:
         return find_home(version, folder, os.environ)
 
 
-def _client_classes(home: KafkaHome) -> Path:
+def java_client_classes(home: KafkaHome) -> Path:
     from cluster.kafka.installation import client_classes
 
     with kafka_or_fail("; or --clients highwater"):

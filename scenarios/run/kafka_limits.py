@@ -15,6 +15,7 @@ from scenarios.language.expect import EventTest, Expect
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import Step
 from scenarios.language.verbs.checks import Check
+from scenarios.language.verbs.network import Hold
 
 KRAFT_SINCE = (3, 3)
 ELR_SINCE = (4, 0)
@@ -122,6 +123,10 @@ def _step_limits(scenario: Scenario) -> Iterator[Limit]:
     for step in scenario.timeline:
         if step.verb in UNPLAYABLE_VERBS:
             yield Limit(step.verb, UNPLAYABLE_VERBS[step.verb], step.line)
+        elif isinstance(step.payload, Hold) and step.payload.part == "body":
+            yield Limit(
+                "hold, part: body", "the bytes of an answer leave a JVM's files together with its header", step.line
+            )
 
 
 # ------------------------------------------------------------------------------------------------ what is played there

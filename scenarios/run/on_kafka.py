@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from cluster.config import BrokerConfig
 from cluster.kafka.fabric import KafkaFabric
 from cluster.kafka.home import KafkaHome
 from cluster.kafka.properties import NodeSpec
@@ -18,6 +19,7 @@ from scenarios.run.worlds import NewWorld, live_latency
 FOLDER = "kafka"
 """Of a run: what its JVMs were started with, and what they say."""
 ELR_FEATURE = "eligible.leader.replicas.version"
+NEVER_WORD = "never"
 OURS = ("log.dirs",)
 """Keys of a file whose values are names of Highwater's own."""
 
@@ -68,4 +70,9 @@ def node_specs(scenario: Scenario, log_root: Path) -> dict[str, NodeSpec]:
 
 
 def _own_keys(config: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in config.items() if key not in OURS}
+    """`never` is a word of the language; Kafka has the largest number that the key can hold."""
+    return {
+        key: str(BrokerConfig.check(key, value)) if value == NEVER_WORD else value
+        for key, value in config.items()
+        if key not in OURS
+    }

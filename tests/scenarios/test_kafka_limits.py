@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from replica.rules import PROFILES
+from scenarios.agree.playing import why_no_two_are_alike
 from scenarios.language.conditions import TimeTest
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.verbs.every import VERBS
 from scenarios.run.kafka_limits import UNPLAYABLE_VERBS, era_of, limits_of, played_on, wider
+from scenarios.run.on_kafka import node_specs
 
 FILE = """schema: 1
 id: limits
@@ -95,3 +100,23 @@ def test_what_cannot_be_seen_is_not_judged_and_times_get_a_slack() -> None:
 def test_an_open_window_stays_open() -> None:
     assert wider(TimeTest(None, 5), 2) == TimeTest(None, 7)
     assert wider(None, 2) is None
+
+
+def test_bytes_that_leave_a_file_later_than_their_header_are_no_jvms() -> None:
+    held = file_with(step="hold: {from: b1, to: b2, api: Fetch, part: body}")
+    assert [(limit.what, limit.line > 0) for limit in limits_of(held, "4.1.0")] == [("hold, part: body", True)]
+    assert limits_of(file_with(step="hold: {from: b1, to: b2, api: Fetch, part: response}"), "4.1.0") == []
+
+
+def test_never_is_the_largest_number_that_a_key_of_kafka_holds(tmp_path: Path) -> None:
+    scenario = file_with(more="profile: kafka-4.1").cluster
+    config = {"log.flush.interval.messages": "never", "broker.session.timeout.ms": "3000"}
+    specs = node_specs(replace(file_with(), cluster=replace(scenario, config=config)), tmp_path)
+    assert specs["b1"].config == {**config, "log.flush.interval.messages": str(2**63 - 1)}
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn"), [("luck-or-law", True), ("acks1-leader-kill", False), ("hw-propagation-lag", False)]
+)
+def test_runs_of_a_file_that_draws_its_delays_are_not_alike(name: str, drawn: bool) -> None:
+    assert bool(why_no_two_are_alike(bundled(name))) == drawn

@@ -31,7 +31,7 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.kafka.command import KafkaVersion
-from scenarios.cli.worlds import kafka_or_fail
+from scenarios.cli.worlds import DEFAULT_SLACK, SlackType, java_client_classes, kafka_or_fail
 from scenarios.process.whole_files import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -85,11 +85,16 @@ class OtherWorld:
     type=click.Path(path_type=Path),
     help="Of an unpacked release, or of its jars; else what is installed.",
 )
+@click.option(
+    "--clients",
+    type=click.Choice(["highwater", "java"]),
+    help="With Kafka: whose clients; Highwater's unless said otherwise.",
+)
 @click.option("--live", "is_live", is_flag=True, help="The other world is Highwater's own brokers on TCP.")
 @click.option("--times", type=click.IntRange(1, TIMES_MAX), default=1, show_default=True, help="Repetitions of each.")
 @click.option("--random", "seeds", type=SeedRange(), help="Random schedules of these seeds, with or without NAMEs.")
 @click.option(
-    "--slack", type=click.FloatRange(0, 3600), default=2, show_default=True, metavar="SECONDS",
+    "--slack", "slack_us", type=SlackType(), default=DEFAULT_SLACK, show_default=True,
     help="Times that are further apart are shown; no time is judged.",
 )  # fmt: skip
 @click.option(
@@ -103,10 +108,11 @@ def agree(
     names: tuple[str, ...],
     version_: str | None,
     kafka_home: Path | None,
+    clients: str | None,
     is_live: bool,
     times: int,
     seeds: range | None,
-    slack: float,
+    slack_us: int,
     out: Path,
     format_: str,
     opens: bool,
@@ -121,12 +127,14 @@ def agree(
 
     if is_live == (version_ is not None or kafka_home is not None):
         raise click.UsageError("which other world? Either --kafka VERSION or --live")
-    world = _live() if is_live else _kafka(version_, kafka_home, round(slack * 1e6))
+    if is_live and clients is not None:
+        raise click.UsageError("--clients is for Kafka: live brokers have Highwater's")
+    world = _live() if is_live else _kafka(version_, kafka_home, slack_us, is_java=clients == "java")
     jobs = _jobs(names, seeds, world)
     folder = out / world.name.lower().replace(" ", "-")
     must_hold_files(folder)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
-    sheet = Sheet("simulated", world.name, times, round(slack * 1e6), date, version("highwater"))
+    sheet = Sheet("simulated", world.name, times, slack_us, date, version("highwater"))
     style = style_for_stdout(plain)
     ended: BaseException | None = None
     try:
@@ -159,7 +167,8 @@ def _live() -> OtherWorld:
     return OtherWorld(name="live", options=("--live",), new=live, why_not=why_not)
 
 
-def _kafka(version_: str | None, folder: Path | None, slack_us: int) -> OtherWorld:
+def _kafka(version_: str | None, folder: Path | None, slack_us: int, *, is_java: bool) -> OtherWorld:
+    """is_java: with Kafka's own clients"""
     from cluster.kafka.fabric import KafkaFabric, KafkaNotUp
     from cluster.kafka.home import find_home
     from scenarios.agree.phases import write_phases
@@ -168,7 +177,7 @@ def _kafka(version_: str | None, folder: Path | None, slack_us: int) -> OtherWor
 
     with kafka_or_fail():
         home = find_home(version_, folder, os.environ)
-    play = on_kafka(home)
+    play = on_kafka(home, java_client_classes(home) if is_java else None)
     played: list[KafkaFabric] = []
 
     def new(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
@@ -182,8 +191,12 @@ def _kafka(version_: str | None, folder: Path | None, slack_us: int) -> OtherWor
 
     chosen = [] if version_ is None else ["--kafka", version_]
     return OtherWorld(
-        name=f"Kafka {home.version}",
-        options=(*chosen, *(() if folder is None else ("--kafka-home", str(folder)))),
+        name=f"Kafka {home.version}{' with its clients' if is_java else ''}",
+        options=(
+            *chosen,
+            *(("--clients", "java") if is_java else ()),
+            *(() if folder is None else ("--kafka-home", str(folder))),
+        ),
         new=new,
         profile=era_of(home.version),
         why_not=lambda scenario: next(map(str, limits_of(scenario, home.version)), ""),
@@ -212,6 +225,7 @@ def _jobs(names: Sequence[str], seeds: range | None, world: OtherWorld) -> list[
 
 def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str]:
     """What both play, and why it cannot be played; empty if it can."""
+    from scenarios.agree.playing import why_no_two_are_alike
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.search.era_runs import moved_to
 
@@ -220,7 +234,7 @@ def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str
             scenario = moved_to(scenario, world.profile)
         except ScenarioInvalid as invalid:
             return scenario, next(found.title for found in invalid.diagnostics if found.severity == "error")
-    return scenario, world.why_not(scenario)
+    return scenario, world.why_not(scenario) or why_no_two_are_alike(scenario)
 
 
 def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) -> Iterator[SheetRow]:
