@@ -73,6 +73,10 @@ class ClientMetadata:
         self.topics: list[str] = []
         self.version = 0
         self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
+        self._of_topic: dict[str, dict[TopicPartition, None]] = {}
+        self._led_by: dict[int, list[TopicPartition]] = {}
+        self._led_by_version = 0
+        """The version that they were found in."""
         self._max_age_us = min(max_age_ms * 1000, NEVER)
         self._backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, rng)
         self._update_requested = True
@@ -90,16 +94,25 @@ class ClientMetadata:
         known = self._leaders.get(tp, NO_LEADER)
         return known if known.leader in self.nodes else LeaderAndEpoch(NO_BROKER, known.epoch)
 
+    def is_known(self, tp: TopicPartition) -> bool:
+        """Whether an answer has named this partition."""
+        return tp in self._leaders
+
     def partitions(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic in order; empty while the topic is unknown."""
-        return [tp for tp in self._leaders if tp.topic == topic]
+        return list(self._of_topic.get(topic, ()))
 
     def available(self, topic: str) -> list[int]:
         """Partitions of a topic that have a leader, in order."""
         return [tp.partition for tp in self.partitions(topic) if self.leader(tp).leader != NO_BROKER]
 
     def partitions_led_by(self, node_id: int) -> list[TopicPartition]:
-        return [tp for tp in self._leaders if self.leader(tp).leader == node_id]
+        if self._led_by_version != self.version:
+            self._led_by, self._led_by_version = {}, self.version
+        known = self._led_by.get(node_id)
+        if known is None:
+            known = self._led_by[node_id] = [tp for tp in self._leaders if self.leader(tp).leader == node_id]
+        return known
 
     # ------------------------------------------------------------------------------------------------ when to ask
 
@@ -163,6 +176,7 @@ class ClientMetadata:
             epoch = int(partition.leader_epoch)
             if known is None or epoch >= known.epoch:
                 self._leaders[tp] = LeaderAndEpoch(int(partition.leader_id), epoch)
+                self._of_topic.setdefault(tp.topic, {})[tp] = None
             if known is None or epoch > known.epoch:
                 self._equivalent_responses = 0
             if partition.error_code in INVALID_METADATA:

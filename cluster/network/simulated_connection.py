@@ -118,35 +118,39 @@ class SimulatedConnection(Passage[bytearray]):
 
     def _through_the_socket(self, segments: Sequence[Segment]) -> bytearray:
         """The frame without its size prefix, as the other end received it.     raises: TornSend"""
-        first = segments[0]
-        if len(segments) == 1 and isinstance(first, bytes | bytearray) and len(first) <= AT_ONCE_BYTES:
-            return self._at_once(first)
-        total = sum(segment.length if isinstance(segment, FileSlice) else len(segment) for segment in segments)
+        if len(segments) == 1:
+            first = segments[0]
+            if isinstance(first, (bytes, bytearray)) and len(first) <= AT_ONCE_BYTES:
+                return self._at_once(first)
+        total = 0
+        for segment in segments:
+            total += segment.length if isinstance(segment, FileSlice) else len(segment)
         frame = bytearray(total)
         view = memoryview(frame)
         filled = 0
         counts = self.host.bytes
         out, into = self.sock, self.other.sock
         for segment in segments:
-            is_slice = isinstance(segment, FileSlice)
-            length = segment.length if isinstance(segment, FileSlice) else len(segment)
+            file_slice = segment if isinstance(segment, FileSlice) else None
+            data = segment if not isinstance(segment, FileSlice) else b""
+            length = len(data) if file_slice is None else file_slice.length
             sent = 0
             while sent < length:
                 try:
-                    if isinstance(segment, FileSlice):
-                        count = segment.sendfile(out.fileno(), sent)
-                        counts.sendfile_calls += 1
+                    if file_slice is None:
+                        count = out.send(memoryview(data)[sent:] if sent else data)
                     else:
-                        count = out.send(memoryview(segment)[sent:] if sent else segment)
+                        count = file_slice.sendfile(out.fileno(), sent)
+                        counts.sendfile_calls += 1
                 except BlockingIOError:  # The pump: drain the other end into its user-space buffer and go on.
                     filled += into.recv_into(view[filled:])
                     continue
                 if count == 0:
                     raise TornSend("a segment file ended before the bytes its frame had promised")
                 sent += count
-            if is_slice:
+            if file_slice is not None:
                 counts.sendfile += length
-            elif isinstance(segment, memoryview):  # Records that are in memory travel as memoryviews.
+            elif isinstance(data, memoryview):  # Records that are in memory travel as memoryviews.
                 counts.fetch_payload_through_python += length
             else:
                 counts.protocol += length

@@ -58,7 +58,8 @@ def _bool(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
 def _string(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     if _is_constant(values):
         text = values[0].encode()
-        offsets = array("i", [place * len(text) for place in range(len(values) + 1)])
+        ends = range(0, len(text) * len(values) + 1, len(text)) if text else [0] * (len(values) + 1)
+        offsets = array("i", ends)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text * len(values))]
         return pa.Array.from_buffers(arrow_type, len(values), buffers, 0)
     validity, nulls = _validity(values)

@@ -56,6 +56,25 @@ class BatchColumns:
     def leader_epoch(self, place: int) -> int:
         return self._terms[self._term[place]][0]
 
+    def holds(self, place: int, batch: MirroredBatch) -> bool:
+        """Whether the batch at this place is equal to `batch`."""
+        return (
+            self.bases[place] == batch.base_offset
+            and self._crcs[place] == batch.crc
+            and self._counts[place] == batch.last_offset - batch.base_offset
+            and self._sequences[place] == batch.base_sequence
+            and self._terms[self._term[place]] == (batch.leader_epoch, batch.producer_id, batch.producer_epoch)
+        )
+
+    def is_same_append(self, place: int, other: int) -> bool:
+        """The same append of one leader. A batch that was sent again after a failover has the CRC of its first copy,
+        which a former leader may hold at the same offset in an older epoch: that copy is another append."""
+        return place == other or (
+            self._crcs[place] == self._crcs[other]
+            and self.bases[place] == self.bases[other]
+            and self.leader_epoch(place) == self.leader_epoch(other)
+        )
+
     def __getitem__(self, place: int) -> MirroredBatch:
         base = self.bases[place]
         leader_epoch, producer_id, producer_epoch = self._terms[self._term[place]]
@@ -92,17 +111,30 @@ class BatchList:
         """A batch of the columns that lies behind all others of this log."""
         self._places.append(place)
 
+    def place_at(self, index: int) -> int:
+        """Of the batch at this index, its place in the columns."""
+        return self._places[index]
+
     def place_of(self, batch: MirroredBatch) -> int:
         """Its place in the columns, -1 if this log does not hold it."""
         index = self._index(batch.base_offset)
-        if index < 0 or self.columns.bases[self._places[index]] != batch.base_offset:
+        if index < 0:
             return -1
-        return self._places[index] if self[index] == batch else -1
+        place = self._places[index]
+        return place if self.columns.holds(place, batch) else -1
 
     def at(self, offset: int) -> MirroredBatch | None:
         """The batch that holds `offset`."""
+        place = self.place_holding(offset)
+        return None if place < 0 else self.columns[place]
+
+    def place_holding(self, offset: int) -> int:
+        """Of the batch that holds `offset`, its place in the columns; -1 for none."""
         index = self._index(offset)
-        return None if index < 0 or self.columns.last_offset(self._places[index]) < offset else self[index]
+        if index < 0:
+            return -1
+        place = self._places[index]
+        return place if self.columns.last_offset(place) >= offset else -1
 
     def places_between(self, low: int, high: int) -> Iterator[int]:
         """Places of the batches with an offset in [low, high)."""

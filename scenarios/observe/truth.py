@@ -87,18 +87,20 @@ class CommittedLog:
         for node, matched in self.matched.items():
             self.matched[node] = min(matched, self.end)
 
-    def match(self, node: str, batches: Iterable[MirroredBatch]) -> None:
+    def match(self, node: str, places: Iterable[int]) -> None:
         """Compare further batches of a replica, in offset order, from where it matched so far."""
+        columns = self._batches.columns
         matched = self.matched.get(node, 0)
-        for batch in batches:
-            if batch.base_offset > matched:
+        for place in places:
+            base = columns.bases[place]
+            if base > matched:
                 break
-            if batch.base_offset < matched:
+            if base < matched:
                 continue
-            committed = self.at(matched)
-            if committed is None or not same_batch(committed, batch):
+            committed = -1 if matched >= self.end else self._batches.place_holding(matched)
+            if committed < 0 or not columns.is_same_append(committed, place):
                 break
-            matched = batch.last_offset + 1
+            matched = columns.last_offset(place) + 1
         self.matched[node] = matched
         if matched >= self.end:
             self.excused.pop(node, None)
@@ -150,7 +152,7 @@ class Truth:
         committed = self.of(event.topic, event.partition)
         if event.base_offset < committed.end and committed.matched.get(event.node, 0) == event.base_offset:
             log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-            committed.match(event.node, (log[-1],))
+            committed.match(event.node, (log.place_at(-1),))
 
     def _end_stated(self, row: TraceRow, event: Any) -> None:
         committed = self.of(event.topic, event.partition)
@@ -172,7 +174,7 @@ class Truth:
             del committed.corrupted[event.node]
             committed.excused[event.node] = None  # recovery cut at the batch that the disk had damaged
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-        committed.match(event.node, log.between(committed.matched[event.node], log.end))
+        committed.match(event.node, log.places_between(committed.matched[event.node], log.end))
         if lost_records:
             committed.excused[event.node] = None
 
@@ -226,7 +228,7 @@ class Truth:
             committed.extend(logs[node], hw)
             for other, log in logs.items():
                 if committed.matched.get(other, 0) == before and not log.doubtful:
-                    committed.match(other, log.between(before, hw))
+                    committed.match(other, log.places_between(before, hw))
 
     @staticmethod
     def _served_below(committed: CommittedLog, node: str, high_watermark: int) -> None:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeGuard
 
 from cluster.client.producer.producer import ProducerRecord, TransactionCall
 from replica.ids import TopicPartition
@@ -32,6 +33,7 @@ class Workloads:
         self._streams: dict[str, random.Random] = {}
         self._pending_stops: list[str] = []
         self._transactions: dict[tuple[str, int], _Progress] = {}
+        self._producers: dict[type, bool] = {}
 
     def begin(self) -> None:
         """Put starts, stops and first arrivals of all workloads into the queue."""
@@ -83,7 +85,7 @@ class Workloads:
     ) -> None:
         """An application that is down sends nothing; its records are not even named."""
         machine = self._cluster.machines[workload.name]
-        if not machine.host.running or not isinstance(machine.core, OperatedProducer):
+        if not machine.host.running or not self._is_producer(machine.core):
             return
         host, core = machine.host, machine.core
         records = [self._record(workload, size_bytes, key, partition) for _ in range(count)]
@@ -116,6 +118,13 @@ class Workloads:
                 aborts = pattern.abort_every > 0 and progress.begun % pattern.abort_every == 0
                 call = TransactionCall.ABORT if aborts else TransactionCall.COMMIT
                 machine.host.call(partial(core.transaction, call))
+
+    def _is_producer(self, core: object) -> TypeGuard[OperatedProducer]:
+        """To look through a protocol's members for every record would cost as much as to send it."""
+        kind = type(core)
+        if kind not in self._producers:
+            self._producers[kind] = isinstance(core, OperatedProducer)
+        return self._producers[kind]
 
     def _record(self, workload: Workload, size_bytes: int, key: str | None, partition: int | None) -> ProducerRecord:
         name = f"{workload.prefix}{self._sent[workload.name]}"

@@ -25,6 +25,9 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 _TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
+_ASKING = (PositionState.AWAIT_RESET, PositionState.AWAIT_VALIDATION)
+"""A position that waits in one of these states has something to ask."""
+
 LOG_TRUNCATION = "LOG_TRUNCATION"
 """Java's consumer throws this as LogTruncationException: the log was cut below the position. No number on the wire."""
 
@@ -58,12 +61,13 @@ class OffsetLookups:
         """Send what is due. returns: whether anything was sent"""
         self.next_deadline_us = NEVER
         sent = False
+        unsettled = [position for position in self._positions.values() if position.state in _ASKING]
         for state, ask in (
             (PositionState.AWAIT_RESET, self._ask_reset),
             (PositionState.AWAIT_VALIDATION, self._ask_epochs),
         ):
             due = []
-            for position in self._positions.values():
+            for position in unsettled:
                 if position.may_ask(state, now_us):
                     due.append(position)
                 elif position.state is state and not position.awaits_answer:

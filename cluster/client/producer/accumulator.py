@@ -138,10 +138,9 @@ class RecordAccumulator:
         drained: list[ProducerBatch] = []
         size_bytes = 0
         start = self._drain_index.get(node_id, 0) % len(partitions) if partitions else 0
-        for step in range(len(partitions)):
-            index = (start + step) % len(partitions)
-            self._drain_index[node_id] = index
-            tp = partitions[index]
+        looked_at = 0
+        for tp in partitions[start:] + partitions[:start]:
+            looked_at += 1
             queue = self._deques.get(tp)
             if not queue or tp in self._muted or queue[0].is_backing_off(now_us):
                 continue
@@ -157,6 +156,8 @@ class RecordAccumulator:
                 self._idempotence.assign_sequence(first)
             size_bytes += first.size_bytes
             drained.append(first)
+        if looked_at:
+            self._drain_index[node_id] = (start + looked_at - 1) % len(partitions)
         return drained
 
     # ------------------------------------------------------------------------------------------------------ retries

@@ -276,7 +276,7 @@ class ProducerCore(ClientNode):
         if waiting.partition is None:
             waiting.partition = self._partition_of(first)
         tp = TopicPartition(first.topic, UNKNOWN_PARTITION if waiting.partition is None else waiting.partition)
-        if tp in self._metadata.partitions(first.topic):
+        if self._metadata.is_known(tp):
             if self._is_too_large(waiting, now_us) or self._append(tp, waiting, now_us):
                 return True
             waiting.waits_for_memory = True

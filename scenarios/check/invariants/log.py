@@ -347,11 +347,12 @@ class LogIsOrdered(Invariant):
             self._tell(event, f"ends at {event.log_end_offset} after offsets {event.base_offset}..{event.last_offset}")
         if len(log) < 2:
             return
-        before = log[-2]
-        if event.base_offset != before.last_offset + 1:
-            self._tell(event, f"goes on at {event.base_offset} after {before.last_offset}")
-        if event.leader_epoch < before.leader_epoch:
-            self._tell(event, f"goes from epoch {before.leader_epoch} back to {event.leader_epoch}")
+        before = log.place_at(-2)
+        last_offset, epoch = log.columns.last_offset(before), log.columns.leader_epoch(before)
+        if event.base_offset != last_offset + 1:
+            self._tell(event, f"goes on at {event.base_offset} after {last_offset}")
+        if event.leader_epoch < epoch:
+            self._tell(event, f"goes from epoch {epoch} back to {event.leader_epoch}")
 
     def _tell(self, event: trace.BatchAppended, what: str) -> None:
         sentence = f"the log of {event.topic}-{event.partition} on {event.node} {what}"
