@@ -23,6 +23,7 @@ from cluster.broker.replicas.log_dir_failures import LogDirFailures
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
+from cluster.broker.replicas.resting import MANY
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.groups.service import GroupService
@@ -72,11 +73,13 @@ class BrokerCore:
         cpu: CpuTimes | None = None,
         stopwatch: Callable[[], int] | None = None,
         works_apart: bool = False,
+        rests_above: int = MANY,
         phase_us: int = 0,
     ) -> None:
         """cpu: the times of work; None: no work takes time
         stopwatch: the time of the trace, by which every request is measured; None: none is
         works_apart: long computations run apart from all else
+        rests_above: in a follower's fetch session of more partitions than this, those without news rest (resting.py)
         phase_us: where in their periods its periodic checks fall, see ReplicaManager
         """
         self.identity = identity
@@ -88,6 +91,7 @@ class BrokerCore:
         self._disks = disks
         self._clock = clock
         self._works_apart = works_apart
+        self._rests_above = rests_above
         self._phase_us = phase_us
         self._controllers = controllers
         self._outbox = Outbox()
@@ -269,7 +273,7 @@ class BrokerCore:
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")
         slots = self._config.max_incremental_fetch_session_cache_slots
-        return FetchSessionCache(slots, lambda: draw.randint(1, MAX_INT32))
+        return FetchSessionCache(slots, lambda: draw.randint(1, MAX_INT32), self._rests_above)
 
     def _join(self) -> ControlPlane:
         """By a quorum of controllers, or by the registry of the ZooKeeper era."""

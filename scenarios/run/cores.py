@@ -10,6 +10,7 @@ from uuid import UUID
 
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.replicas.resting import FEW, MANY
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.producer.producer import ProducerCore
 from cluster.controller_node.decisions import Chronicle
@@ -99,6 +100,7 @@ class Cores:
             stopwatch=self._fabric.time.stopwatch,
             phase_us=self._phase_us(name, incarnation),
             works_apart=self._fabric.is_live,
+            rests_above=FEW if self._fabric.is_live else MANY,
         )
 
     def _phase_us(self, name: str, incarnation: int) -> int:

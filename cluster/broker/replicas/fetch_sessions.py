@@ -205,12 +205,14 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """At most `slots` sessions. draw: a random number from 1 to 2**31 - 1, so that ids are not guessed from others
+    """At most `slots` sessions; partitions rest in those of more than `rests_above`.
 
+    draw: a random number from 1 to 2**31 - 1, so that ids are not guessed from others
     Simplified: one shard; Kafka divides the slots among eight (KAFKA-9401).
     """
 
-    def __init__(self, slots: int, draw: Callable[[], int]) -> None:
+    def __init__(self, slots: int, draw: Callable[[], int], rests_above: int = MANY) -> None:
+        self.rests_above = rests_above
         self._slots = slots
         self._draw = draw
         self._sessions: dict[int, FetchSession] = {}
@@ -330,10 +332,11 @@ class FullFetch(SessionlessFetch):
 class IncrementalFetch:
     """A request for all partitions of its session; the answer has those with news."""
 
-    __slots__ = ("_epoch", "_names", "_session")
+    __slots__ = ("_epoch", "_names", "_rests_above", "_session")
 
-    def __init__(self, session: FetchSession, names: Names) -> None:
+    def __init__(self, session: FetchSession, names: Names, rests_above: int) -> None:
         self._session = session
+        self._rests_above = rests_above
         self._names = names
         self._epoch = session.epoch
 
@@ -343,7 +346,7 @@ class IncrementalFetch:
 
     @property
     def may_rest(self) -> bool:
-        return self._session.privileged and len(self._session.partitions) > MANY
+        return self._session.privileged and len(self._session.partitions) > self._rests_above
 
     def asked(self) -> list[RequestedPartition]:
         due = self._session.in_turn()
@@ -411,7 +414,7 @@ class FetchSessions:
             return SessionlessFetch(_entries(request), self._names)
         self.cache.touch(session, now_us)
         session.epoch = next_epoch(session.epoch)
-        return IncrementalFetch(session, self._names)
+        return IncrementalFetch(session, self._names, self.cache.rests_above)
 
     def _full(self, request: FetchRequest, version: int) -> FetchContext:
         if request.session_id != NO_SESSION:

@@ -1,9 +1,10 @@
 """Partitions of a follower's fetch session about which there is nothing to say: a fetch costs only what has news.
 
-Kafka looks at every partition of the session with every fetch, and so does this broker in a session of few. In one of
-many, a partition whose follower has everything and has had the answer rests, if it is in sync or may not join the ISR
-yet: it is not looked at until something happens to it or to the follower's registration, and then its follower counts
-as having fetched it with the session's latest fetch, as it had.
+Kafka looks at every partition of the session with every fetch, and so does this broker in a session of few; how many
+are few depends on the world (`rests_above` of BrokerCore). In one of many, a partition whose follower has everything
+and has had the answer rests, if it is in sync or may not join the ISR yet: it is not looked at until something happens
+to it or to the follower's registration, and then its follower counts as having fetched it with the session's latest
+fetch, as it had.
 Meanwhile these fetches do not appear in the trace.
 source: IncrementalFetchContext.foreachPartition, Partition.updateFollowerFetchState
 """
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from controller.image import BrokerRegistration
 
 MANY = 100
-"""In a session of more partitions than this they rest."""
+"""In a session of more partitions than this they rest: in virtual time, where a trace of few shows every fetch."""
+
+FEW = 1
+"""The same by the wall clock, where each partition that a fetch looks at delays the next record."""
 
 
 class RestingPartitions:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.broker.replicas.fetch_sessions import FetchContext, FetchSessionCache, FetchSessions
+from cluster.broker.replicas.resting import FEW
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
     NO_SESSION,
@@ -117,6 +118,19 @@ STEP = st.tuples(
     st.sets(PARTITIONS),
     st.sampled_from(["next"] * 8 + ["full", "wrong epoch"]),
 )
+
+
+@pytest.mark.parametrize(("replica_id", "partitions", "may_rest"), [(2, 1, False), (2, 2, True), (-1, 2, False)])
+def test_by_the_wall_clock_partitions_rest_in_each_session_of_a_follower_with_more_than_one(
+    replica_id: int, partitions: int, may_rest: bool
+):
+    sessions = FetchSessions(FetchSessionCache(10, lambda: 7, rests_above=FEW), str)
+    asked = [FetchPartition(number) for number in range(partitions)]
+    first = sessions.context(FetchRequest(replica_id=replica_id, session_epoch=0, topics=[("t", asked)]), 12, 0)
+    results = {("t", one.partition): FetchPartitionResponse(one.partition, ErrorCode.NONE, 0, 0, 0) for one in asked}
+    assert first.answer(results, 0).session_id == 7
+    request = FetchRequest(replica_id=replica_id, session_id=7, session_epoch=1, topics=[])
+    assert sessions.context(request, 12, 0).may_rest is may_rest
 
 
 @given(st.lists(STEP, max_size=30))
