@@ -27,7 +27,7 @@ class ConsumerGroupEvents:
             client_id=shown(member.client_id),
             generation=group.epoch,
             reason=f"{self._node} takes {_called(member)} into consumer group {name}: its first heartbeat "
-            f"subscribes to {', '.join(member.topics)}",
+            f"subscribes to {_wishes(member)}",
         )
 
     def left(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> TraceEvent:
@@ -76,6 +76,11 @@ class ConsumerGroupEvents:
             reason=f"{_called(member)} of consumer group {shown(group.group_id)} {what}; it is to read "
             f"{', '.join(partitions) or 'nothing'}",
         )
+
+
+def _wishes(member: ConsumerMember) -> str:
+    pattern = [f"all that is called {shown(member.topic_regex)}"] if member.topic_regex else []
+    return ", ".join([*(shown(topic) for topic in member.topics), *pattern])
 
 
 def _names(group: ConsumerGroup, partitions: Partitions) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
+from uuid import UUID
 
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
 from cluster.groups.consumer_member import ConsumerMember
@@ -25,6 +26,7 @@ from cluster.groups.consumer_records import (
     TargetRecord,
 )
 from cluster.groups.offsets import GroupOffsets
+from cluster.groups.patterns import matching
 from cluster.timers import Timer
 
 NO_EPOCH = -1
@@ -82,11 +84,22 @@ class ConsumerGroup:
 
     @property
     def subscribed(self) -> tuple[str, ...]:
-        """The topics that its members ask for, whether they exist or not, in ascending order."""
+        """The topics that its members name, whether they exist or not, in ascending order."""
         return tuple(sorted({topic for member in self.members.values() for topic in member.topics}))
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return tuple(sorted({member.topic_regex for member in self.members.values() if member.topic_regex}))
+
+    def topics_of(self, member: ConsumerMember) -> tuple[UUID, ...]:
+        """Those it names and those that its pattern describes."""
+        names = set(member.topics)
+        if member.topic_regex:
+            names.update(matching(member.topic_regex, (topic.name for topic in self.topics)))
+        return tuple(topic.topic_id for topic in self.topics if topic.name in names)
+
     def reads(self, topic: str) -> bool:
-        return any(topic in member.topics for member in self.members.values())
+        return topic in self.subscribed or any(one.name == topic for one in self.topics)
 
     def holder(self, partition: TopicIdPartition) -> str | None:
         """The member that has it, or has still to give it up. source: currentPartitionEpoch"""

@@ -35,6 +35,7 @@ from cluster.groups.desk import Desk
 from cluster.groups.group import State
 from cluster.groups.index import GroupIndex
 from cluster.groups.inputs import NO_MEMBER_ID, ConsumerHeartbeat, ConsumerHeartbeatResult
+from cluster.groups.patterns import check_pattern, matching
 from cluster.groups.records import group_key
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.timers import Timer
@@ -191,7 +192,10 @@ class ConsumerMembership:
 
     def _existing(self, group: ConsumerGroup) -> tuple[SubscribedTopic, ...]:
         """The topics that the group subscribes to and that exist."""
-        found = (self._topics.find(name) for name in group.subscribed)
+        names = set(group.subscribed)
+        for pattern in group.patterns:
+            names.update(matching(pattern, self._topics.names()))
+        found = (self._topics.find(name) for name in sorted(names))
         return tuple(topic for topic in found if topic is not None)
 
     # ------------------------------------------------------------------------------------------------------ assignment
@@ -200,12 +204,11 @@ class ConsumerMembership:
         """A target for every member, of the group's epoch. source: updateTargetAssignment, TargetAssignmentBuilder"""
         group = change.group
         name = group.preferred_assignor() or DEFAULT_ASSIGNOR
-        ids = {topic.name: topic.topic_id for topic in group.topics}
         specification = GroupSpecification(
             members={
                 member.member_id: AssignableMember(
                     instance_id=member.instance_id,
-                    topics=tuple(ids[topic] for topic in member.topics if topic in ids),
+                    topics=group.topics_of(member),
                     target=group.targets.get(member.member_id, ()),
                 )
                 for member in group.members.values()
@@ -355,8 +358,7 @@ def _check(given: ConsumerHeartbeat) -> None:
     if wrong:
         raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
     if given.topic_regex:
-        # Simplified: no patterns, which Kafka evaluates with RE2.
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, "SubscribedTopicRegex is not supported here.")
+        check_pattern(given.topic_regex)
     if given.assignor is not None and given.assignor not in ASSIGNORS:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,

@@ -15,3 +15,6 @@ class TopicDirectory:
     def find(self, name: str) -> SubscribedTopic | None:
         topic = self.cache.image.topics.get(name)
         return None if topic is None else SubscribedTopic(name, topic.topic_id, len(topic.partitions))
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.cache.image.topics)

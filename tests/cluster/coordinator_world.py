@@ -303,13 +303,15 @@ class CoordinatorWorld:
         topics: tuple[str, ...] | None = None,
         instance: str | None = None,
         assignor: str | None = None,
+        pattern: str | None = None,
         group: str = "g",
         rebalance: int | None = None,
     ) -> list[str]:
         """A heartbeat of KIP-848; epoch 0 joins, and then topics are `t` unless said."""
         joins = epoch == 0
         if joins:
-            owned, topics, rebalance = owned or (), topics or ("t",), rebalance or 60 * SECOND
+            owned, rebalance = owned or (), rebalance or 60 * SECOND
+            topics = topics or (None if pattern else ("t",))
         event = ConsumerHeartbeat(
             now_us=self.now_us,
             request=self._ask(f"{member} beat"),
@@ -322,7 +324,7 @@ class CoordinatorWorld:
             client_host="/host",
             rebalance_timeout_ms=-1 if rebalance is None else rebalance // 1000,
             topics=topics,
-            topic_regex=None,
+            topic_regex=pattern,
             assignor=assignor,
             owned=None if owned is None else tuple(sorted(self._topic_partition(one) for one in owned)),
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from live_cluster import live_cluster
 
 from replica.trace.events import GroupMemberLeft, GroupMemberReconciled, GroupsLoaded
@@ -28,7 +28,7 @@ def produce(bootstrap: str, values: range) -> None:
     assert producer.flush(20) == 0
 
 
-def member(bootstrap: str, group: str = "g", **settings: object) -> Consumer:
+def member(bootstrap: str, group: str = "g", topics: tuple[str, ...] = ("orders",), **settings: object) -> Consumer:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -39,7 +39,7 @@ def member(bootstrap: str, group: str = "g", **settings: object) -> Consumer:
             **settings,
         }
     )
-    consumer.subscribe(["orders"])
+    consumer.subscribe(list(topics))
     return consumer
 
 
@@ -84,6 +84,21 @@ def test_two_members_share_and_the_next_goes_on_where_they_stopped(tmp_path: Pat
         moves = cluster.events(GroupMemberReconciled)
         assert any(event.revoking for event in moves), "the first gave up what the second got"
     assert not cluster.result.broke_an_invariant and cluster.result.verdict.ok
+
+
+def test_a_pattern_finds_topics_that_come_later(tmp_path: Path) -> None:
+    with live_cluster(tmp_path, "orders:3:3", settings=SETTINGS) as cluster:
+        consumer = member(cluster.bootstrap, topics=("^orders.*",))
+        wait_for(lambda: shared_by(consumer))
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic("orders-old", 1)])["orders-old"].result()
+
+        def topics() -> set[str]:
+            consumer.poll(0.05)
+            return {one.topic for one in consumer.assignment()}
+
+        wait_for(topics, holds=lambda found: found == {"orders", "orders-old"})
+        consumer.close()
 
 
 def test_static_members_and_assignors(tmp_path: Path) -> None:
