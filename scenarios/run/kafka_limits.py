@@ -32,6 +32,7 @@ UNPLAYABLE_VERBS = {
     "strobe_clock": "a JVM has the clock of this machine",
     "loss": "a lost segment needs the kernel: TCP would send it again",
 }
+FLUSH_KEYS = ("flush.messages", "flush.ms", "log.flush.interval.messages", "log.flush.interval.ms")
 UNSEEN_EVENTS: dict[type[TraceEvent], str] = {
     trace.FollowerFetched: "single fetches of followers cannot be seen",
     trace.RecordsSent: "single answers to fetches cannot be seen",
@@ -120,13 +121,24 @@ def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
 
 
 def _step_limits(scenario: Scenario) -> Iterator[Limit]:
+    flushes = _flushes_by_itself(scenario)
     for step in scenario.timeline:
+        if step.verb == "power_off" and flushes:
+            yield Limit(step.verb, f"what a JVM has flushed by `{flushes}` cannot be seen, so not left", step.line)
         if step.verb in UNPLAYABLE_VERBS:
             yield Limit(step.verb, UNPLAYABLE_VERBS[step.verb], step.line)
         elif isinstance(step.payload, Hold) and step.payload.part == "body":
             yield Limit(
                 "hold, part: body", "the bytes of an answer leave a JVM's files together with its header", step.line
             )
+
+
+def _flushes_by_itself(scenario: Scenario) -> str:
+    """The key by which a log is flushed apart from the end of its segments; empty if there is none."""
+    configs = [topic.config for topic in scenario.topics.values()]
+    configs += [scenario.cluster.config, *(broker.config for broker in scenario.cluster.brokers.values())]
+    found = [key for config in configs for key in FLUSH_KEYS if config.get(key, "never") != "never"]
+    return found[0] if found else ""
 
 
 # ------------------------------------------------------------------------------------------------ what is played there

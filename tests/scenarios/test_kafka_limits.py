@@ -120,3 +120,8 @@ def test_never_is_the_largest_number_that_a_key_of_kafka_holds(tmp_path: Path) -
 )
 def test_runs_of_a_file_that_draws_its_delays_are_not_alike(name: str, drawn: bool) -> None:
     assert bool(why_no_two_are_alike(bundled(name))) == drawn
+
+
+def test_a_power_cut_leaves_what_was_flushed_which_cannot_be_seen_where_a_log_is_flushed_by_itself() -> None:
+    assert [limit.what for limit in limits_of(bundled("fsync-after-truncation"), "3.9.1")] == ["power_off"]
+    assert limits_of(bundled("all-replicas-power-off"), "3.9.1") == []
