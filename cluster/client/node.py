@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
 
 from cluster.client.connections import ClientConnections
 from cluster.client.events import ClientEvents
 from cluster.node import Action, ConnectionId
 from cluster.timers import Timers
 
+EventsT = TypeVar("EventsT", bound=ClientEvents)
 
-class ClientNode(ABC):
+
+class ClientNode(ABC, Generic[EventsT]):
     """A cluster.node.NodeCore that only opens connections; a subclass sets the four attributes and says what to do."""
 
-    _events: ClientEvents
+    _events: EventsT
     _connections: ClientConnections
     _timers: Timers[Action]
     _running: bool

@@ -35,7 +35,7 @@ NO_OFFSET_FOR_PARTITION = "NO_OFFSET_FOR_PARTITION"
 """Java's NoOffsetForPartitionException: no position, and auto.offset.reset=none. No number on the wire."""
 
 
-class ConsumerCore(ClientNode):
+class ConsumerCore(ClientNode[ConsumerEvents]):
     """One consumer. Implements cluster.node.NodeCore; `seek`, `ask_end_offset` and `close` are for the application."""
 
     def __init__(
@@ -68,7 +68,7 @@ class ConsumerCore(ClientNode):
         self._connections = ClientConnections(
             name, config, self._metadata, self._timers, rng, names=names, max_in_flight=MAX_IN_FLIGHT
         )
-        self._events: ConsumerEvents = ConsumerEvents(name, recorder)
+        self._events = ConsumerEvents(name, recorder)
         self._positions: dict[TopicPartition, PartitionPosition] = {}
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._lookups = OffsetLookups(

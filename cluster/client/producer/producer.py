@@ -71,7 +71,7 @@ class WaitingCall:
     begun: bool = False
 
 
-class ProducerCore(ClientNode):
+class ProducerCore(ClientNode[ProducerEvents]):
     """One producer. Implements cluster.node.NodeCore; `send`, `flush` and `close` are for the application."""
 
     def __init__(
@@ -117,7 +117,7 @@ class ProducerCore(ClientNode):
         idempotence = IdempotenceState(transactional=is_transactional) if config.enable_idempotence else None
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
-        self._events: ProducerEvents = ProducerEvents(name, config.required_acks, recorder)
+        self._events = ProducerEvents(name, config.required_acks, recorder)
         self._transactions: TransactionManager | None = None
         if is_transactional and idempotence is not None:
             self._transactions = TransactionManager(config, self._connections, self._events, idempotence, transactions)

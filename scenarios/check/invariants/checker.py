@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from replica.ids import TopicPartition
 from replica.rules import Rules
@@ -131,7 +131,7 @@ class Invariant:
     stood at the end of that instant (by then the view may have moved on).
     """
 
-    NAME = ""
+    NAME: ClassVar[str] = ""
 
     def __init__(self, checker: InvariantChecker) -> None:
         self.checker = checker

@@ -70,7 +70,7 @@ class LossyIsStruckOut(Invariant):
         if node is None or not self.checker.rules.elr or not self.view.nodes[node].came_in_disorder:
             return
         for partition, state in self.view.partitions.items():
-            if node in (*state.isr, *state.elr):
+            if node in state.isr or node in state.elr:
                 which = "ISR" if node in state.isr else "ELR"
                 sentence = f"{node} may have lost records of {partition} and is in its {which} as it registers"
                 self.wrong.append((partition, sentence))

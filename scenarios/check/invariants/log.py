@@ -105,7 +105,7 @@ class CommittedOnIsr(Invariant):
         state = self.truth.partition(event.topic, event.partition)
         if state is None or committed.awaits_rebasing(state.leader_epoch):
             return
-        if event.node in (*state.isr, *state.elr) and self._lacks(committed, event.node, committed.end):
+        if (event.node in state.isr or event.node in state.elr) and self._lacks(committed, event.node, committed.end):
             self._tell("S6", event, event.node, f"below {committed.end} after its restart, and is in the ISR or ELR")
 
     @staticmethod
@@ -390,7 +390,7 @@ class TruncationSparesCommitted(Invariant):
         if replica is not None and replica.role == "leader":
             self.broken(f"{event.node} leads {where} and truncated it", event.topic, event.partition)
         short = event.log_end_offset < committed.end and event.node not in committed.excused
-        if short and event.node in (*state.isr, *state.elr):
+        if short and (event.node in state.isr or event.node in state.elr):
             below = f"truncated it to {event.log_end_offset}, below {committed.end}"
             sentence = f"{event.node}, in the ISR or ELR of {where}, {below}"
             self.broken(sentence, event.topic, event.partition)

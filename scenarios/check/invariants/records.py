@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from typing import Final
 
 from replica.ids import ACKS_ALL, OUTSIDE, TopicPartition
 from replica.trace import events as trace
@@ -124,7 +125,7 @@ class SequencesAreContiguous(Invariant):
     """
 
     NAME = "S26"
-    _WRAP = 1 << 31
+    _WRAP: Final = 1 << 31
 
     def handlers(self) -> Mapping[type, Handler]:
         self.last: dict[tuple[str, int, str], dict[int, tuple[int, int]]] = {}

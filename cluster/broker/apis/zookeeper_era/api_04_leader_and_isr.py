@@ -57,7 +57,8 @@ class LeaderAndIsrHandler:
             for number, registration in topic.partitions.items():
                 name = TopicPartition(topic.topic, number)
                 error = self._partition_error(name, registration)
-                leads_or_can_follow = registration.leader in (self._broker_id, *self._cache.image.brokers)
+                leader = registration.leader
+                leads_or_can_follow = leader == self._broker_id or leader in self._cache.image.brokers
                 if error is ErrorCode.NONE and leads_or_can_follow:
                     self._epochs.note(name, controller_epoch)
                     assigned.append(AssignedPartition(name, image, registration))
