@@ -23,6 +23,11 @@ class OperatedProducer(Protocol):
 
     def send_batch(self, records: Sequence[ProducerRecord], now_us: int) -> list[Action]: ...
 
+
+@runtime_checkable
+class TransactionalProducer(OperatedProducer, Protocol):
+    """Kafka's own producer, in its JVM, is none: it is given no transactions yet."""
+
     def transaction(self, call: TransactionCall, now_us: int) -> list[Action]: ...
 
 

@@ -90,7 +90,12 @@ def limits_of(scenario: Scenario, version: str) -> list[Limit]:
     """Everything of it that Kafka of this version cannot play; empty if it can be played."""
     if number_of(version) < KRAFT_SINCE:
         return [Limit(f"Kafka {version}", "clusters with ZooKeeper are not played; KRaft is ready since 3.3")]
-    return [*_rule_limits(scenario, version), *_cluster_limits(scenario), *_step_limits(scenario)]
+    return [
+        *_rule_limits(scenario, version),
+        *_cluster_limits(scenario),
+        *_client_limits(scenario),
+        *_step_limits(scenario),
+    ]
 
 
 def _rule_limits(scenario: Scenario, version: str) -> Iterator[Limit]:
@@ -118,6 +123,12 @@ def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
         yield Limit("network.card", "network cards are for virtual time")
     if any(link.loss_ppm is not None for link in network.links):
         yield Limit("network.links.loss", UNPLAYABLE_VERBS["loss"])
+
+
+def _client_limits(scenario: Scenario) -> Iterator[Limit]:
+    for name, workload in scenario.workloads.items():
+        if workload.transaction is not None:
+            yield Limit(f"workloads.{name}.transaction", "clients of a real Kafka are given no transactions yet")
 
 
 def _step_limits(scenario: Scenario) -> Iterator[Limit]:

@@ -12,7 +12,7 @@ from cluster.client.producer.producer import ProducerRecord, TransactionCall
 from replica.ids import TopicPartition
 from scenarios.language.spec import TransactionPattern, Workload
 from scenarios.language.verbs.clients import Produce
-from scenarios.run.applications import OperatedConsumer, OperatedProducer, value_of
+from scenarios.run.applications import OperatedConsumer, OperatedProducer, TransactionalProducer, value_of
 from scenarios.run.cluster_under_test import ClusterUnderTest
 
 
@@ -105,7 +105,7 @@ class Workloads:
         """The last transaction stays open until its last record comes; a new process begins with a new one."""
         machine = self._cluster.machines[workload.name]
         core = machine.core
-        assert isinstance(core, OperatedProducer)
+        assert isinstance(core, TransactionalProducer)
         progress = self._transactions.setdefault((workload.name, machine.incarnations), _Progress())
         for record in records:
             if progress.sent == 0:
