@@ -233,7 +233,7 @@ class ConsumerConfig(Config):
     fetch_max_bytes: int = key("fetch.max.bytes", 52_428_800, low=0)
     max_partition_fetch_bytes: int = key("max.partition.fetch.bytes", 1 << 20, low=0)
     max_poll_records: int = key("max.poll.records", 500, low=1)
-    isolation_level: str = key("isolation.level", "read_uncommitted", choices=("read_uncommitted",))
+    isolation_level: str = key("isolation.level", "read_uncommitted", choices=("read_uncommitted", "read_committed"))
     request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
     retry_backoff_ms: int = key("retry.backoff.ms", 100, low=0)
     retry_backoff_max_ms: int = key("retry.backoff.max.ms", 1000, low=0)

@@ -58,7 +58,8 @@ NO_SESSION = 0
 FINAL_EPOCH = -1
 """session_epoch of a fetch outside any session (FetchMetadata.FINAL_EPOCH); 0 asks for a new one."""
 
-READ_UNCOMMITTED = 0
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""isolation.level of a consumer"""
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 NO_HIGH_WATERMARK_TOLD = 2**63 - 1
 """A fetcher that does not say which high watermark it knows, so that no news of it is waited for (KIP-1166)."""

@@ -21,7 +21,7 @@ from cluster.controller_node.node import ControllerCore
 from cluster.node import Action, Close, Connect, EndProcess, ResumeReading, Send, Sent
 from cluster.protocol import cold
 from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
-from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
+from cluster.protocol.api_01_fetch import READ_UNCOMMITTED, FetchPartition, FetchRequest
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.headers import read_request_header
@@ -106,6 +106,7 @@ class Caller:
             max_wait_ms=options.pop("max_wait_ms", 500),
             min_bytes=options.pop("min_bytes", 1),
             max_bytes=options.pop("max_bytes", 1 << 20),
+            isolation=options.pop("isolation", READ_UNCOMMITTED),
             topics=options.pop("topics", [(topic, [entry])]),
         )
         assert not options, options

@@ -74,6 +74,7 @@ class ProduceHandler:
             header.api_version,
             respond,
             now_us,
+            request.transactional_id,
         )
 
     def _is_another_topic(self, topic: Topic, name: TopicPartition) -> bool:

@@ -28,7 +28,7 @@ from cluster.broker.replicas.delayed import FetchParams, FetchResults
 from cluster.broker.replicas.fetch_sessions import FetchContext, Key, RequestedPartition
 from cluster.broker.replicas.fetches import size_bytes
 from cluster.node import ConnectionId, OnSent, Sent
-from cluster.protocol.api_01_fetch import FetchPartitionResponse
+from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
@@ -85,6 +85,7 @@ class FetchHandler:
             max_bytes=max_bytes,
             leader_only=header.api_version < FIRST_FROM_ANY_REPLICA,
             resting=context.resting,
+            read_committed=request.isolation == READ_COMMITTED and request.replica_id < 0,
         )
         if params.resting is not None:
             params.resting.listeners = [lambda asked: _note(wanted, asked)]

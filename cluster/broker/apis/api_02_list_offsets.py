@@ -25,6 +25,7 @@ from cluster.broker.apis.api import Api, BrokerParts, Values
 from cluster.broker.replicas.partition import Partition
 from cluster.node import ConnectionId
 from cluster.protocol import cold
+from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import LIST_OFFSETS
@@ -103,6 +104,7 @@ class ListOffsetsHandler:
     ) -> None:
         request, version = cold.decode_request(header, frame), header.api_version
         replica_id = int(request.replica_id)
+        read_committed = int(getattr(request, "isolation_level", READ_UNCOMMITTED)) == READ_COMMITTED
         wanted = [(str(topic.name), entry) for topic in request.topics for entry in topic.partitions]
         asked = Counter((topic, int(entry.partition_index)) for topic, entry in wanted)
         reader = TimestampReader(works_apart=self._works_apart)
@@ -111,7 +113,7 @@ class ListOffsetsHandler:
         def go_on(now_us: int) -> None:
             for topic, entry in wanted[len(found) :]:
                 try:
-                    found.append(self._offset(topic, entry, version, replica_id, asked, reader))
+                    found.append(self._offset(topic, entry, version, replica_id, asked, reader, read_committed))
                 except TakesLong as long:
                     self._outbox.work_apart(partial(reader.read, long.batch), go_on)
                     return
@@ -132,6 +134,7 @@ class ListOffsetsHandler:
         replica_id: BrokerId,
         asked: Counter[tuple[str, int]],
         reader: TimestampReader,
+        read_committed: bool,
     ) -> Values:
         name = TopicPartition(topic, int(entry.partition_index))
         epoch = int(getattr(entry, "current_leader_epoch", UNDEFINED_EPOCH))
@@ -147,7 +150,10 @@ class ListOffsetsHandler:
                 partition.check_epoch(epoch)
             else:
                 partition.check_leading(epoch)
-            found = find_offset(partition, timestamp, reader, from_follower=replica_id != NO_BROKER)
+            from_follower = replica_id != NO_BROKER
+            found = find_offset(
+                partition, timestamp, reader, from_follower=from_follower, read_committed=read_committed
+            )
         except KafkaError as refusal:
             error = refusal.code
             if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
@@ -155,7 +161,14 @@ class ListOffsetsHandler:
         return {"partition_index": name.partition, "error_code": error, **found._asdict()}
 
 
-def find_offset(partition: Partition, timestamp: int, reader: TimestampReader, *, from_follower: bool) -> FoundOffset:
+def find_offset(
+    partition: Partition,
+    timestamp: int,
+    reader: TimestampReader,
+    *,
+    from_follower: bool,
+    read_committed: bool = False,
+) -> FoundOffset:
     """-2 earliest, -1 latest, -3 the record with the largest timestamp, else the first one at that time or later.
 
     -4 and -5 (earliest on this disk, latest in tiered storage): where nothing is tiered the earliest, and none.
@@ -168,6 +181,8 @@ def find_offset(partition: Partition, timestamp: int, reader: TimestampReader, *
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return FoundOffset(log.log_start_offset, leader_epoch=_epoch_of(log, log.log_start_offset))
     end_offset = log.log_end_offset if from_follower else partition.consumer_limit
+    if read_committed and not from_follower:
+        end_offset = log.last_stable_offset(end_offset)
     if timestamp == LATEST:
         if not from_follower:
             partition.check_high_watermark_caught_up()

@@ -58,13 +58,22 @@ class BlockingLogs:
         api_version: int,
         respond: Callable[[ProduceResults, int | None], None],
         now_us: int,
+        transactional_id: str | None = None,
     ) -> None:
         names = [name for name, _ in entries]
         inspected: list[Inspected | None] = []
 
         def append(now_us: int) -> None:
             self._replicas.append_records(
-                required_acks, timeout_us, entries, peer, api_version, respond, now_us, inspected=inspected
+                required_acks,
+                timeout_us,
+                entries,
+                peer,
+                api_version,
+                respond,
+                now_us,
+                inspected=inspected,
+                transactional_id=transactional_id,
             )
 
         def write(now_us: int) -> None:
@@ -143,7 +152,7 @@ class BlockingLogs:
             partition = self._replicas.partitions.get(name)
             if partition is None or not partition.log.disk.speed.in_force:
                 continue
-            upper_offset = partition.log.log_end_offset if params.from_follower else partition.high_watermark
+            upper_offset = min(partition.upper_offset(params), partition.log.log_end_offset)
             found = min(partition.log.bytes_available(entry.fetch_offset, upper_offset), entry.max_bytes)
             if found:
                 read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us))

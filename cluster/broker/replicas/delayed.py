@@ -40,6 +40,7 @@ class FetchParams:
     """The fetching client or follower, and how long and for how much it waits (FetchParams.java).
 
     resting: partitions it wants as well, each not looked at until it no longer rests
+    read_committed: no further than the last stable offset, and with the aborted transactions (isolation.level)
     """
 
     replica_id: BrokerId
@@ -51,6 +52,7 @@ class FetchParams:
     max_bytes: int
     leader_only: bool
     resting: RestingPartitions | None = None
+    read_committed: bool = False
     from_follower: bool = field(init=False)
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ source: ReplicaManager.scala, DelayedProduce.scala
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Protocol, cast
 
@@ -13,6 +13,7 @@ from cluster.broker.replicas.delayed import DelayedProduce, ProduceResults
 from cluster.broker.replicas.fetches import Fetches
 from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
+from cluster.broker.replicas.transaction_checks import TransactionChecks
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
@@ -22,9 +23,9 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, INTERNAL_TOPICS, BrokerId, TopicPartition
 from replica.leader_inputs import ProposeIsr
 from replica.log.broker_logs import BrokerLogs
-from replica.log.records import read_header
 from replica.log.segment import Segment
-from replica.log.validation import Inspected, is_transactional, single_batch
+from replica.log.validation import Inspected, single_batch
+from replica.log.verification import NOT_ASKED_FOR
 from replica.purgatory import Purgatory
 from replica.rules import Rules
 from replica.trace.events import ProduceRefused, Recorder
@@ -36,17 +37,6 @@ LOG_TASKS_BEGIN_US = 30_000_000
 
 ProposeIsrTo = Callable[[Partition, ProposeIsr, int], None]
 """Where a leader's proposals go: (partition, proposal, now_us)"""
-
-
-def _check_transaction(batch: memoryview) -> None:
-    """There are no transactions here, so no coordinator that could say that a producer is in one.
-
-    Simplified: in all eras, as in Kafka since 3.6 (KIP-890) where no transactional producer has ever asked for one.
-    raises: KafkaError NOT_ENOUGH_REPLICAS, CORRUPT_MESSAGE       source: ReplicaManager.handleProduceAppend
-    """
-    if is_transactional(batch) and read_header(batch).has_producer_id:
-        message = "Unable to verify the partition has been added to the transaction: there is no coordinator"
-        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
 
 
 def _refusal(name: TopicPartition, error: KafkaError) -> ProducePartitionResponse:
@@ -71,6 +61,7 @@ class ReplicaManager:
 
     offline: partitions whose log directory has failed
     on_low_watermark: called for partitions whose followers have deleted records
+    on_transaction_ended: called with (partition, producer id, committed) when a marker is on every in-sync replica
     """
 
     def __init__(
@@ -92,6 +83,7 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}
         self.on_low_watermark: Callable[[TopicPartition], None] = _ignore
+        self.on_transaction_ended: Callable[[TopicPartition, int, bool], None] = _ignore_end
         self._node = node
         self._config = config
         self._rules = rules
@@ -104,6 +96,7 @@ class ReplicaManager:
         self._phase_us = phase_us
         self._checkpoints_high_watermarks = False
         self._produces: Purgatory[DelayedProduce] = Purgatory()
+        self.transaction_checks = TransactionChecks(rules)
         self.fetches = Fetches(
             node=node,
             outbox=outbox,
@@ -205,13 +198,56 @@ class ReplicaManager:
         *,
         inspected: Sequence[Inspected | None] = (),
         internal_topics_allowed: bool = False,
+        transactional_id: str | None = None,
     ) -> None:
         """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
 
         inspected: what is in each, as far as that is known already
-        internal_topics_allowed: the broker itself appends, no client
-        source: KafkaApis.handleProduceRequest, ReplicaManager.appendRecords
+        internal_topics_allowed: the broker itself appends, no client: it is a coordinator's batch, or a marker
+        transactional_id: of the producer; its coordinator may have to be asked first
+        source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend, appendRecords
         """
+
+        def append(
+            guards: Mapping[TopicPartition, int], errors: Mapping[TopicPartition, ErrorCode], at_us: int
+        ) -> None:
+            refused = {name: error for name, error in errors.items() if error is not ErrorCode.NONE}
+            self._append(
+                required_acks,
+                timeout_us,
+                entries,
+                peer,
+                api_version,
+                respond,
+                at_us,
+                inspected,
+                internal_topics_allowed,
+                guards,
+                refused,
+            )
+
+        if transactional_id is None:
+            append({}, {}, now_us)
+        else:
+            checks = self.transaction_checks
+            checks.begin(transactional_id, entries, self.partitions, api_version, timeout_us, append, now_us)
+
+    def _append(
+        self,
+        required_acks: int,
+        timeout_us: int,
+        entries: Sequence[tuple[TopicPartition, memoryview | None]],
+        peer: str,
+        api_version: int,
+        respond: Callable[[ProduceResults, int | None], None],
+        now_us: int,
+        inspected: Sequence[Inspected | None],
+        internal_topics_allowed: bool,
+        guards: Mapping[TopicPartition, int],
+        refused: Mapping[TopicPartition, ErrorCode],
+    ) -> None:
+        """guards: see VerificationStates     refused: by the coordinator of the transaction"""
+        default_guard = NOT_ASKED_FOR if internal_topics_allowed else self.transaction_checks.guard
         results: ProduceResults = {}
         appended: dict[TopicPartition, ProducedBatch] = {}
         cause: int | None = None
@@ -220,7 +256,17 @@ class ReplicaManager:
                 partition, batch = self._admit(name, records, required_acks, api_version)
                 if name.topic in INTERNAL_TOPICS and not internal_topics_allowed:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot append to an internal topic")
-                produced = partition.append_as_leader(batch, required_acks, now_us, inside)
+                if name in refused:
+                    message = f"the coordinator of the transaction says {refused[name].name}"
+                    raise KafkaError(refused[name], message)
+                produced = partition.append_as_leader(
+                    batch,
+                    required_acks,
+                    now_us,
+                    inside,
+                    from_client=not internal_topics_allowed,
+                    guard=guards.get(name, default_guard),
+                )
             except KafkaError as error:
                 cause = self._refuse_produce(name, peer, error)
                 results[name] = _refusal(name, error)
@@ -253,7 +299,6 @@ class ReplicaManager:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={required_acks} is not 0, 1 or -1")
         if partition is None:
             raise KafkaError(missing)
-        _check_transaction(batch)
         return partition, batch
 
     def _await_replicas(
@@ -357,3 +402,7 @@ def _remover(segment: Segment) -> Callable[[int], None]:
 
 def _ignore(name: TopicPartition) -> None:
     """No request waits for records to be deleted."""
+
+
+def _ignore_end(name: TopicPartition, producer_id: int, committed: bool) -> None:
+    """No offsets wait for the end of a transaction."""

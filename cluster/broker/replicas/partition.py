@@ -46,8 +46,10 @@ from replica.leader_inputs import (
 )
 from replica.log.file_slice import EMPTY_SLICE
 from replica.log.log import Log
+from replica.log.records import BatchHeader
 from replica.log.segment import Segment
 from replica.log.validation import Inspected
+from replica.log.verification import NOT_ASKED_FOR
 from replica.rules import Rules
 from replica.trace.events import Recorder
 from replica.truncation import truncation_of
@@ -138,6 +140,17 @@ class Partition:
         """Consumers read below it: the high watermark, except for the teaching mutant (`consumer-limit: log-end`)."""
         return self.log.log_end_offset if self._rules.consumer_limit == "log-end" else self.high_watermark
 
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Consumers of committed transactions read below it."""
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def upper_offset(self, params: FetchParams) -> Offset:
+        """Where a fetch ends at the latest (exclusive). source: FetchParams.isolation, FetchIsolation.of"""
+        if params.from_follower:
+            return self.log.log_end_offset
+        return self.log.last_stable_offset(self.consumer_limit) if params.read_committed else self.consumer_limit
+
     def learn_high_watermark(self, high_watermark: Offset) -> None:
         """As a follower: the value that the fetcher took over from the leader."""
         self._high_watermark = high_watermark
@@ -221,10 +234,18 @@ class Partition:
     # -------------------------------------------------------------------------------------------------------- leader
 
     def append_as_leader(
-        self, records: memoryview, required_acks: int, now_us: int, inspected: Inspected | None = None
+        self,
+        records: memoryview,
+        required_acks: int,
+        now_us: int,
+        inspected: Inspected | None = None,
+        *,
+        from_client: bool = True,
+        guard: int = NOT_ASKED_FOR,
     ) -> ProducedBatch:
-        """Append a client's batch and evaluate the high watermark; waiting requests are not woken yet.
+        """Append a batch and evaluate the high watermark; waiting requests are not woken yet.
 
+        from_client, guard: see Log.append_as_leader
         raises: KafkaError NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (before anything is written), or what the log
         refuses. source: Partition.appendRecordsToLeader
         """
@@ -232,13 +253,20 @@ class Partition:
         leader.may_produce(required_acks)
         self.end_rests()
         wall_us = self._clock.at(now_us)
-        info = self.log.append_as_leader(records, leader.leader_epoch, wall_us, inspected)
+        info = self.log.append_as_leader(
+            records, leader.leader_epoch, wall_us, inspected, from_client=from_client, guard=guard
+        )
         cause = self.events.appended(info, "leader")
         advances = leader.step(Appended(now_us=wall_us, log_end_offset=info.log_end_offset))
         for action in advances:
             assert isinstance(action, AdvanceHighWatermark), "an append proposes no ISR"
             self.events.high_watermark_advanced(action, leader.leader_epoch, info.log_end_offset)
         return ProducedBatch(info.first_offset, info.last_offset, cause, bool(advances))
+
+    def begin_verification(self, batch: BatchHeader, now_us: int) -> int | None:
+        """See Log.begin_verification. source: Partition.maybeStartTransactionVerification"""
+        now_us = self._clock.at(now_us)
+        return self.log.begin_verification(batch.producer_id, batch.producer_epoch, batch.base_sequence, now_us)
 
     def check_lag(self, now_us: int) -> None:
         if self.leader is not None:
@@ -281,11 +309,10 @@ class Partition:
         log_start_offset, end_offset = log.log_start_offset, log.log_end_offset
         number = self.topic_partition.partition
         divergence = self._divergence(params, entry)
+        stable = log.last_stable_offset(high_watermark)
         if divergence is not None:
-            return FetchPartitionResponse(
-                number, ErrorCode.NONE, high_watermark, high_watermark, log_start_offset, divergence
-            )
-        upper_offset = end_offset if params.from_follower else self.consumer_limit
+            return FetchPartitionResponse(number, ErrorCode.NONE, high_watermark, stable, log_start_offset, divergence)
+        upper_offset = end_offset if params.from_follower else self.upper_offset(params)
         if upper_offset <= entry.fetch_offset <= end_offset and entry.fetch_offset >= log_start_offset:
             found = EMPTY_SLICE
         else:
@@ -293,9 +320,11 @@ class Partition:
         if first_time and leader is not None and params.from_follower:
             self._push.sent(params.replica_id, high_watermark)
             self._follower_fetched(leader, params, entry, end_offset, high_watermark, now_us)
-        return FetchPartitionResponse(
-            number, ErrorCode.NONE, high_watermark, high_watermark, log_start_offset, slice=found
-        )
+        answer = FetchPartitionResponse(number, ErrorCode.NONE, high_watermark, stable, log_start_offset, slice=found)
+        if not params.read_committed:
+            return answer
+        aborted = log.aborted_transactions(entry.fetch_offset, found)
+        return answer._replace(aborted_transactions=tuple((one.producer_id, one.first_offset) for one in aborted))
 
     def high_watermark_is_news(self, params: FetchParams) -> bool:
         """Whether a follower's fetch is answered for the sake of the high watermark alone (`hw-push`)."""
@@ -398,7 +427,7 @@ class Partition:
         """
         self._check_fetch(params, entry)
         log = self.log
-        upper_offset = log.log_end_offset if params.from_follower else self.consumer_limit
+        upper_offset = self.upper_offset(params)
         available = 0
         if self.high_watermark_is_news(params):
             return None

@@ -72,7 +72,12 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         self._positions: dict[TopicPartition, PartitionPosition] = {}
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._lookups = OffsetLookups(
-            self._positions, self._connections, self._events, backoff, config.auto_offset_reset
+            self._positions,
+            self._connections,
+            self._events,
+            backoff,
+            config.auto_offset_reset,
+            config.isolation_level,
         )
         self._fetcher = ConsumerFetcher(config, self._positions, self._connections, self._events, backoff)
         self._running = False

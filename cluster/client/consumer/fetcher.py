@@ -11,10 +11,17 @@ from collections.abc import Mapping, Sequence
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections, ClientResponse
+from cluster.client.consumer.aborted import AbortedFilter
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.config import ConsumerConfig
-from cluster.protocol.api_01_fetch import READ_UNCOMMITTED, FetchedPartition, FetchPartition, FetchRequest
+from cluster.protocol.api_01_fetch import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+)
 from cluster.protocol.fetch_request_codec import RepeatedFetches
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.versions import FETCH
@@ -38,6 +45,7 @@ class ConsumerFetcher:
         backoff: ExponentialBackoff,
     ) -> None:
         self._config = config
+        self._read_committed = config.isolation_level == "read_committed"
         self._positions = positions
         self._connections = connections
         self._metadata = connections.metadata
@@ -98,7 +106,7 @@ class ConsumerFetcher:
             max_wait_ms=self._config.fetch_max_wait_ms,
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_max_bytes,
-            isolation=READ_UNCOMMITTED,
+            isolation=READ_COMMITTED if self._read_committed else READ_UNCOMMITTED,
             topics=list(topics.items()),
         )
         fetches = self._fetches.setdefault(node_id, RepeatedFetches(FETCH_VERSION, self._connections.client_id))
@@ -139,20 +147,24 @@ class ConsumerFetcher:
             self._failed(position, part.error, peer, now_us)
             return
         try:
-            self._read(position, part.records, peer)
+            aborted = AbortedFilter(part.aborted_transactions or ()) if self._read_committed else None
+            self._read(position, part.records, peer, aborted)
             position.failures = 0
         except KafkaError as error:
             self._failed(position, error.code, peer, now_us)
 
-    def _read(self, position: PartitionPosition, data: memoryview, peer: str) -> None:
-        """Read every whole batch; the first may begin below the position. raises: KafkaError CORRUPT_MESSAGE"""
+    def _read(self, position: PartitionPosition, data: memoryview, peer: str, aborted: AbortedFilter | None) -> None:
+        """Read every whole batch; the first may begin below the position. Markers and what was aborted have offsets,
+        and no application gets them.     raises: KafkaError CORRUPT_MESSAGE
+        """
         tp = position.topic_partition
         for start, header in batches(data):
             if header.last_offset < position.offset:
                 continue
             if not check_crc(data, start, header):
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {header.base_offset} fails its CRC")
-            if not header.is_control:
+            is_aborted = aborted is not None and aborted.drops(header, data[start : start + header.size_bytes])
+            if not header.is_control and not is_aborted:
                 for record in read_records(data[start : start + header.size_bytes]):
                     if record.offset >= position.offset:
                         self._events.record_read(tp, peer, record, header.leader_epoch)

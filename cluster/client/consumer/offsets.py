@@ -13,6 +13,7 @@ from cluster.client.connections import ClientConnections, ClientResponse
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.metadata_cache import LeaderAndEpoch
+from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from replica.config import NEVER
@@ -42,7 +43,9 @@ class OffsetLookups:
         events: ConsumerEvents,
         backoff: ExponentialBackoff,
         reset_policy: str,
+        isolation_level: str,
     ) -> None:
+        self._isolation = READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED
         self._positions = positions
         self._connections = connections
         self._metadata = connections.metadata
@@ -277,7 +280,7 @@ class OffsetLookups:
             LIST_OFFSETS,
             LIST_OFFSETS_VERSION,
             replica_id=NO_BROKER,
-            isolation_level=0,
+            isolation_level=self._isolation,
             topics=[{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
         )
 

@@ -1,4 +1,5 @@
-"""DescribeProducers (61): the idempotent producers whose batches a partition remembers (KIP-664).
+"""DescribeProducers (61): the producers whose batches a partition remembers, and since when each has a
+transaction open there (KIP-664).
 
      0  the only version
 
@@ -16,7 +17,7 @@ from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
 
-NO_COORDINATOR = -1
+NO_TRANSACTION = -1
 
 
 class DescribeProducersHandler:
@@ -57,8 +58,10 @@ class DescribeProducersHandler:
                     "producer_epoch": entry.epoch,
                     "last_sequence": entry.last_sequence,
                     "last_timestamp": entry.last_timestamp_ms,
-                    "coordinator_epoch": NO_COORDINATOR,
-                    "current_txn_start_offset": -1,
+                    "coordinator_epoch": entry.coordinator_epoch,
+                    "current_txn_start_offset": NO_TRANSACTION
+                    if entry.transaction_offset is None
+                    else entry.transaction_offset,
                 }
                 for producer_id, entry in sorted(partition.log.producers.producers.items())
             ],

@@ -1,0 +1,120 @@
+"""WriteTxnMarkers (27): a coordinator has markers written into the partitions of ended transactions (KIP-98).
+
+     1  flexible: the oldest version that Kafka 4 takes
+
+source: KafkaApis.handleWriteTxnMarkersRequest
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.replicas.delayed import ProduceResults
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import PRODUCE, VERSIONS, WRITE_TXN_MARKERS
+from replica.errors import ErrorCode
+from replica.ids import ACKS_ALL, TopicPartition
+from replica.log.control_records import ControlRecordType, end_transaction_marker
+
+TIMEOUT_US = 30_000_000
+"""request.timeout.ms of a broker, which has no other value for this"""
+
+
+class WriteTxnMarkersHandler:
+    """The markers of a request are appended one transaction after the other; the answer waits for all of them.
+
+    Simplified: these appends keep no handler waiting for a slow disk.
+    """
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._replicas = broker.replicas
+        self._clock = broker.clock
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        results: list[ProduceResults | None] = [None] * len(request.markers)
+
+        def written(place: int, found: ProduceResults, cause: int | None) -> None:
+            results[place] = found
+            answers = [one for one in results if one is not None]
+            if len(answers) == len(results):
+                pairs = zip(request.markers, answers, strict=True)
+                self._answer(connection, header, markers=[_answered(marker, one) for marker, one in pairs])
+
+        for place, marker in enumerate(request.markers):
+            self._write(marker, peer, partial(written, place), now_us)
+        if not request.markers:
+            self._answer(connection, header, markers=[])
+
+    def _write(self, marker: Entity, peer: str, written: partial[None], now_us: int) -> None:
+        committed = bool(marker.transaction_result)
+        names = [
+            TopicPartition(str(topic.name), int(number))
+            for topic in marker.topics
+            for number in topic.partition_indexes
+        ]
+        entries = [
+            (
+                name,
+                memoryview(
+                    end_transaction_marker(
+                        int(marker.producer_id),
+                        int(marker.producer_epoch),
+                        ControlRecordType.COMMIT if committed else ControlRecordType.ABORT,
+                        int(marker.coordinator_epoch),
+                        self._clock.at(now_us) // 1000,
+                    )
+                ),
+            )
+            for name in names
+        ]
+
+        def respond(results: ProduceResults, cause: int | None) -> None:
+            for name, result in results.items():
+                if result.error is ErrorCode.NONE:
+                    self._replicas.on_transaction_ended(name, int(marker.producer_id), committed)
+            written(results, cause)
+
+        self._replicas.append_records(
+            ACKS_ALL,
+            TIMEOUT_US,
+            entries,
+            peer,
+            VERSIONS[PRODUCE][1],
+            respond,
+            now_us,
+            internal_topics_allowed=True,
+        )
+
+
+def _answered(marker: Entity, results: ProduceResults) -> Values:
+    return {
+        "producer_id": marker.producer_id,
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": number,
+                        "error_code": results[TopicPartition(str(topic.name), int(number))].error,
+                    }
+                    for number in topic.partition_indexes
+                ],
+            }
+            for topic in marker.topics
+        ],
+    }
+
+
+API = Api(
+    key=WRITE_TXN_MARKERS,
+    highest={"0.11": 0, "2.0": 0, "2.1": 0, "2.7": 0, "3.3": 1, "3.5": 1, "3.9": 1, "4.1": 1},
+    serve=WriteTxnMarkersHandler,
+)

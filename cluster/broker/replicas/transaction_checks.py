@@ -1,0 +1,102 @@
+"""A leader's question to the coordinator before a transaction's first batch: is the partition in it? (KIP-890)
+
+Since 3.6 a late batch that comes after its transaction's end is refused so, where it began a transaction before that
+nothing would ever end (KAFKA-14402). With transaction.version 2 the question adds the partition, too.
+
+source: ReplicaManager.handleProduceAppend, maybeSendPartitionsToTransactionCoordinator
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cluster.broker.replicas.partition import Partition
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import TopicPartition
+from replica.log.records import read_header
+from replica.log.validation import is_transactional
+from replica.log.verification import NOT_ASKED_FOR, NOT_VERIFIED
+from replica.rules import Rules
+
+FIRST_VERSION_THAT_ADDS, FIRST_VERSION_THAT_ABORTS = 12, 11
+"""Of Produce: the client leaves it to the leader to add partitions; it knows TRANSACTION_ABORTABLE."""
+
+Errors = Mapping[TopicPartition, ErrorCode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionQuestion:
+    """adds: the partitions are to be in the transaction from now on
+
+    aborts: its client knows TRANSACTION_ABORTABLE     until_us: when its client stops waiting
+    answered: takes what a producer is to be told of each partition
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    adds: bool
+    aborts: bool
+    until_us: int
+    answered: Callable[[Errors, int], None]
+
+
+AskCoordinator = Callable[[TransactionQuestion, int], None]
+"""(question, now_us)"""
+
+
+class TransactionChecks:
+    """ask: set once the broker knows coordinators     guard: of a client's batch about which nothing was asked"""
+
+    def __init__(self, rules: Rules) -> None:
+        self.ask: AskCoordinator | None = None
+        self._verifies = rules.transactions in ("verified", "v2")
+        self._adds = rules.transactions == "v2"
+        self.guard = NOT_VERIFIED if self._verifies else NOT_ASKED_FOR
+
+    def begin(
+        self,
+        transactional_id: str,
+        entries: Sequence[tuple[TopicPartition, memoryview | None]],
+        partitions: Mapping[TopicPartition, Partition],
+        api_version: int,
+        timeout_us: int,
+        go_on: Callable[[Mapping[TopicPartition, int], Errors, int], None],
+        now_us: int,
+    ) -> None:
+        """Ask, if something is to be asked. go_on: (guard of each partition, refused ones, now_us)"""
+        if not self._verifies:
+            go_on({}, {}, now_us)
+            return
+        guards: dict[TopicPartition, int] = {}
+        producer_id = producer_epoch = -1
+        for name, records in entries:
+            partition = partitions.get(name)
+            if records is None or partition is None or partition.leader is None or not is_transactional(records):
+                continue
+            try:
+                header = read_header(records)
+            except KafkaError:
+                continue
+            producer_id, producer_epoch = header.producer_id, header.producer_epoch
+            guard = partition.begin_verification(header, now_us) if header.has_producer_id else None
+            if guard is not None:
+                guards[name] = guard
+        if not guards:
+            go_on({}, {}, now_us)
+        elif self.ask is None:
+            go_on({}, dict.fromkeys(guards, ErrorCode.NOT_ENOUGH_REPLICAS), now_us)
+        else:
+            question = TransactionQuestion(
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                partitions=tuple(guards),
+                adds=self._adds and api_version >= FIRST_VERSION_THAT_ADDS,
+                aborts=api_version >= FIRST_VERSION_THAT_ABORTS,
+                until_us=now_us + timeout_us,
+                answered=lambda errors, at_us: go_on(guards, errors, at_us),
+            )
+            self.ask(question, now_us)

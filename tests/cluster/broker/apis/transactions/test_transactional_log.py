@@ -1,0 +1,215 @@
+"""Transactions as their leaders have them: markers, how far a read_committed consumer reads, and verification."""
+
+from __future__ import annotations
+
+import pytest
+from broker_world import B1, B2, BrokerWorld, batch
+
+from cluster.broker.replicas.transaction_checks import TransactionQuestion
+from cluster.protocol import cold
+from cluster.protocol import versions as v
+from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from replica.rules import PROFILES, Rules
+
+LATEST = -1
+
+
+def started(tmp_path, rules: Rules = PROFILES["kafka-3.5"]) -> BrokerWorld:
+    world = BrokerWorld(tmp_path, rules).start()
+    world.run(100)
+    return world
+
+
+@pytest.fixture
+def world(tmp_path):
+    """Of an era that verifies nothing."""
+    world = started(tmp_path)
+    world.create(B1)
+    return world
+
+
+def produce(client, *values, sequence=0, producer_id=5, epoch=0, version=9):
+    data = batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True)
+    request = ProduceRequest("tx", -1, 1000, [("t", [(0, data)])])
+    client.send(encode_produce_request(version, 77, client.peer, request))
+
+
+def end(client, committed, *, producer_id=5, epoch=0, coordinator_epoch=0):
+    marker = {
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "transaction_result": committed,
+        "topics": [{"name": "t", "partition_indexes": [0]}],
+        "coordinator_epoch": coordinator_epoch,
+    }
+    answer = client.ask(v.WRITE_TXN_MARKERS, 1, markers=[marker])
+    return answer.markers[0].topics[0].partitions[0].error_code
+
+
+def read(client, offset, *, isolation):
+    client.fetch(offset, isolation=isolation, max_wait_ms=0)
+    return client.fetched()
+
+
+def test_a_committed_reader_waits_for_the_marker(world):
+    p1, c1 = world.call("p1"), world.call("c1")
+    produce(p1, "r0", "r1")
+    open_now = read(c1, 0, isolation=1)
+    assert (open_now.high_watermark, open_now.last_stable_offset, len(open_now.records)) == (2, 0, 0)
+    assert len(read(c1, 0, isolation=0).records) > 0
+    assert end(p1, True) is ErrorCode.NONE
+    ended = read(c1, 0, isolation=1)
+    assert (ended.high_watermark, ended.last_stable_offset, ended.aborted_transactions) == (3, 3, ())
+    assert len(ended.records) > 0
+
+
+def test_a_committed_reader_learns_what_was_aborted(world):
+    p1, c1 = world.call("p1"), world.call("c1")
+    produce(p1, "r0")
+    end(p1, False)
+    assert read(c1, 0, isolation=1).aborted_transactions == ((5, 0),)
+    assert read(c1, 2, isolation=1).aborted_transactions == ()
+    assert read(c1, 0, isolation=0).aborted_transactions is None
+
+
+def test_a_waiting_reader_is_woken_by_the_marker(world):
+    p1, c1 = world.call("p1"), world.call("c1")
+    produce(p1, "r0")
+    c1.fetch(0, isolation=1, max_wait_ms=5000)
+    assert not c1.answers
+    end(p1, True)
+    assert len(c1.fetched().records) > 0
+
+
+def test_the_end_of_the_log_is_the_last_stable_offset_to_a_committed_reader(world):
+    produce(world.call("p1"), "r0")
+    asked = world.call("c1")
+    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": LATEST}
+    topics = [{"name": "t", "partitions": [partition]}]
+    found = [
+        asked.ask(v.LIST_OFFSETS, 7, replica_id=-1, isolation_level=isolation, topics=topics).topics[0].partitions[0]
+        for isolation in (0, 1)
+    ]
+    assert [one.offset for one in found] == [1, 0]
+
+
+def test_a_marker_is_answered_when_every_in_sync_replica_has_it(tmp_path):
+    world = started(tmp_path)
+    world.join(B2)
+    world.create(B1, B2, min_insync_replicas="1")
+    p1, ended = world.call("p1"), []
+    world.broker.replicas.on_transaction_ended = lambda *told: ended.append(told)
+    produce(p1, "r0")
+    marker = {
+        "producer_id": 5,
+        "producer_epoch": 0,
+        "transaction_result": True,
+        "topics": [{"name": "t", "partition_indexes": [0]}],
+        "coordinator_epoch": 0,
+    }
+    coordinator = world.call("b3")
+    coordinator.send(_markers(coordinator, marker))
+    assert not coordinator.answers and not ended
+    b2 = world.follower(B2)
+    b2(0)
+    b2(2)
+    assert coordinator.answers and ended == [(TopicPartition("t", 0), 5, True)]
+
+
+def _markers(caller, marker):
+    entity = cold.request(v.WRITE_TXN_MARKERS, 1, markers=[marker])
+    return cold.encode_request(v.WRITE_TXN_MARKERS, 1, 1, caller.peer, entity)
+
+
+def test_markers_are_refused_where_nothing_is_led_and_from_an_older_coordinator(world):
+    p1 = world.call("p1")
+    produce(p1, "r0")
+    assert end(p1, True, coordinator_epoch=3) is ErrorCode.NONE
+    assert end(p1, True, coordinator_epoch=2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    marker = {
+        "producer_id": 5,
+        "producer_epoch": 0,
+        "transaction_result": True,
+        "topics": [{"name": "nowhere", "partition_indexes": [0]}],
+        "coordinator_epoch": 3,
+    }
+    answer = p1.ask(v.WRITE_TXN_MARKERS, 1, markers=[marker])
+    assert answer.markers[0].topics[0].partitions[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_an_open_transaction_is_described(world):
+    p1 = world.call("p1")
+    produce(p1, "r0")
+    end(p1, True, coordinator_epoch=4)
+    produce(p1, "r1", sequence=1)
+    topics = [{"name": "t", "partition_indexes": [0]}]
+    (found,) = p1.ask(v.DESCRIBE_PRODUCERS, 0, topics=topics).topics[0].partitions[0].active_producers
+    assert (found.producer_id, found.coordinator_epoch, found.current_txn_start_offset) == (5, 4, 2)
+
+
+# -------------------------------------------------------------------------------------------------------- verification
+
+
+@pytest.fixture
+def verified(tmp_path):
+    """A broker whose coordinator's answers the test gives: `asked` are its questions."""
+    world = started(tmp_path, PROFILES["kafka-3.9"])
+    world.create(B1)
+    world.asked = []
+    world.broker.replicas.transaction_checks.ask = lambda question, now_us: world.asked.append(question)
+    return world
+
+
+def answer(world, error=ErrorCode.NONE):
+    question: TransactionQuestion = world.asked.pop(0)
+    question.answered(dict.fromkeys(question.partitions, error), world.now_us)
+    world.to_broker("tick")
+    return question
+
+
+def test_the_first_batch_of_a_transaction_waits_for_the_coordinator(verified):
+    p1 = verified.call("p1")
+    produce(p1, "r0")
+    assert not p1.answers
+    question = answer(verified)
+    assert (question.transactional_id, question.producer_id, question.adds) == ("tx", 5, False)
+    assert p1.produced().base_offset == 0
+    produce(p1, "r1", sequence=1)
+    assert not verified.asked and p1.produced().base_offset == 1
+
+
+def test_a_batch_that_is_late_begins_no_transaction(verified):
+    """KAFKA-14402: the marker comes between the coordinator's answer and the append."""
+    p1 = verified.call("p1")
+    produce(p1, "r0")
+    end(verified.call("b2"), False)
+    answer(verified)
+    assert p1.produced().error is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_late_batch_hangs_where_nothing_is_verified(world):
+    p1, c1 = world.call("p1"), world.call("c1")
+    end(p1, False)
+    produce(p1, "r0")
+    assert p1.produced().error is ErrorCode.NONE
+    assert read(c1, 0, isolation=1).last_stable_offset == 1
+
+
+def test_what_the_coordinator_refuses_is_not_appended(verified):
+    p1 = verified.call("p1")
+    produce(p1, "r0")
+    answer(verified, ErrorCode.INVALID_TXN_STATE)
+    assert p1.produced().error is ErrorCode.INVALID_TXN_STATE
+    assert verified.broker.replicas.partitions["t", 0].log.log_end_offset == 0
+
+
+def test_a_producer_of_transaction_version_2_leaves_it_to_the_leader_to_add(tmp_path):
+    world = started(tmp_path, PROFILES["kafka-4.1"])
+    world.create(B1)
+    asked: list[TransactionQuestion] = []
+    world.broker.replicas.transaction_checks.ask = lambda question, now_us: asked.append(question)
+    produce(world.call("p1"), "r0", version=11)
+    produce(world.call("p2"), "r0", version=12, producer_id=6)
+    assert [(one.adds, one.aborts) for one in asked] == [(False, True), (True, True)]
