@@ -40,6 +40,7 @@ from cluster.server.responder import Responder
 from cluster.server.socket_server import SocketServer
 from cluster.transactions.marker_channel import MarkerChannels
 from cluster.transactions.service import TransactionService
+from cluster.transactions.verification import TransactionVerifier
 from cluster.wall_clock import WallClock
 from controller.inputs import OnReply
 from replica.config import TopicConfig
@@ -206,6 +207,13 @@ class BrokerCore:
             partition_of=self._transactions_topic.partition_of,
             new_producer_id=lambda give, now_us: self._plane.producer_ids.next(give, now_us),
         )
+        self.replicas.transaction_checks.ask = TransactionVerifier(
+            node=identity.name,
+            outbox=outbox,
+            channels=self._channels,
+            find=self._transactions_topic.coordinator,
+            request_timeout_us=config.request_timeout_ms * 1000,
+        ).ask
         self._changes = ReplicaChanges(
             identity=identity,
             config=config,

@@ -5,9 +5,9 @@ is in it (since 3.6), or to add it (transaction.version 2). source: AddPartition
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
+from cluster.broker.replicas.transaction_checks import TransactionQuestion
 from cluster.channel import Channel, Channels
 from cluster.outbox import Outbox
 from cluster.protocol import cold
@@ -19,7 +19,6 @@ from replica.ids import TopicPartition
 ADD_PARTITIONS_TO_TXN_VERSION = 5
 RETRY_US = 20_000
 """add.partitions.to.txn.retry.backoff.ms"""
-Answered = Callable[[Mapping[TopicPartition, ErrorCode], int], None]
 FindCoordinator = Callable[[str, int], BrokerRegistration | None]
 """The broker that coordinates a transactional id; None: there is none at the moment"""
 UNAVAILABLE = (
@@ -30,27 +29,10 @@ UNAVAILABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """One producer's partitions. adds: they are to be in the transaction from now on
-
-    aborts: its client knows TRANSACTION_ABORTABLE (Produce 11)     until_us: when its client stops waiting
-    """
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: tuple[TopicPartition, ...]
-    adds: bool
-    aborts: bool
-    until_us: int
-    answered: Answered
-
-
 class _Queue:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.waiting: list[Verification] = []
+        self.waiting: list[TransactionQuestion] = []
 
 
 class TransactionVerifier:
@@ -66,7 +48,7 @@ class TransactionVerifier:
         self._request_timeout_us = request_timeout_us
         self._queues: dict[tuple[str, int], _Queue] = {}
 
-    def ask(self, wanted: Verification, now_us: int) -> None:
+    def ask(self, wanted: TransactionQuestion, now_us: int) -> None:
         coordinator = self._find(wanted.transactional_id, now_us)
         if coordinator is None:
             self._answer(wanted, dict.fromkeys(wanted.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE), now_us)
@@ -82,8 +64,8 @@ class TransactionVerifier:
         """A request has one entry of each transactional id."""
         if queue.channel.busy or not queue.waiting:
             return
-        asked: dict[str, Verification] = {}
-        left: list[Verification] = []
+        asked: dict[str, TransactionQuestion] = {}
+        left: list[TransactionQuestion] = []
         for one in queue.waiting:
             if one.transactional_id in asked:
                 left.append(one)
@@ -111,7 +93,7 @@ class TransactionVerifier:
 
         queue.channel.request(ADD_PARTITIONS_TO_TXN, encode, answered, self._request_timeout_us, now_us)
 
-    def _answer(self, asked: Verification, errors: Mapping[TopicPartition, ErrorCode], now_us: int) -> None:
+    def _answer(self, asked: TransactionQuestion, errors: Mapping[TopicPartition, ErrorCode], now_us: int) -> None:
         """What ends before the next transaction can begin is waited for. source: KAFKA-18654"""
         concurrent = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
         if asked.adds and concurrent and now_us + RETRY_US < asked.until_us:
@@ -120,7 +102,7 @@ class TransactionVerifier:
             asked.answered({name: _as_produce_error(asked, error) for name, error in errors.items()}, now_us)
 
 
-def _as_produce_error(asked: Verification, error: ErrorCode) -> ErrorCode:
+def _as_produce_error(asked: TransactionQuestion, error: ErrorCode) -> ErrorCode:
     """As a producer understands it. source: ReplicaManager.handleProduceAppend, addTransactionErrors"""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -131,7 +113,7 @@ def _as_produce_error(asked: Verification, error: ErrorCode) -> ErrorCode:
     return error
 
 
-def _transaction(wanted: Verification) -> dict[str, object]:
+def _transaction(wanted: TransactionQuestion) -> dict[str, object]:
     topics: dict[str, list[int]] = {}
     for name in wanted.partitions:
         topics.setdefault(name.topic, []).append(name.partition)

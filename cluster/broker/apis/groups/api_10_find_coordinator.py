@@ -1,4 +1,5 @@
-"""FindCoordinator (10): which broker coordinates a group. source: KafkaApis.handleFindCoordinatorRequest
+"""FindCoordinator (10): which broker coordinates a group or a transactional.id.
+source: KafkaApis.handleFindCoordinatorRequest
 
 0  first version
 1  type of the key, throttle time, error message
@@ -26,22 +27,16 @@ MESSAGES = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
 }
-"""Error messages for groups up to version 3. source: Errors.message"""
-NO_TRANSACTIONS = "transactions are not implemented here: a producer without transactional.id can be idempotent"
-NOT_COORDINATED = {
-    TRANSACTION: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NO_TRANSACTIONS),
-    SHARE: (ErrorCode.INVALID_REQUEST, "share groups are not implemented here"),
-}
-"""Key types without a coordinator, and why.
-
-Differs from Kafka, which has them. At INVALID_REQUEST librdkafka would repeat the request for ever; with this code
-every client of transactions gives up at once, and most show the message.
-"""
+"""Error messages up to version 3. source: Errors.message"""
+NOT_COORDINATED = {SHARE: "share groups are not implemented here"}
+"""Key types without a coordinator, and why. Differs from Kafka, which has them."""
 
 
 class FindCoordinatorHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._topic = broker.offsets_topic
+        self._topics = {GROUP: broker.offsets_topic}
+        if broker.rules.transactions != "none":
+            self._topics[TRANSACTION] = broker.transactions_topic
         self._answer = broker.responder.answer
 
     def __call__(
@@ -64,10 +59,11 @@ class FindCoordinatorHandler:
     def _coordinator(self, key: str, key_type: int, now_us: int) -> tuple[ErrorCode, str, Values]:
         """Why there can be none, and its address if there is one."""
         no_node: Values = {"node_id": NO_BROKER, "host": "", "port": NO_BROKER}
-        if key_type != GROUP:
-            unknown = (ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
-            return *NOT_COORDINATED.get(key_type, unknown), no_node
-        broker = self._topic.coordinator(key, now_us)
+        topic = self._topics.get(key_type)
+        if topic is None:
+            unknown = f"there are no coordinators of type {key_type}"
+            return ErrorCode.INVALID_REQUEST, NOT_COORDINATED.get(key_type, unknown), no_node
+        broker = topic.coordinator(key, now_us)
         if broker is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, "", no_node
         return ErrorCode.NONE, "", {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}

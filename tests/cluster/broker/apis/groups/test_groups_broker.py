@@ -173,13 +173,11 @@ def test_the_first_who_looks_for_a_coordinator_has_the_topic_created(tmp_path):
 @pytest.mark.parametrize(
     ("key_type", "code", "why"),
     [
-        (1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "transactions are not implemented here"),
         (2, ErrorCode.INVALID_REQUEST, "share groups are not implemented here"),
         (9, ErrorCode.INVALID_REQUEST, "there are no coordinators of type 9"),
     ],
 )
 def test_what_has_no_coordinator_says_why(world, key_type, code, why):
-    """librdkafka retries for ever at INVALID_REQUEST, and gives up at the other."""
     seeker = Consumer(world, "c1r")
     found = find(seeker, 1, "tx", key_type=key_type)
     assert found.error_code is code and found.error_message.startswith(why)
