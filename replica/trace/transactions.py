@@ -69,6 +69,19 @@ class TransactionRefused(TransactionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedBatchFound(TransactionEvent):
+    """At the end of the run a replica has a batch of a transaction that was aborted: readers of committed records leave
+    its records out."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    producer_id: ProducerId
+    base_offset: Annotated[int, "offset of the batch's first record"]
+    last_offset: Annotated[int, "offset of the batch's last record"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionBegan(TransactionEvent):
     """An application begins a transaction. Its records are those that it sends until it ends it."""
 

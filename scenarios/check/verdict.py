@@ -318,7 +318,9 @@ def _skipped_by(ledger: RecordLedger, jump: ReadJump) -> list[LogEntry]:
     return [
         entry
         for entry in ledger.final_log(jump.topic_partition)
-        if jump.after < entry.offset < jump.offset and not reads.covers(entry.offset)
+        if jump.after < entry.offset < jump.offset
+        and not reads.covers(entry.offset)
+        and not ledger.is_aborted(jump.topic_partition, entry.offset)
     ]
 
 

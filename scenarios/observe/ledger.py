@@ -83,6 +83,7 @@ class RecordLedger:
         self.retries = 0
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
+        self._aborted: dict[TopicPartition, ReadRanges] = {}
         self._found = NameIndex()
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.RecordSent: self._sent,
@@ -96,6 +97,7 @@ class RecordLedger:
             trace.FetchFailed: self._answered_with,
             trace.TopicDeleted: self._topic_deleted,
             trace.LogEntryFound: self._log_entry_found,
+            trace.AbortedBatchFound: self._aborted_found,
             trace.ReplicaFound: self._replica_found,
         }
 
@@ -266,6 +268,16 @@ class RecordLedger:
         if known is None:
             known = replicas[event.node] = FinalReplica(event.node, LogEntries(names=self._found))
         return known
+
+    def _aborted_found(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        ranges = self._aborted.setdefault(partition, ReadRanges()).ranges
+        ranges.append([event.base_offset, event.last_offset])
+
+    def is_aborted(self, partition: TopicPartition, offset: int) -> bool:
+        """Of a transaction that was aborted: readers of committed records leave it out."""
+        ranges = self._aborted.get(partition)
+        return ranges is not None and ranges.covers(offset)
 
     def _log_entry_found(self, row: TraceRow, event: trace.LogEntryFound) -> None:
         self._final(event).entries.append(event.offset, event.record, event.leader_epoch, event.crc, row.seq)

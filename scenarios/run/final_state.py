@@ -15,7 +15,8 @@ from replica.log.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.disk import Disk
 from replica.log.log import Log
 from replica.log.records import BatchHeader, check_crc, read_records
-from replica.trace.events import LogEntryFound, ReplicaFound
+from replica.trace.events import AbortedBatchFound, LogEntryFound, ReplicaFound
+from scenarios.run.aborted_records import aborted_batches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
 
 
@@ -96,9 +97,13 @@ def _state_replica(
     running = cluster.running(name)
     # No client has sent the records in the offsets topic: they have no names and no fate, and groups interpret them.
     batches = () if topic_partition.topic in INTERNAL_TOPICS else log.raw_batches()
+    has_transactions = False
     for header, batch in batches:
         if not check_crc(batch, 0, header):
             continue  # It is unreadable now, so it is not there.
+        if header.is_control:
+            continue
+        has_transactions |= header.is_transactional
         names = name_batch(topic_partition, header.base_offset, header.crc)
         for offset, record in () if names is None else _entries(header, batch, names):
             if offset < log.log_start_offset:
@@ -114,6 +119,17 @@ def _state_replica(
                     crc=header.crc,
                 )
             )
+    for aborted in aborted_batches(log.raw_batches()) if has_transactions else ():
+        trace.emit(
+            AbortedBatchFound(
+                node=name,
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                producer_id=aborted.producer_id,
+                base_offset=aborted.base_offset,
+                last_offset=aborted.last_offset,
+            )
+        )
     trace.emit(
         ReplicaFound(
             node=name,

@@ -37,7 +37,7 @@ QUIET = (trace.FollowerFetched, trace.RecordsSent, trace.RequestCompleted, trace
 """Left out first; their changes come with the next event that stays."""
 FREQUENT = (trace.RecordSent, trace.BatchSent, trace.RecordRead, trace.BatchAppended, trace.RecordHandedOver)
 """Left out next."""
-_AT_THE_END = (trace.LogEntryFound, trace.ReplicaFound, trace.EventsLeftOut)
+_AT_THE_END = (trace.LogEntryFound, trace.AbortedBatchFound, trace.ReplicaFound, trace.EventsLeftOut)
 """Look-ups after the end of the run, which are not part of it."""
 
 _MESSAGE_ARRIVES = (
