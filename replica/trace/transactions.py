@@ -14,7 +14,7 @@ from replica.trace.columns import TransactionEvent
 TransactionalId = Annotated[str, "transactional.id"]
 ProducerId = Annotated[int, "producer id of the transactional.id"]
 ProducerEpoch = Annotated[int, "epoch of the producer id: the newest instance's"]
-Count = Annotated[int, "which transaction of this producer's process, from 1"]
+Number = Annotated[int, "which transaction of this producer's process, from 1"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class TransactionBegan(TransactionEvent):
 
     client: column.Client
     transactional_id: TransactionalId
-    count: Count
+    number: Number
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
 
@@ -98,7 +98,7 @@ class TransactionEnded(TransactionEvent):
 
     client: column.Client
     transactional_id: TransactionalId
-    count: Count
+    number: Number
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     committed: Annotated[bool, "committed, not aborted"]
@@ -110,7 +110,7 @@ class TransactionFailed(TransactionEvent):
 
     client: column.Client
     transactional_id: TransactionalId
-    count: Count
+    number: Number
     error: column.Error
     fatal: Annotated[bool, "the producer can only be closed, as if it had been replaced by another one"]
     reason: column.Reason

@@ -43,37 +43,37 @@ class ProducerEvents(ClientEvents):
             *own,
         )
 
-    def transaction_began(self, transactional_id: str, count: int, producer_id: int, producer_epoch: int) -> None:
+    def transaction_began(self, transactional_id: str, number: int, producer_id: int, producer_epoch: int) -> None:
         self._emit(
             trace.TransactionBegan(
                 client=self._client,
                 transactional_id=transactional_id,
-                count=count,
+                number=number,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
             )
         )
 
     def transaction_ended(
-        self, transactional_id: str, count: int, producer_id: int, producer_epoch: int, *, committed: bool
+        self, transactional_id: str, number: int, producer_id: int, producer_epoch: int, *, committed: bool
     ) -> None:
         self._emit(
             trace.TransactionEnded(
                 client=self._client,
                 transactional_id=transactional_id,
-                count=count,
+                number=number,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 committed=committed,
             )
         )
 
-    def transaction_failed(self, transactional_id: str, count: int, error: str, *, fatal: bool, reason: str) -> None:
+    def transaction_failed(self, transactional_id: str, number: int, error: str, *, fatal: bool, reason: str) -> None:
         self._emit(
             trace.TransactionFailed(
                 client=self._client,
                 transactional_id=transactional_id,
-                count=count,
+                number=number,
                 error=error,
                 fatal=fatal,
                 reason=reason,
