@@ -154,38 +154,43 @@ def test_an_open_transaction_is_described(world):
 
 @pytest.fixture
 def verified(tmp_path):
-    """A broker whose coordinator's answers the test gives: `asked` are its questions."""
+    """A broker that asks coordinators; the tests give their answers."""
     world = started(tmp_path, PROFILES["kafka-3.9"])
     world.create(B1)
-    world.asked = []
-    world.broker.replicas.transaction_checks.ask = lambda question, now_us: world.asked.append(question)
     return world
 
 
-def answer(world, error=ErrorCode.NONE):
-    question: TransactionQuestion = world.asked.pop(0)
+@pytest.fixture
+def questions(verified):
+    found: list[TransactionQuestion] = []
+    verified.broker.replicas.transaction_checks.ask = lambda question, now_us: found.append(question)
+    return found
+
+
+def answer(world, questions, error=ErrorCode.NONE):
+    question = questions.pop(0)
     question.answered(dict.fromkeys(question.partitions, error), world.now_us)
     world.to_broker("tick")
     return question
 
 
-def test_the_first_batch_of_a_transaction_waits_for_the_coordinator(verified):
+def test_the_first_batch_of_a_transaction_waits_for_the_coordinator(verified, questions):
     p1 = verified.call("p1")
     produce(p1, "r0")
     assert not p1.answers
-    question = answer(verified)
+    question = answer(verified, questions)
     assert (question.transactional_id, question.producer_id, question.adds) == ("tx", 5, False)
     assert p1.produced().base_offset == 0
     produce(p1, "r1", sequence=1)
-    assert not verified.asked and p1.produced().base_offset == 1
+    assert not questions and p1.produced().base_offset == 1
 
 
-def test_a_batch_that_is_late_begins_no_transaction(verified):
+def test_a_batch_that_is_late_begins_no_transaction(verified, questions):
     """KAFKA-14402: the marker comes between the coordinator's answer and the append."""
     p1 = verified.call("p1")
     produce(p1, "r0")
     end(verified.call("b2"), False)
-    answer(verified)
+    answer(verified, questions)
     assert p1.produced().error is ErrorCode.INVALID_TXN_STATE
 
 
@@ -197,10 +202,10 @@ def test_a_late_batch_hangs_where_nothing_is_verified(world):
     assert read(c1, 0, isolation=1).last_stable_offset == 1
 
 
-def test_what_the_coordinator_refuses_is_not_appended(verified):
+def test_what_the_coordinator_refuses_is_not_appended(verified, questions):
     p1 = verified.call("p1")
     produce(p1, "r0")
-    answer(verified, ErrorCode.INVALID_TXN_STATE)
+    answer(verified, questions, ErrorCode.INVALID_TXN_STATE)
     assert p1.produced().error is ErrorCode.INVALID_TXN_STATE
     assert verified.broker.replicas.partitions["t", 0].log.log_end_offset == 0
 
