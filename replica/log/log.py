@@ -338,7 +338,7 @@ class Log:
     def aborted_transactions(self, fetch_offset: Offset, found: FileSlice) -> list[AbortedTransaction]:
         """Those that have records in what `read` has found, or between there and their marker.
 
-        Differs from Kafka, where the offset index says how far that is: there the list may name more than is needed.
+        Differs from Kafka: there the offset index says how far that is, so the list may name more than is needed.
         source: LocalLog.addAbortedTransactions
         """
         aborted: list[AbortedTransaction] = []

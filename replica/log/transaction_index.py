@@ -67,7 +67,7 @@ class TransactionIndex:
     def decode(self, content: bytes) -> bool:
         """Take over the entries of a file; False when they are implausible. source: TransactionIndex.sanityCheck
 
-        Differs from Kafka, which looks away from half an entry at the end: here such a file is made anew.
+        Differs from Kafka: it does not look at half an entry at the end; here such a file is made anew.
         """
         if len(content) % ENTRY_BYTES:
             return False
