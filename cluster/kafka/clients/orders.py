@@ -15,13 +15,16 @@ KeyAndValue = tuple[bytes | None, bytes]
 
 
 def settings(config: Config) -> dict[str, str]:
-    """Every key with its value, so that no version's own defaults decide; a Java int takes no more than its most."""
+    """Every key with its value, so that no version's own defaults decide; a Java int takes no more than its most.
+
+    An empty text stands for Kafka's null, as of `transactional.id`, and is left out.
+    """
     found = {}
     for key, field in config.keys().items():
         value = getattr(config, field.name)
         if isinstance(value, bool):
             found[key] = str(value).lower()
-        else:
+        elif value != "":
             found[key] = str(min(value, INT32_MAX) if isinstance(value, int) else value)
     return found
 
