@@ -64,6 +64,6 @@ def test_what_has_settings_is_listed(world):
     assert world.call("admin").ask(v.LIST_CONFIG_RESOURCES, 0).config_resources == ()
 
 
-def test_a_group_that_is_no_consumer_group_is_not_found(world):
+def test_a_group_without_a_coordinator_here_is_not_described(world):
     (group,) = world.call("admin").ask(v.CONSUMER_GROUP_DESCRIBE, 1, group_ids=["g"]).groups
-    assert (group.group_id, group.error_code) == ("g", ErrorCode.GROUP_ID_NOT_FOUND)
+    assert (group.group_id, group.error_code) == ("g", ErrorCode.NOT_COORDINATOR)
