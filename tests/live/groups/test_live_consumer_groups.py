@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,9 @@ def produce(bootstrap: str, values: range) -> None:
     assert producer.flush(20) == 0
 
 
-def member(bootstrap: str, group: str = "g", topics: tuple[str, ...] = ("orders",), **settings: object) -> Consumer:
+def member(
+    bootstrap: str, group: str = "g", topics: tuple[str, ...] = ("orders",), settings: Mapping[str, str] | None = None
+) -> Consumer:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -36,7 +39,7 @@ def member(bootstrap: str, group: str = "g", topics: tuple[str, ...] = ("orders"
             "group.protocol": "consumer",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            **settings,
+            **(settings or {}),
         }
     )
     consumer.subscribe(list(topics))
@@ -103,12 +106,12 @@ def test_a_pattern_finds_topics_that_come_later(tmp_path: Path) -> None:
 
 def test_static_members_and_assignors(tmp_path: Path) -> None:
     with live_cluster(tmp_path, "orders:3:3", settings=SETTINGS) as cluster:
-        one = member(cluster.bootstrap, **{"group.instance.id": "i1", "group.remote.assignor": "range"})
-        other = member(cluster.bootstrap, **{"group.instance.id": "i2", "group.remote.assignor": "range"})
+        one = member(cluster.bootstrap, settings={"group.instance.id": "i1", "group.remote.assignor": "range"})
+        other = member(cluster.bootstrap, settings={"group.instance.id": "i2", "group.remote.assignor": "range"})
         wait_for(lambda: shared_by(one, other))
         had = other.assignment()
         other.close()
-        other = member(cluster.bootstrap, **{"group.instance.id": "i2", "group.remote.assignor": "range"})
+        other = member(cluster.bootstrap, settings={"group.instance.id": "i2", "group.remote.assignor": "range"})
         wait_for(lambda: shared_by(one, other))
         assert other.assignment() == had
         assert not cluster.events(GroupMemberLeft), "one that leaves for a while keeps its place"

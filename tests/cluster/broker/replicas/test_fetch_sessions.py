@@ -12,7 +12,7 @@ from broker_world import B1, BrokerWorld, batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.broker.replicas.fetch_sessions import FetchContext, FetchSessionCache, FetchSessions
+from cluster.broker.replicas.fetch_sessions import FetchContext, FetchSessionCache, FetchSessions, Key
 from cluster.broker.replicas.resting import FEW
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
@@ -127,7 +127,9 @@ def test_by_the_wall_clock_partitions_rest_in_each_session_of_a_follower_with_mo
     sessions = FetchSessions(FetchSessionCache(10, lambda: 7, rests_above=FEW), str)
     asked = [FetchPartition(number) for number in range(partitions)]
     first = sessions.context(FetchRequest(replica_id=replica_id, session_epoch=0, topics=[("t", asked)]), 12, 0)
-    results = {("t", one.partition): FetchPartitionResponse(one.partition, ErrorCode.NONE, 0, 0, 0) for one in asked}
+    results: dict[Key, FetchPartitionResponse] = {
+        ("t", one.partition): FetchPartitionResponse(one.partition, ErrorCode.NONE, 0, 0, 0) for one in asked
+    }
     assert first.answer(results, 0).session_id == 7
     request = FetchRequest(replica_id=replica_id, session_id=7, session_epoch=1, topics=[])
     assert sessions.context(request, 12, 0).may_rest is may_rest
