@@ -1,6 +1,6 @@
 """Connections that others opened to this node: the other end, and how long it has been silent.
 
-source: Selector.IdleExpiryManager, SocketServer, ConnectionQuotas
+source: Selector.IdleExpiryManager, SocketServer, ConnectionQuotas, KafkaPrincipal
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from cluster.node import Action, ConnectionId, Send
 from cluster.outbox import Outbox
 from cluster.timers import Timer
 from replica.trace.events import ConnectionClosed, Recorder
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a connection on which no one has authenticated. source: KafkaPrincipal.ANONYMOUS"""
 
 
 class AcceptedConnections:
@@ -35,6 +38,7 @@ class AcceptedConnections:
         "_overrides",
         "_peers",
         "_per_address",
+        "_principals",
         "_recorder",
         "_timer",
     )
@@ -58,6 +62,7 @@ class AcceptedConnections:
         self._peers: dict[ConnectionId, str] = {}
         self._addresses: dict[ConnectionId, str] = {}
         self._per_address: dict[str, int] = {}
+        self._principals: dict[ConnectionId, str] = {}
         self._last_active_us: dict[ConnectionId, int] = {}
         """In order of last activity, the longest silent first."""
         self._timer: Timer | None = None
@@ -75,6 +80,15 @@ class AcceptedConnections:
     def address(self, connection: ConnectionId) -> str:
         """Where it comes from, without the port; between our own nodes their name. raises: KeyError when it is gone"""
         return self._addresses[connection]
+
+    def principal(self, connection: ConnectionId) -> str:
+        """Who has authenticated on it, as `User:name`."""
+        return self._principals.get(connection, ANONYMOUS)
+
+    def authenticated(self, connection: ConnectionId, principal: str) -> None:
+        """principal: `User:name`"""
+        if connection in self._peers:
+            self._principals[connection] = principal
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> bool:
         """False if it is closed at once: there are max.connections.per.ip from this address already.
@@ -118,6 +132,7 @@ class AcceptedConnections:
         if self._peers.pop(connection, None) is None:
             return
         del self._last_active_us[connection]
+        self._principals.pop(connection, None)
         address = self._addresses.pop(connection)
         left = self._per_address[address] - 1
         if left:

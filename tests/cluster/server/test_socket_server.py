@@ -12,6 +12,7 @@ from cluster.node import Close, Send, Sent
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import METADATA
+from cluster.server.accepted_connections import ANONYMOUS
 from cluster.server.cpu import CpuTimes
 from cluster.server.request_handlers import RequestHandlers
 from cluster.server.request_log import RequestLog
@@ -134,6 +135,18 @@ def test_too_many_connections_from_one_address_are_closed_and_others_are_not() -
     world.hang_up(-2)
     world.accept(-10)
     assert -10 not in world.closed
+
+
+def test_the_principal_belongs_to_its_connection_and_goes_with_it() -> None:
+    world = ServerWorld()
+    connections = world.server.connections
+    world.accept(-1)
+    assert connections.principal(-1) == ANONYMOUS
+    connections.authenticated(-1, "User:alice")
+    assert connections.principal(-1) == "User:alice"
+    world.hang_up(-1)
+    connections.authenticated(-1, "User:alice")
+    assert connections.principal(-1) == ANONYMOUS
 
 
 @pytest.mark.parametrize("text", ["10.0.0.1", "10.0.0.1:x", ":3", "a:1,,b:2"])
