@@ -161,6 +161,9 @@ UNPROMISED = {
     "S6 forgotten-proposal": "no release of Kafka keeps it: metadata of the partition epoch that a leader knows from"
     " the answer to its proposal ends the proposal it has made since, and the controller may still accept that one"
     " (Partition.makeLeader, KAFKA-13790)",
+    "L3 diverged-hw": "no release of Kafka keeps it: the answer that says where two logs part holds the high watermark,"
+    " the follower takes only where to truncate from it, and the fetch session sends a high watermark once"
+    " (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData); the next record brings it",
 }
 """Invariants that Kafka's newest rules break, too, and why."""
 

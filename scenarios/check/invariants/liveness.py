@@ -92,6 +92,9 @@ class Converges(Invariant):
     that knew nothing of its producer took later ones first (ProducerAppendInfo.checkSequence), and the producer tries
     again, for the sequence is not the next one (TransactionManager.canRetry).
 
+    A follower that its leader has told where their logs part, and that does not learn of the high watermark afterwards,
+    is `L3 diverged-hw` (promises.py).
+
     The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5.
     """
 
@@ -102,6 +105,8 @@ class Converges(Invariant):
         self.unanswered: dict[str, trace.RecordSent] = {}
         self.out_of_order: dict[str, bool] = {}
         self.appended_us: dict[TopicPartition, int] = {}
+        self.diverged: dict[tuple[TopicPartition, str], str] = {}
+        """Followers whose leader's last news were where their logs part, with that leader."""
         self.metadata: tuple[int, dict[str, int]] = (0, {})
         return {
             **self.quiescence.handlers(),
@@ -112,6 +117,8 @@ class Converges(Invariant):
             trace.RecordFailed: self._answered,
             trace.BatchRefused: self._refused,
             trace.BatchAppended: self._appended,
+            trace.DivergenceFound: self._diverged,
+            trace.HighWatermarkLearned: self._learned,
         }
 
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
@@ -131,6 +138,12 @@ class Converges(Invariant):
         """A live client may produce without a trace of its records (serve --no-client-records)."""
         if event.role == "leader":
             self.appended_us[TopicPartition(event.topic, event.partition)] = row.at_us
+
+    def _diverged(self, row: TraceRow, event: trace.DivergenceFound) -> None:
+        self.diverged[TopicPartition(event.topic, event.partition), event.peer] = event.node
+
+    def _learned(self, row: TraceRow, event: trace.HighWatermarkLearned) -> None:
+        self.diverged.pop((TopicPartition(event.topic, event.partition), event.node), None)
 
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         """A dead client cannot learn the fate of its records."""
@@ -196,7 +209,11 @@ class Converges(Invariant):
             leader_end = state.replicas[state.leader].log_end_offset
             is_committed = state.replicas[state.leader].high_watermark == leader_end
             same_ends = all(replica.log_end_offset == leader_end for replica in replicas)
-            name = "L3 follower-hw" if is_committed and same_ends else "L3"
+            name = "L3"
+            if is_committed and same_ends:
+                behind = [replica.node for replica in replicas if replica.high_watermark != leader_end]
+                diverged = all(self.diverged.get((partition, node)) == state.leader for node in behind)
+                name = "L3 diverged-hw" if diverged else "L3 follower-hw"
             shown = ", ".join(f"{one.node} {one.high_watermark}/{one.log_end_offset}" for one in replicas)
             yield Unsettled(name, f"the replicas of {partition} are at rest with HW/LEO {shown}", partition)
 

@@ -17,8 +17,9 @@ class CommittedOnIsr(Invariant):
     every replica that may become leader (ISR and ELR), also when it joins them and when it comes back from a crash.
 
     S3 (strong) and S6 take the controller's ISR and are judged for leaders of its epoch. S2 (weak) takes the leader's
-    own ISR, which the trace does not state: some ISR of its epoch must hold everything. Weakened: a replica whose disk
-    lost bytes is excused until it has caught up (truth.py).
+    own ISR, which the trace does not state: all members of some ISR of its epoch must hold everything, but those that a
+    reassignment has removed, which delete their logs, maybe before their leader hears of it. Weakened: a replica whose
+    disk lost bytes is excused until it has caught up (truth.py).
     A replica that joins by a proposal which its leader had forgotten is `S6 forgotten-proposal` (promises.py).
     """
 
@@ -56,7 +57,7 @@ class CommittedOnIsr(Invariant):
                 if self._lacks(committed, node, hw):
                     self._tell("S6", event, node, f"below the high watermark {hw} of {event.node}, and is in the ELR")
         elif not any(
-            all(not self._lacks(committed, node, hw) for node in isr)
+            all(not self._lacks(committed, node, hw) for node in isr if node in state.assigned)
             for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch)
         ):
             self._tell("S2", event, event.node, f"on any in-sync set of its epoch, below its high watermark {hw}")

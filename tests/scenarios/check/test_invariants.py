@@ -130,7 +130,26 @@ def expired_under_way(script: TraceScript) -> None:
     script.append("b1", 3, "r2")
 
 
+def removed_before_its_leader_knows(script: TraceScript) -> None:
+    """b3 is moved away and deletes its log; b1 still counts it, and moves its high watermark in its old epoch."""
+    script.replicate("r0")
+    script.append("b1", 1, "r1")
+    for follower in ("b2", "b3"):
+        script.append(follower, 1, "r1")
+        script.fetch(follower, 2)
+    script.elect("b1", "b1", "b2")
+    script.state(
+        trace.ReassignmentCompleted, node="c1", leader_epoch=1, replicas=("b1", "b2"), reason="b3 is moved away"
+    )
+    script.emit(trace.ReplicaDeleted(node="b3", **HERE, previous_log_end_offset=2, reason="b3 is no replica any more"))
+    script.advance(2, node="b1", epoch=0)
+    script.leads("b1", 1)
+    script.find("b1", "r0", "r1")
+    script.find("b2", "r0", "r1")
+
+
 LEGAL: tuple[Story, ...] = (
+    removed_before_its_leader_knows,
     everyday,
     shrink_and_grow,
     clean_failover_of_acks_1,

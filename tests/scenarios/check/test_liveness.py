@@ -72,6 +72,27 @@ def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: s
 
 
 @pytest.mark.parametrize(
+    ("diverged", "name"), [(["b2", "b3"], "L3 diverged-hw"), (["b2"], "L3 follower-hw"), ([], "L3 follower-hw")]
+)
+def test_what_a_follower_does_not_learn_because_it_was_told_to_truncate_is_a_case_of_its_own(
+    diverged: list[str], name: str
+) -> None:
+    """The answer holds the high watermark, too, which is not taken from it and not sent again."""
+    script = TraceScript()
+    script.replicate("r0", "r1")
+    script.learn("b2", 1)
+    script.learn("b3", 1)
+    for follower in diverged:
+        script.state(trace.DivergenceFound, node="b1", peer=follower, offset=2, reason=f"{follower} has other records")
+    script.at(100)
+    for node in script.brokers:
+        script.find(node, "r0", "r1")
+    assert script.broken() == [name]
+    (violation,) = script.checker.violations
+    assert violation.event.promised is (name == "L3 follower-hw")
+
+
+@pytest.mark.parametrize(
     ("acks", "isr", "broken"),
     [(-1, ["b1"], ["L2"]), (1, ["b1"], ["L2", "L4"]), (-1, ["b1", "b2"], ["L2", "L4"])],
 )
