@@ -9,11 +9,17 @@ from cluster.groups.group import Group
 from cluster.groups.inputs import NO_MEMBER_ID
 from cluster.groups.member import Member
 from cluster.groups.offsets import OffsetAndMetadata
+from cluster.groups.subscription import assigned_partitions
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
 from replica.wording import shown
+
+ASSIGNMENT_BYTES_MAX = 16_384
+"""Some 4,000 partitions. An assignment is what a client has written: what is in a longer one is in no event."""
+PARTITIONS_LISTED_MAX = 8
+"""In a sentence."""
 
 
 class GroupEvents:
@@ -134,6 +140,27 @@ class GroupEvents:
                 "its members get their partitions",
             )
         )
+        if group.is_consumer_group:
+            for member in group.members.values():
+                self._member_assigned(group, member)
+
+    def _member_assigned(self, group: Group, member: Member) -> None:
+        found = assigned_partitions(member.assignment) if len(member.assignment) <= ASSIGNMENT_BYTES_MAX else None
+        if found is None:
+            return
+        partitions = tuple(f"{shown(one.topic)}-{one.partition}" for one in found)
+        self._tell(
+            trace.GroupMemberAssigned(
+                node=self._node,
+                group=shown(group.group_id),
+                member=shown(member.member_id),
+                client_id=shown(member.client_id),
+                generation=group.generation,
+                partitions=partitions,
+                reason=f"{_called(member)} of group {shown(group.group_id)} is to read "
+                f"{_listed(partitions)} in generation {group.generation}",
+            )
+        )
 
     def committed(
         self,
@@ -210,3 +237,9 @@ def _member_or_none(member_id: str) -> str | None:
 def _called(member: Member) -> str:
     kind = "member" if member.instance_id is None else f"static member {shown(member.instance_id)},"
     return f"{kind} {shown(member.member_id)}"
+
+
+def _listed(partitions: Sequence[str]) -> str:
+    more = len(partitions) - PARTITIONS_LISTED_MAX
+    listed = ", ".join(partitions[:PARTITIONS_LISTED_MAX]) or "nothing"
+    return f"{listed} and {more} more" if more > 0 else listed

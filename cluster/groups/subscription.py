@@ -1,12 +1,16 @@
-"""Which topics a consumer subscribes to: the one part of a member's metadata that the coordinator looks into.
+"""What the coordinator reads of the consumers' own protocol: which topics a member subscribes to, and, for the trace,
+which partitions the member that assigns has given it.
 
-source: ConsumerProtocol.deserializeSubscription (version 0 is a prefix of all versions)
+source: ConsumerProtocol.deserializeSubscription, deserializeAssignment (version 0 is a prefix of all versions)
 """
 
 from __future__ import annotations
 
+import struct
+
 from cluster.protocol.primitives import decodes, read_array_count, read_text
 from replica.errors import PeerViolation
+from replica.ids import TopicPartition
 
 CONSUMER = "consumer"
 """The protocol type of consumers; others (Kafka Connect) assign something else than partitions."""
@@ -29,3 +33,26 @@ def _topics(metadata: bytes) -> list[str]:
         topic, position = read_text(metadata, position, False)
         topics.append(topic)
     return topics
+
+
+def assigned_partitions(assignment: bytes) -> list[TopicPartition] | None:
+    """In the order of the assignment; an empty one is nothing to read. None if it cannot be read."""
+    if not assignment:
+        return []
+    try:
+        return _partitions(assignment)
+    except PeerViolation:
+        return None
+
+
+@decodes("an assignment")
+def _partitions(assignment: bytes) -> list[TopicPartition]:
+    count, position = read_array_count(assignment, _VERSION_BYTES, False, 2)
+    partitions = []
+    for _ in range(count):
+        topic, position = read_text(assignment, position, False)
+        numbers, position = read_array_count(assignment, position, False, 4)
+        for number in struct.unpack_from(f">{numbers}i", assignment, position):
+            partitions.append(TopicPartition(topic, number))
+        position += 4 * numbers
+    return partitions

@@ -104,6 +104,19 @@ class GroupAssigned(GroupEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMemberAssigned(GroupEvent):
+    """With GroupAssigned, for each member of a classic group: its part, as the member that assigns has written it."""
+
+    node: column.Node
+    group: Group
+    member: Member
+    client_id: ClientId
+    generation: Generation
+    partitions: Annotated[tuple[str, ...], "partitions that the member is to read, as topic-number"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemberReconciled(GroupEvent):
     """A member of a consumer group of KIP-848 has come a step nearer to its target assignment."""
 

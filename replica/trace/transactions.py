@@ -69,6 +69,40 @@ class TransactionRefused(TransactionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionMarkerWritten(TransactionEvent):
+    """The leader of a partition has appended the marker that ends a transaction there."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    offset: Annotated[int, "offset of the marker"]
+    first_offset: Annotated[int | None, "offset of the transaction's first record in the partition; null: it has none"]
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    coordinator_epoch: Annotated[int, "leader epoch of the coordinator's partition when it sent the marker"]
+    committed: Annotated[bool, "committed, not aborted"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastStableOffsetMoved(TransactionEvent):
+    """At a partition's leader the last stable offset (LSO) stands below the high watermark, or has reached it again.
+
+    Until the next such event of the same leadership it stands where this one says; once it has reached the high
+    watermark, and before the first such event, it goes with it.
+    """
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    last_stable_offset: Annotated[int, "readers of committed transactions read below it (exclusive)"]
+    high_watermark: column.Hw
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedBatchFound(TransactionEvent):
     """At the end of the run a replica has a batch of a transaction that was aborted: readers of committed records leave
     its records out."""

@@ -14,6 +14,7 @@ from cluster.broker.replicas.delayed import FetchParams
 from cluster.broker.replicas.high_watermark_push import HighWatermarkPush
 from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.broker.replicas.resting import Rest
+from cluster.broker.replicas.stable_offset import TransactionsInSight
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration
@@ -115,6 +116,7 @@ class Partition:
         self.leader: LeaderState | None = None
         self.registration: PartitionRegistration | None = None
         self.events = PartitionEvents(broker_id=broker_id, names=names, recorder=recorder, name=log.topic_partition)
+        self._transactions = TransactionsInSight(log, self.events)
         self._broker_id = broker_id
         self._names = names
         self._hooks = hooks
@@ -192,6 +194,8 @@ class Partition:
             # The entry exists from the moment the epoch begins, before any record of it does (Partition.makeLeader).
             self.log.leader_epochs.assign(registration.leader_epoch, self.log.log_end_offset)
         self.events.leadership_began(registration, self.log.log_end_offset, high_watermark)
+        self._transactions.leadership_began()
+        self._transactions.high_watermark_moved(registration.leader_epoch, high_watermark)
         assigned = LeaderAssigned(
             now_us=self._clock.at(now_us),
             leader_epoch=registration.leader_epoch,
@@ -257,10 +261,12 @@ class Partition:
             records, leader.leader_epoch, wall_us, inspected, from_client=from_client, guard=guard
         )
         cause = self.events.appended(info, "leader")
+        if not from_client:
+            self._transactions.appended(records, info)
         advances = leader.step(Appended(now_us=wall_us, log_end_offset=info.log_end_offset))
         for action in advances:
             assert isinstance(action, AdvanceHighWatermark), "an append proposes no ISR"
-            self.events.high_watermark_advanced(action, leader.leader_epoch, info.log_end_offset)
+            self._high_watermark_advanced(action, leader, info.log_end_offset)
         return ProducedBatch(info.first_offset, info.last_offset, cause, bool(advances))
 
     def begin_verification(self, batch: BatchHeader, now_us: int) -> int | None:
@@ -284,11 +290,15 @@ class Partition:
         for action in actions:
             match action:
                 case AdvanceHighWatermark():
-                    self.events.high_watermark_advanced(action, leader.leader_epoch, self.log.log_end_offset)
+                    self._high_watermark_advanced(action, leader, self.log.log_end_offset)
                     self._hooks.high_watermark_moved(self, now_us)
                 case ProposeIsr():
                     self.events.isr_proposed(action, leader.in_sync_replicas)
                     self._hooks.isr_proposed(self, action, now_us)
+
+    def _high_watermark_advanced(self, action: AdvanceHighWatermark, leader: LeaderState, end_offset: Offset) -> None:
+        self.events.high_watermark_advanced(action, leader.leader_epoch, end_offset)
+        self._transactions.high_watermark_moved(leader.leader_epoch, action.high_watermark)
 
     # --------------------------------------------------------------------------------------------------------- fetch
 
@@ -471,6 +481,8 @@ class Partition:
             self.end_rests()
             self.log.set_log_start_offset(offset)
             self.events.log_start_advanced(role, self.leader_epoch, offset, reason)
+            if self.leader is not None:
+                self._transactions.high_watermark_moved(self.leader_epoch, self.high_watermark)
 
     def expire_records(self, now_us: int) -> list[Segment]:
         """Take out the segments that retention no longer keeps, here only: every replica does so by itself.

@@ -8,7 +8,9 @@ from controller.image import PartitionRegistration
 from replica.follower_inputs import SetHighWatermark
 from replica.ids import BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 from replica.leader_inputs import AdvanceHighWatermark, ProposeIsr
+from replica.log.control_records import ControlRecordType, EndTransactionMarker
 from replica.log.log import AppendInfo
+from replica.log.records import BatchHeader
 from replica.trace.events import (
     BatchAppended,
     DivergenceFound,
@@ -17,11 +19,13 @@ from replica.trace.events import (
     HighWatermarkAdvanced,
     HighWatermarkLearned,
     IsrProposed,
+    LastStableOffsetMoved,
     LeadershipBegan,
     LogStartOffsetAdvanced,
     LogTruncated,
     Recorder,
     RecordsExpired,
+    TransactionMarkerWritten,
 )
 
 
@@ -187,6 +191,59 @@ class PartitionEvents:
                 previous_high_watermark=action.previous,
                 log_end_offset=log_end_offset,
                 reason=action.reason,
+            )
+        )
+
+    # -------------------------------------------------------------------------------------------------- transactions
+
+    def marker_written(self, header: BatchHeader, marker: EndTransactionMarker, first_offset: Offset | None) -> None:
+        """first_offset: of the transaction's first record here, None if none was open"""
+        committed = marker.control_type is ControlRecordType.COMMIT
+        what = "COMMIT" if committed else "ABORT"
+        where = "none is open here" if first_offset is None else f"its first record here is at {first_offset}"
+        self._recorder.emit(
+            TransactionMarkerWritten(
+                node=self.node,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=header.leader_epoch,
+                offset=header.base_offset,
+                first_offset=first_offset,
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
+                committed=committed,
+                reason=f"{self.node} ends a transaction of producer id {header.producer_id}, epoch "
+                f"{header.producer_epoch}, in {self._topic_partition} with the {what} marker at {header.base_offset}: "
+                f"{where}",
+            )
+        )
+
+    def last_stable_offset_moved(
+        self, leader_epoch: LeaderEpoch, offset: Offset, high_watermark: Offset, producer_id: int | None
+    ) -> None:
+        """producer_id: whose open transaction has its first record there; None: its marker is not replicated yet, or
+        the offset is the high watermark
+        """
+        if offset == high_watermark:
+            why = f"the last stable offset of {self._topic_partition} is at the high watermark {offset} again"
+        else:
+            whose = "a transaction whose marker is not on all in-sync replicas yet"
+            if producer_id is not None:
+                whose = f"an open transaction of producer id {producer_id}"
+            why = (
+                f"the last stable offset of {self._topic_partition} stands at {offset}, where {whose} begins; the high "
+                f"watermark is {high_watermark}"
+            )
+        self._recorder.emit(
+            LastStableOffsetMoved(
+                node=self.node,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=leader_epoch,
+                last_stable_offset=offset,
+                high_watermark=high_watermark,
+                reason=why,
             )
         )
 

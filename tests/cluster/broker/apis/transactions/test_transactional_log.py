@@ -12,6 +12,7 @@ from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_reque
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rules import PROFILES, Rules
+from replica.trace.events import LastStableOffsetMoved, TransactionMarkerWritten
 
 LATEST = -1
 
@@ -36,15 +37,18 @@ def produce(client, *values, sequence=0, producer_id=5, epoch=0, version=9):
     client.send(encode_produce_request(version, 77, client.peer, request))
 
 
-def end(client, committed, *, producer_id=5, epoch=0, coordinator_epoch=0):
-    marker = {
+def marker(committed, *, producer_id=5, epoch=0, coordinator_epoch=0):
+    return {
         "producer_id": producer_id,
         "producer_epoch": epoch,
         "transaction_result": committed,
         "topics": [{"name": "t", "partition_indexes": [0]}],
         "coordinator_epoch": coordinator_epoch,
     }
-    answer = client.ask(v.WRITE_TXN_MARKERS, 1, markers=[marker])
+
+
+def end(client, committed, **values):
+    answer = client.ask(v.WRITE_TXN_MARKERS, 1, markers=[marker(committed, **values)])
     return answer.markers[0].topics[0].partitions[0].error_code
 
 
@@ -218,3 +222,56 @@ def test_a_producer_of_transaction_version_2_leaves_it_to_the_leader_to_add(tmp_
     produce(world.call("p1"), "r0", version=11)
     produce(world.call("p2"), "r0", version=12, producer_id=6)
     assert [(one.adds, one.aborts) for one in asked] == [(False, True), (True, True)]
+
+
+def stable_offsets(world):
+    return [(event.last_stable_offset, event.high_watermark) for event in world.events(LastStableOffsetMoved)]
+
+
+def test_the_trace_says_where_the_last_stable_offset_stands_and_when_it_is_the_high_watermark_again(world):
+    p1 = world.call("p1")
+    produce(p1, "r0")
+    produce(p1, "r1", sequence=1)
+    assert stable_offsets(world) == [(0, 1)]  # It stands still while the high watermark goes on.
+    produce(p1, "s0", producer_id=6)
+    end(p1, True)
+    assert stable_offsets(world)[1:] == [(2, 4)]  # where the other transaction begins
+    end(p1, False, producer_id=6)
+    assert stable_offsets(world)[2:] == [(5, 5)]
+    p1.produce(batch("x0"), acks=1)
+    assert stable_offsets(world)[3:] == []
+
+
+def test_deleted_records_hold_nothing_up(world):
+    p1 = world.call("p1")
+    produce(p1, "r0", "r1")
+    world.broker.replicas.partitions[TopicPartition("t", 0)].delete_records(1, "p1")
+    assert stable_offsets(world) == [(0, 2), (1, 2)]
+
+
+def test_a_marker_below_the_high_watermark_alone_frees_the_last_stable_offset(tmp_path):
+    world = started(tmp_path)
+    world.join(B2)
+    world.create(B1, B2)
+    p1, fetch = world.call("p1"), world.follower(B2)
+    produce(p1, "r0")
+    fetch(0)
+    fetch(1)
+    assert stable_offsets(world) == [(0, 1)]
+    request = cold.request(v.WRITE_TXN_MARKERS, 1, markers=[marker(True)])
+    p1.send(cold.encode_request(v.WRITE_TXN_MARKERS, 1, 99, "b1", request))
+    assert stable_offsets(world)[1:] == []
+    fetch(2)
+    assert stable_offsets(world)[1:] == [(2, 2)]
+
+
+def test_the_trace_has_every_marker_with_what_it_ends(world):
+    p1 = world.call("p1")
+    produce(p1, "r0", "r1")
+    end(p1, False, coordinator_epoch=3)
+    end(p1, True, coordinator_epoch=4)
+    found = [
+        (event.offset, event.first_offset, event.committed, event.producer_id, event.coordinator_epoch)
+        for event in world.events(TransactionMarkerWritten)
+    ]
+    assert found == [(2, 0, False, 5, 3), (3, None, True, 5, 4)]
