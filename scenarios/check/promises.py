@@ -154,6 +154,19 @@ GAPS: tuple[Gap, ...] = (
         "S11,S28",
         "the oldest rule of all: consumers read below the high watermark only",
     ),
+    _gap(
+        "transactions",
+        ("none", "v1"),
+        "S31",
+        "KIP-890 (3.6): a leader that has forgotten a producer (producer.id.expiration.ms) asks the coordinator whose"
+        " epoch is valid",
+    ),
+    _gap(
+        "transactions",
+        ("none", "v1", "verified"),
+        "S30 late-batch",
+        "KIP-890 (4.0): each end of a transaction raises the epoch, so that a batch that comes later is refused",
+    ),
 )
 """Everything an era does not promise. An old value of a switch is listed here with the invariants it breaks."""
 

@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from cluster.broker.broker import BrokerCore
 from cluster.broker.replicas.partition import Partition
 from replica.ids import TopicPartition
-from scenarios.check.invariants.checker import EpochCacheSnapshot, FetcherSnapshot, LeaderSnapshot, MetadataLogSnapshot
+from scenarios.check.invariants.checker import (
+    EpochCacheSnapshot,
+    FetcherSnapshot,
+    LeaderSnapshot,
+    MetadataLogSnapshot,
+    StableOffsetSnapshot,
+)
 from scenarios.observe.view import ClusterView
 from scenarios.run.cluster_under_test import ClusterUnderTest
 
@@ -87,6 +93,14 @@ class CoreProbe:
             EpochCacheSnapshot(node, name, tuple(partition.log.leader_epochs.entries))
             for node, broker in self._cluster.brokers().items()
             for name, partition in self._partitions(broker)
+        ]
+
+    def stable_offsets(self) -> Sequence[StableOffsetSnapshot]:
+        return [
+            StableOffsetSnapshot(node, name, partition.high_watermark, partition.last_stable_offset)
+            for node, broker in self._cluster.brokers().items()
+            for name, partition in self._partitions(broker)
+            if partition.leader is not None
         ]
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:

@@ -10,6 +10,7 @@ from scenarios.check.invariants.checker import (
     FetcherSnapshot,
     LeaderSnapshot,
     MetadataLogSnapshot,
+    StableOffsetSnapshot,
 )
 
 
@@ -20,6 +21,7 @@ class FakeProbe:
     caches: Sequence[EpochCacheSnapshot] = ()
     metadata: tuple[int, Mapping[str, int]] = field(default=(0, {}))
     metadata_of_controllers: Sequence[MetadataLogSnapshot] = ()
+    stable: Sequence[StableOffsetSnapshot] = ()
 
     def leader_states(self) -> Sequence[LeaderSnapshot]:
         return self.leaders
@@ -29,6 +31,9 @@ class FakeProbe:
 
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]:
         return self.caches
+
+    def stable_offsets(self) -> Sequence[StableOffsetSnapshot]:
+        return self.stable
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         return self.metadata

@@ -1,7 +1,7 @@
 """Checks the protocol's invariants (replica/RULES.md) while a simulated run goes on.
 
 `InvariantChecker` is a listener of `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
-small class in control.py, log.py or liveness.py; each looks at what an event changed, never at
+small class in control.py, log.py, transactions.py or liveness.py; each looks at what an event changed, never at
 everything. Nothing is switched off where configuration may break a property: the committed log is re-based instead
 (truth.py). Nor where an old rule may: a violation then names the rule that the run lacks (promises.py).
 
@@ -9,11 +9,11 @@ everything. Nothing is switched off where configuration may break a property: th
 |---|---|
 | every controller decision | S1 S12 S13 S18 S19 S20 |
 | every registration of a broker | S21 |
-| every append, truncation and recovery | S9 S10 (the end) S16 S17 S26 S27 (the end) |
+| every append, truncation and recovery | S9 S10 (the end) S16 S17 S26 S27 (the end) S30 (the end) S31 |
 | every move of a high watermark | S2 S3 S4 S6 S8 S14 S24 S25 |
 | every start of a leadership | S5 S6 S12 S13 |
 | every record sent, acked or read | S11 S25 S28 S29 |
-| through the probe | S7 S15 S22 S23 |
+| through the probe | S7 S15 S22 S23 S32 |
 | at the end of a run that ended quietly | L1 brokers, L2 ISR, L3 logs, L4 answers, L5 metadata |
 | live, every request | L6 |
 | live, every end of a process | L7 L8 |
@@ -69,6 +69,15 @@ class EpochCacheSnapshot(NamedTuple):
     entries: tuple[tuple[int, int], ...]
 
 
+class StableOffsetSnapshot(NamedTuple):
+    """A broker that believes it leads. Readers of committed transactions get all below `last_stable_offset`."""
+
+    node: str
+    topic_partition: TopicPartition
+    high_watermark: int
+    last_stable_offset: int
+
+
 class MetadataLogSnapshot(NamedTuple):
     """A controller's copy of the metadata log: (epoch, start offset), oldest first, and its known committed end.
 
@@ -90,6 +99,8 @@ class Probe(Protocol):
     def fetchers(self) -> Sequence[FetcherSnapshot]: ...
 
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]: ...
+
+    def stable_offsets(self) -> Sequence[StableOffsetSnapshot]: ...
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         """End of the controllers' metadata log, and how far each running broker has applied it."""
@@ -265,12 +276,14 @@ def all_invariants() -> list[type[Invariant]]:
     from scenarios.check.invariants import liveness
     from scenarios.check.invariants import log as invariants_log
     from scenarios.check.invariants import records as invariants_records
+    from scenarios.check.invariants import transactions as invariants_transactions
 
     found = [
         *invariants_control.INVARIANTS,
         *invariants_elr.INVARIANTS,
         *invariants_log.INVARIANTS,
         *invariants_records.INVARIANTS,
+        *invariants_transactions.INVARIANTS,
         *liveness.INVARIANTS,
     ]
     return sorted(found, key=lambda kind: (kind.NAME[0] != "S", int(kind.NAME[1:].split()[0])))

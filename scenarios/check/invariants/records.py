@@ -168,7 +168,7 @@ class SequencesAreContiguous(Invariant):
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         last: dict[int, tuple[int, int]] = {}
         for batch in log:
-            if batch.producer_id >= 0:
+            if batch.producer_id >= 0 and batch.base_sequence >= 0:
                 end = batch.base_sequence + batch.last_offset - batch.base_offset
                 last[batch.producer_id] = (batch.producer_epoch, end % self._WRAP)
         self.last[event.topic, event.partition, event.node] = last

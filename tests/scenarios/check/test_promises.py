@@ -16,8 +16,8 @@ from scenarios.explain.record_text import explanation_text
 from scenarios.terminal.style import Style
 
 INVARIANTS = (
-    {f"S{number}" for number in range(1, 30)}
-    | {"S25 min-isr", "L3 follower-hw"}
+    {f"S{number}" for number in range(1, 33)}
+    | {"S25 min-isr", "L3 follower-hw", "S30 late-batch"}
     | {f"L{number}" for number in range(1, 6)}
 )
 

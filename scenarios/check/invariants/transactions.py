@@ -1,0 +1,282 @@
+"""Invariants of transactions: what the logs and the brokers make of them, against what their producers were told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
+from scenarios.check.invariants.checker import Handler, Invariant, Probe
+
+NO_SEQUENCE = -1
+"""Base sequence of a marker."""
+_PartitionName = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """place: in the order in which transactions began     told: `committed` or `aborted`, once its producer knows
+
+    records: in the order of sending     fates: of those that a marker has decided
+    """
+
+    place: int
+    client: str
+    number: int
+    told: str | None = None
+    records: list[str] = field(default_factory=list)
+    fates: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"transaction {self.number} of {self.client}"
+
+
+class TransactionsAreWhole(Invariant):
+    """S30: all records of a transaction have one fate, in all of its partitions: that which its producer was told.
+    `S30 late-batch`: no record lies among those of a later transaction of its producer, to be committed with them.
+
+    Judged by the logs of the last leaders, below their high watermarks; a record without a marker is undecided.
+    Weakened: not where the topic of transactions, or the partition of the records, was re-based, or any disk has lost
+    bytes: then a decision may be forgotten. The records are lost to their producer (verdict.py).
+    """
+
+    NAME = "S30"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.transactions: list[_Transaction] = []
+        self.open: dict[str, _Transaction] = {}
+        self.aborted: dict[tuple[str, int, str], dict[int, None]] = {}
+        self.leaders: dict[_PartitionName, trace.ReplicaFound] = {}
+        return {
+            trace.TransactionBegan: self._began,
+            trace.BatchSent: self._sent,
+            trace.TransactionEnded: self._ended,
+            trace.AbortedBatchFound: self._aborted,
+            trace.ReplicaFound: self._replica,
+        }
+
+    def _began(self, row: TraceRow, event: trace.TransactionBegan) -> None:
+        self.open[event.client] = transaction = _Transaction(len(self.transactions), event.client, event.number)
+        self.transactions.append(transaction)
+
+    def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
+        if self.open and event.attempt == 1 and event.client in self.open:
+            self.open[event.client].records += event.records
+
+    def _ended(self, row: TraceRow, event: trace.TransactionEnded) -> None:
+        transaction = self.open.pop(event.client, None)
+        if transaction is not None:
+            transaction.told = "committed" if event.committed else "aborted"
+
+    def _aborted(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
+        self.aborted.setdefault((event.topic, event.partition, event.node), {})[event.base_offset] = None
+
+    def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
+        if event.is_leader:
+            self.leaders[event.topic, event.partition] = event
+
+    def ended(self) -> None:
+        if not self.transactions or self.truth.bytes_lost:
+            return
+        if any(name.topic == TRANSACTIONS_TOPIC and self._is_rebased(name) for name in self.view.partitions):
+            return
+        of_record = {name: transaction for transaction in self.transactions for name in transaction.records}
+        for (topic, number), replica in self.leaders.items():
+            partition = TopicPartition(topic, number)
+            if topic not in INTERNAL_TOPICS and not self._is_rebased(partition):
+                self._decide(partition, replica, of_record)
+        for transaction in self.transactions:
+            self._judge(transaction)
+
+    def _is_rebased(self, partition: TopicPartition) -> bool:
+        return self.truth.of(*partition).rebased_epoch >= 0
+
+    def _decide(
+        self, partition: TopicPartition, replica: trace.ReplicaFound, of_record: Mapping[str, _Transaction]
+    ) -> None:
+        """Note the fate of each record in a leader's log; a late one has none."""
+        aborted = self.aborted.get((*partition, replica.node), {})
+        for records in self._ended_in(partition, replica):
+            known = [(name, base, of_record[name]) for name, base in records if name in of_record]
+            if not known:
+                continue
+            latest = max((transaction for _, _, transaction in known), key=lambda transaction: transaction.place)
+            for name, base, transaction in known:
+                if transaction is latest:
+                    transaction.fates[name] = "aborted" if base in aborted else "committed"
+                else:
+                    sentence = f"{name} of {transaction} lies among the records of {latest} in {partition}"
+                    self.broken(sentence, *partition, name="S30 late-batch")
+
+    def _ended_in(self, partition: TopicPartition, replica: trace.ReplicaFound) -> Iterator[list[tuple[str, int]]]:
+        """For each marker below the high watermark, (record, base offset of its batch) of all that it decides."""
+        undecided: dict[int, list[tuple[str, int]]] = {}
+        for batch in self.mirror.log(partition, replica.node).between(0, replica.high_watermark):
+            if batch.producer_id < 0:
+                continue
+            if batch.base_sequence == NO_SEQUENCE:
+                yield undecided.pop(batch.producer_id, [])
+                continue
+            names = self.mirror.sent.records(partition, batch.base_offset, batch.crc)
+            undecided.setdefault(batch.producer_id, []).extend((name, batch.base_offset) for name in names)
+
+    def _judge(self, transaction: _Transaction) -> None:
+        expected = transaction.told or next(iter(transaction.fates.values()), None)
+        for name, fate in transaction.fates.items():
+            if fate != expected:
+                told = f"its producer was told that it is {transaction.told}" if transaction.told else "others are not"
+                self.broken(f"{name} of {transaction} is {fate}, and {told}")
+                return
+
+
+class ZombiesWriteNothing(Invariant):
+    """S31: in each log the epochs of a transactional producer never fall, those of its markers included: once a later
+    epoch has ended what an earlier one left open, nothing of the earlier one is written.
+
+    S26 compares the epochs of batches alone. A log that has lost a marker (it was truncated) has lost the epoch, too.
+    """
+
+    NAME = "S31"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.producer_ids: dict[int, None] = {}
+        self.epochs: dict[tuple[str, int, str], dict[int, int]] = {}
+        return {
+            trace.TransactionStateChanged: self._named,
+            trace.TransactionBegan: self._named,
+            trace.BatchAppended: self._appended,
+            trace.LogTruncated: self._cut,
+            trace.LogRecovered: self._cut,
+            trace.LeadershipBegan: self._cut,
+            trace.FollowingBegan: self._cut,
+            trace.ReplicaDeleted: self._cut,
+        }
+
+    def _named(self, row: TraceRow, event: trace.TransactionStateChanged | trace.TransactionBegan) -> None:
+        self.producer_ids[event.producer_id] = None
+
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        producer_id, epoch = event.producer_id, event.producer_epoch
+        if producer_id < 0 or producer_id not in self.producer_ids:
+            return
+        latest = self.epochs.setdefault((event.topic, event.partition, event.node), {})
+        known = latest.get(producer_id, -1)
+        if epoch < known:
+            sentence = (
+                f"{event.node} has appended a batch of epoch {epoch} of producer {producer_id} at offset "
+                f"{event.base_offset} of {event.topic}-{event.partition}, behind one of epoch {known}"
+            )
+            self.broken(sentence, event.topic, event.partition)
+        latest[producer_id] = max(epoch, known)
+
+    def _cut(
+        self,
+        row: TraceRow,
+        event: trace.LogTruncated
+        | trace.LogRecovered
+        | trace.LeadershipBegan
+        | trace.FollowingBegan
+        | trace.ReplicaDeleted,
+    ) -> None:
+        key = event.topic, event.partition, event.node
+        if not self.mirror.dropped or key not in self.epochs:
+            return
+        latest: dict[int, int] = {}
+        for batch in self.mirror.log((event.topic, event.partition), event.node):  # type: ignore[arg-type]
+            if batch.producer_id in self.producer_ids:
+                latest[batch.producer_id] = max(batch.producer_epoch, latest.get(batch.producer_id, -1))
+        self.epochs[key] = latest
+
+
+class StableIsDecided(Invariant):
+    """S32: a leader's last stable offset is at most its high watermark, and at most the first record of each
+    transaction that is open in its log, or whose marker was never below its high watermark.
+
+    Judged through the probe. Not in internal topics: the records that a coordinator writes there have no sequence, as
+    markers have none.
+    """
+
+    NAME = "S32"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.producer_ids: dict[int, None] = {}
+        self.logs: dict[tuple[str, int, str], _Unstable] = {}
+        return {
+            trace.TransactionStateChanged: self._named,
+            trace.TransactionBegan: self._named,
+            trace.BatchAppended: self._appended,
+            trace.LogTruncated: self._cut,
+            trace.LogRecovered: self._cut,
+            trace.LeadershipBegan: self._cut,
+            trace.FollowingBegan: self._cut,
+            trace.ReplicaDeleted: self._cut,
+        }
+
+    def _named(self, row: TraceRow, event: trace.TransactionStateChanged | trace.TransactionBegan) -> None:
+        self.producer_ids[event.producer_id] = None
+
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        if event.producer_id < 0 or event.producer_id not in self.producer_ids or event.topic in INTERNAL_TOPICS:
+            return
+        log = self.logs.setdefault((event.topic, event.partition, event.node), _Unstable())
+        log.appended(event.producer_id, event.base_offset, event.base_sequence)
+
+    def _cut(
+        self,
+        row: TraceRow,
+        event: trace.LogTruncated
+        | trace.LogRecovered
+        | trace.LeadershipBegan
+        | trace.FollowingBegan
+        | trace.ReplicaDeleted,
+    ) -> None:
+        key = event.topic, event.partition, event.node
+        if not self.mirror.dropped or key not in self.logs:
+            return
+        self.logs[key] = log = _Unstable()
+        for batch in self.mirror.log((event.topic, event.partition), event.node):  # type: ignore[arg-type]
+            if batch.producer_id in self.producer_ids:
+                log.appended(batch.producer_id, batch.base_offset, batch.base_sequence)
+
+    def probed(self, probe: Probe) -> None:
+        if not self.logs:
+            return
+        for one in probe.stable_offsets():
+            topic, number = one.topic_partition
+            where, end = f"{one.node} lets {one.topic_partition} be read", one.last_stable_offset
+            if end > one.high_watermark:
+                self.broken(f"{where} up to {end}, and its high watermark is {one.high_watermark}", topic, number)
+            log = self.logs.get((topic, number, one.node))
+            if log is None:
+                continue
+            log.replicated(self.truth.of(topic, number).leader_peaks.get(one.node, 0))
+            unstable = log.first_unstable_offset
+            if unstable is not None and end > unstable:
+                self.broken(f"{where} up to {end}, and the transaction that began at {unstable} is open", topic, number)
+
+
+class _Unstable:
+    """Of one log. open: producer id -> first offset of its transaction     marked: (first offset, offset of the marker)
+    of those that ended, until the marker is replicated"""
+
+    def __init__(self) -> None:
+        self.open: dict[int, int] = {}
+        self.marked: list[tuple[int, int]] = []
+
+    def appended(self, producer_id: int, base_offset: int, base_sequence: int) -> None:
+        if base_sequence != NO_SEQUENCE:
+            self.open.setdefault(producer_id, base_offset)
+        elif producer_id in self.open:
+            self.marked.append((self.open.pop(producer_id), base_offset))
+
+    def replicated(self, high_watermark: int) -> None:
+        self.marked = [(first, marker) for first, marker in self.marked if marker >= high_watermark]
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        return min((*self.open.values(), *(first for first, _ in self.marked)), default=None)
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (TransactionsAreWhole, ZombiesWriteNothing, StableIsDecided)

@@ -1,0 +1,289 @@
+"""The invariants of transactions: traces by hand that keep each of them, and that break it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from fake_probe import FakeProbe
+from trace_script import HERE, T0, TraceScript
+
+from replica.rules import PROFILES
+from replica.trace import events as trace
+from scenarios.check.invariants.checker import StableOffsetSnapshot
+
+PRODUCER_ID = 7
+
+
+class TransactionScript(TraceScript):
+    """A producer `p1` with producer id 7, whose batches b1 leads; its epoch rises as the test says."""
+
+    def __init__(self, profile: str = "kafka-4.1") -> None:
+        super().__init__(rules=PROFILES[profile])
+        self.sequence = 0
+        self.number = 0
+        self.markers: dict[int, bool] = {}
+
+    def begin(self, *, epoch: int = 0) -> None:
+        self.number += 1
+        self.emit(
+            trace.TransactionBegan(
+                client="p1", transactional_id="x", number=self.number, producer_id=PRODUCER_ID, producer_epoch=epoch
+            )
+        )
+
+    def write(self, *names: str, epoch: int = 0, request: bool = True, sequence: int | None = None) -> None:
+        self.sequence = self.sequence if sequence is None else sequence
+        for name in names:
+            offset = self.ends["b1"]
+            if request:
+                self.send(name)
+                self.request(name)
+            for node in self.brokers:
+                self.append(node, offset, name, producer=(PRODUCER_ID, epoch, self.sequence))
+            self._commit(offset + 1)
+            self.sequence += 1
+
+    def mark(self, *, commit: bool = True, epoch: int = 0, replicated: bool = True) -> int:
+        """returns: the offset of the marker"""
+        offset = self.ends["b1"]
+        for node in self.brokers if replicated else ("b1",):
+            self.append(node, offset, "r0", crc=500 + offset, producer=(PRODUCER_ID, epoch, -1))
+        self.markers[offset] = commit
+        if replicated:
+            self._commit(offset + 1)
+        return offset
+
+    def _commit(self, end: int) -> None:
+        for follower in ("b2", "b3"):
+            self.fetch(follower, end)
+        self.advance(end)
+
+    def end(self, *, committed: bool = True, epoch: int = 0) -> None:
+        self.emit(
+            trace.TransactionEnded(
+                client="p1",
+                transactional_id="x",
+                number=self.number,
+                producer_id=PRODUCER_ID,
+                producer_epoch=epoch,
+                committed=committed,
+            )
+        )
+
+    def finish(self, *aborted: int) -> None:
+        """The leader's log is read; aborted: offsets of batches that readers of committed records leave out"""
+        for offset in aborted:
+            self.emit(
+                trace.AbortedBatchFound(
+                    node="b1", **HERE, producer_id=PRODUCER_ID, base_offset=offset, last_offset=offset
+                )
+            )
+        end = self.ends["b1"]
+        self.state(
+            trace.ReplicaFound, node="b1", log_start_offset=0, log_end_offset=end, high_watermark=end, is_leader=True,
+            in_isr=True, running=True,
+        )  # fmt: skip
+
+
+Story = Callable[[TransactionScript], None]
+
+# ------------------------------------------------------------------------------------------------------ what is legal
+
+
+def one_after_the_other(script: TransactionScript) -> None:
+    script.begin()
+    script.write("r0", "r1")
+    script.mark()
+    script.end()
+    script.begin()
+    script.write("r2")
+    script.mark(commit=False)
+    script.end(committed=False)
+    script.finish(3)
+
+
+def undecided_at_the_end(script: TransactionScript) -> None:
+    script.begin()
+    script.write("r0")
+    script.finish()
+
+
+def fenced_by_the_next_instance(script: TransactionScript) -> None:
+    script.begin()
+    script.write("r0")
+    script.mark(commit=False, epoch=1)
+    script.begin(epoch=2)
+    script.write("r1", epoch=2, sequence=0)
+    script.mark(epoch=2)
+    script.end(epoch=2)
+    script.finish(0)
+
+
+def committed_and_forgotten(script: TransactionScript) -> None:
+    """A disk has lost bytes, maybe those with the decision; then the coordinator aborts."""
+    script.begin()
+    script.write("r0")
+    script.end()
+    script.emit(
+        trace.DataLost(node="b2", topic="__transaction_state", partition=0, size_bytes=100, reason="power is off")
+    )
+    script.mark(commit=False)
+    script.finish(0)
+
+
+def marker_truncated_and_written_again(script: TransactionScript) -> None:
+    script.begin()
+    script.write("r0")
+    script.mark(epoch=1, replicated=False)
+    script.fail_over("b2", "b2", "b3")
+    script.start("b1")
+    script.recover("b1", 2)
+    script.follows("b1", "b2", 1)
+    script.truncate("b1", 1)
+    for node in script.brokers:
+        script.append(node, 1, "r1", epoch=1, producer=(PRODUCER_ID, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        one_after_the_other,
+        undecided_at_the_end,
+        fenced_by_the_next_instance,
+        committed_and_forgotten,
+        marker_truncated_and_written_again,
+    ],
+)
+def test_a_legal_run_breaks_nothing(story: Story) -> None:
+    script = TransactionScript()
+    story(script)
+    broken = [name for name in script.broken() if name in ("S26", "S30", "S30 late-batch", "S31", "S32")]
+    assert broken == [], [violation.sentence for violation in script.checker.violations]
+
+
+# ----------------------------------------------------------------------------------------------------- what is broken
+
+
+def s30_told_otherwise(script: TransactionScript) -> None:
+    script.begin()
+    script.write("r0")
+    script.mark(commit=False)
+    script.end(committed=True)
+    script.finish(0)
+
+
+def s30_abort_is_read(script: TransactionScript) -> None:
+    script.begin()
+    script.write("r0")
+    script.mark()
+    script.end(committed=False)
+    script.finish()
+
+
+def s30_in_part(script: TransactionScript) -> None:
+    """The producer heard nothing of its end; half of it can be read."""
+    script.begin()
+    script.write("r0")
+    script.mark()
+    script.write("r1")
+    script.mark(commit=False)
+    script.finish(2)
+
+
+def s30_late_batch(script: TransactionScript) -> None:
+    script.begin()
+    script.send("r0")
+    script.request("r0")
+    script.mark(commit=False)
+    script.end(committed=False)
+    script.begin()
+    script.write("r0", request=False)
+    script.write("r1")
+    script.mark()
+    script.end()
+    script.finish()
+
+
+def s31(script: TransactionScript) -> None:
+    """The marker that fenced it had epoch 1; its next sequence fits, and S26 sees nothing wrong."""
+    script.begin()
+    script.write("r0")
+    script.mark(commit=False, epoch=1)
+    script.write("r1")
+
+
+def s31_marker(script: TransactionScript) -> None:
+    script.begin()
+    script.write("r0", epoch=1)
+    script.mark(epoch=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "story"),
+    [
+        ("S30", s30_told_otherwise),
+        ("S30", s30_abort_is_read),
+        ("S30", s30_in_part),
+        ("S30 late-batch", s30_late_batch),
+        ("S31", s31),
+        ("S31", s31_marker),
+    ],
+    ids=lambda given: given if isinstance(given, str) else given.__name__,
+)
+def test_a_run_that_breaks_the_rule_is_caught(name: str, story: Story) -> None:
+    script = TransactionScript()
+    story(script)
+    assert script.broken() == [name], [violation.sentence for violation in script.checker.violations]
+
+
+@pytest.mark.parametrize(("profile", "missing"), [("kafka-4.1", 0), ("kafka-3.9", 1), ("kafka-3.5", 1)])
+def test_a_late_batch_is_a_finding_of_the_old_rules_and_a_bug_of_the_new(profile: str, missing: int) -> None:
+    script = TransactionScript(profile)
+    s30_late_batch(script)
+    script.broken()
+    (violation,) = script.checker.violations
+    assert len(violation.missing_rules) == missing
+    assert all("KIP-890 (4.0)" in why for why in violation.missing_rules)
+
+
+# --------------------------------------------------------------------------------------------- the last stable offset
+
+
+def probed(script: TransactionScript, last_stable_offset: int) -> list[str]:
+    end = script.high_watermarks["b1"]
+    script.checker.probe(FakeProbe(stable=[StableOffsetSnapshot("b1", T0, end, last_stable_offset)]))
+    return [violation.invariant for violation in script.checker.violations if violation.invariant == "S32"]
+
+
+def test_the_last_stable_offset_stands_at_the_first_open_record() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0", "r1")
+    assert probed(script, 0) == []
+    assert probed(script, 1) == ["S32"]
+
+
+def test_the_last_stable_offset_waits_until_the_marker_is_replicated() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    script.mark(replicated=False)
+    assert probed(script, 0) == []
+    assert probed(script, 1) == ["S32"]
+
+
+def test_behind_a_replicated_marker_all_is_stable() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    script.mark()
+    assert probed(script, 2) == []
+
+
+def test_the_last_stable_offset_is_not_above_the_high_watermark() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    script.mark()
+    assert probed(script, 3) == ["S32"]
