@@ -53,8 +53,8 @@ class NodeShell:
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
         """Run a method of the core that takes only `now_us`, and perform what it returns: an application's call. At the
-        instant at which the process was made the core has yet to start."""
-        if self._called_early is None:
+        instant at which the process was made the core has yet to start: only a client takes calls before."""
+        if self._called_early is None or not self._serves:
             self._step(method)
         else:
             self._called_early.append(method)
