@@ -127,7 +127,7 @@ class ChosenWorld:
         self._in_processes = in_processes
         self._slack_us = slack_us
         self._home = _home(name.version, kafka_home) if name.kind == "kafka" else None
-        self._client_classes = None if self._home is None or clients == "highwater" else java_client_classes(self._home)
+        self._plays_java_clients = clients != "highwater"
 
     @property
     def comes_back(self) -> bool:
@@ -147,6 +147,11 @@ class ChosenWorld:
                 ExitCode.INVALID_SCENARIO,
                 "play it in virtual time (without --on), or look what can be: highwater list --on kafka",
             )
+        if self._home is not None:
+            self._client_classes(self._home)  # What is missing is said now, not at the first run that needs it.
+
+    def _client_classes(self, home: KafkaHome) -> Path | None:
+        return java_client_classes(home) if self._plays_java_clients else None
 
     def limits(self, scenario: Scenario) -> list[Limit]:
         if self._home is None:
@@ -165,7 +170,11 @@ class ChosenWorld:
         played, real = played_on(scenario, self._home.version, self._slack_us)
         try:
             return execute(
-                played, runs_dir, keep_logs=keep_logs, world=on_kafka(self._home, self._client_classes), real=real
+                played,
+                runs_dir,
+                keep_logs=keep_logs,
+                world=on_kafka(self._home, self._client_classes(self._home)),
+                real=real,
             )
         except KafkaNotUp as error:
             fail(f"Kafka {self._home.version} does not come up: {error}", ExitCode.MISSING, "highwater doctor")

@@ -10,7 +10,7 @@ LOG = "replica.log.log"
 PRODUCERS = "replica.log.producer_state"
 MANAGER = "cluster.broker.replicas.manager"
 SENDER = "cluster.client.producer.sender"
-GROUPS = "cluster.groups.service"
+COORDINATORS_LOG = "cluster.coordinators.topic_log"
 COMMITS = "cluster.groups.commits"
 MEMBERSHIP = "cluster.groups.membership"
 COORDINATOR = "cluster.groups.coordinator"
@@ -54,8 +54,8 @@ CLIENTS: tuple[Mutant, ...] = (
         "sequences-are-not-checked",
         "A gap in a producer's sequence is refused (KIP-98, S26)",
         PRODUCERS,
-        "        if batch.base_sequence != expected:",
-        "        if False:",
+        "    if batch.base_sequence != expected:",
+        "    if False:",
         "reorder-inflight / idempotent: S26",
         "idempotent-sequence-gap: S26",
     ),
@@ -76,7 +76,7 @@ CLIENTS: tuple[Mutant, ...] = (
         "consumers-read-uncommitted",
         "A consumer reads below the high watermark (S28)",
         PARTITION,
-        "        upper_offset = end_offset if params.from_follower else self.consumer_limit\n",
+        "        upper_offset = end_offset if params.from_follower else self.upper_offset(params)\n",
         "        upper_offset = end_offset\n",
         "follower-cut-hw-stall: S28",
     ),
@@ -129,16 +129,16 @@ CLIENTS: tuple[Mutant, ...] = (
     mutant(
         "commits-wait-for-nobody",
         "A commit is answered once every in-sync replica has it (offsets.commit.required.acks=-1)",
-        GROUPS,
-        "0 if action.write is None else ACKS_ALL",
-        "0 if action.write is None else 1",
+        COORDINATORS_LOG,
+        "0 if write is None else ACKS_ALL",
+        "0 if write is None else 1",
         "test tests/cluster/broker/apis/groups/test_groups_broker.py::"
         "test_a_commit_that_misses_its_replicas_is_no_commit",
     ),
     mutant(
         "coordinator-does-not-read",
         "A new coordinator reads its groups from the log",
-        GROUPS,
+        COORDINATORS_LOG,
         "        for header, batch in batches:\n",
         "        for header, batch in ():\n",
         "test tests/cluster/broker/apis/groups/test_groups_broker.py::"

@@ -68,7 +68,9 @@ def test_without_a_controller_producers_wait_for_their_ids_but_not_for_ever(worl
 
 
 def test_a_transactional_id_has_a_coordinator_of_its_own(world):
-    assert ask(world.call("p1"), transactional_id="tx").error_code is ErrorCode.NOT_COORDINATOR
+    client = world.call("p1")
+    assert ask(client, transactional_id="tx", transaction_timeout=60_000).error_code is ErrorCode.NOT_COORDINATOR
+    assert ask(client, transactional_id="tx").error_code is ErrorCode.INVALID_TRANSACTION_TIMEOUT, "looked at first"
 
 
 def send(client):
