@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 from scenarios.process.identity import identity
 from scenarios.process.pool import in_order
+from scenarios.process.work_folders import folder_in_memory
 from scenarios.search.rows import COLUMNS, play_run, run_of
 from scenarios.search.search import SeedJob, play_seed
 
@@ -19,7 +21,7 @@ TIME_LIMIT_S = 60.0
 def measure_search(
     profile: str, schedules: int, repeat: int, cores: int, progress: Callable[[float], None]
 ) -> dict[str, Any]:
-    """Medians of `repeat` rounds of the same schedules, those of seeds 1, 2 and so on.
+    """Medians of `repeat` rounds of the same schedules, those of seeds 1, 2 and so on; cpu_s: of each in the pool.
 
     raises: JavaMissing, SparkFailed
     """
@@ -30,12 +32,14 @@ def measure_search(
     task = Task(play_run, identity, identity(), TIME_LIMIT_S, COLUMNS)
 
     def in_pool() -> int:
-        with closing(in_order(play_seed, jobs, cores)) as outcomes:
+        with closing(in_order(play_seed, jobs, cores, folder_in_memory())) as outcomes:
             return sum(1 for _ in outcomes)
 
     # The pool comes first: its processes are forked before Spark's threads are there.
     progress(0.0)
+    before_s = _cpu_s()
     pool_s = [_seconds(in_pool, schedules) for _ in range(repeat)]
+    cpu_s = (_cpu_s() - before_s) / (schedules * repeat)
     progress(0.5)
     began = time.perf_counter()
     with session_with_our_code(f"local[{cores}]", {}) as spark:
@@ -47,8 +51,14 @@ def measure_search(
 
         spark_s = [_seconds(on_spark, schedules) for _ in range(repeat)]
     an_hour = [round(schedules / statistics.median(times) * 3600) for times in (pool_s, spark_s)]
-    return {"profile": profile, "schedules": schedules, "repeat": repeat, "cores": cores,
+    return {"profile": profile, "schedules": schedules, "repeat": repeat, "cores": cores, "cpu_s": round(cpu_s, 3),
             "pool_an_hour": an_hour[0], "spark_an_hour": an_hour[1], "session_s": round(session_s, 2)}  # fmt: skip
+
+
+def _cpu_s() -> float:
+    """Of this process and of its children that have ended; other work on the machine changes it less than wall time."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _seconds(play: Callable[[], int], schedules: int) -> float:

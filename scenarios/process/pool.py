@@ -24,15 +24,19 @@ Result = TypeVar("Result")
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
-def in_order(play: Callable[[Job], Result], work: Sequence[Job], processes: int) -> Generator[Result, None, None]:
+def in_order(
+    play: Callable[[Job], Result], work: Sequence[Job], processes: int, folder: str | None = None
+) -> Generator[Result, None, None]:
     """`play` of each job, in the order of `work`, however the processes take turns. With one process, or one job, in
     this one.
+
+    folder: what they write to the temporary directory goes there instead
 
     Closing the iterator ends the processes at once, and removes what they have written to the temporary directory.
     raises: any exception of `play`, and ProcessDied in the place of a job whose process died
     """
     # Ctrl-C may come while a run removes its own temporary files: they go with the directory that they are in.
-    with tempfile.TemporaryDirectory(prefix="highwater-") as scratch, contextlib.ExitStack() as running:
+    with tempfile.TemporaryDirectory(prefix="highwater-", dir=folder) as scratch, contextlib.ExitStack() as running:
         if processes == 1 or len(work) < 2:
             running.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
             tempfile.tempdir = scratch

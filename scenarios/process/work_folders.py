@@ -11,6 +11,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = ".run-"
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108  Files get names there as in any temporary directory.
+_ROOM_BYTES = 1 << 30
+
+
+def folder_in_memory() -> str | None:
+    """Where many small runs one after the other make and remove their files without waiting for a disk: on some, 50 ms
+    for the directories of one run. A large run belongs on a disk, for a file system in memory may fill up.
+
+    returns: None where the temporary directory is to be used: it was chosen (TMPDIR), or there is no such room
+    """
+    if "TMPDIR" in os.environ or not os.access(_IN_MEMORY, os.W_OK | os.X_OK):
+        return None
+    found = os.statvfs(_IN_MEMORY)
+    return str(_IN_MEMORY) if found.f_bavail * found.f_frsize >= _ROOM_BYTES else None
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pytest
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.process.failures import ProcessDied
 from scenarios.process.pool import in_order
+from scenarios.process.work_folders import work_folder
 from tests.waiting import wait_for
 
 
@@ -42,6 +43,11 @@ def outlive(job: tuple[str, Path]) -> str:
         os.kill(os.getpid(), signal.SIGKILL)
     wait_for(lambda: pid_file.exists() and is_gone(int(pid_file.read_text())))
     return name
+
+
+def folder_of_a_run(_: int) -> Path:
+    with work_folder(None) as folder:
+        return folder.parent.parent
 
 
 def is_gone(pid: int) -> bool:
@@ -104,3 +110,9 @@ def test_closing_ends_what_still_plays(tmp_path: Path) -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_files_of_runs_are_in_the_chosen_folder_and_gone_with_them(processes: int, tmp_path: Path) -> None:
+    assert set(in_order(folder_of_a_run, range(3), processes, str(tmp_path))) == {tmp_path}
+    assert list(tmp_path.iterdir()) == []

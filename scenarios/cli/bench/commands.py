@@ -256,7 +256,11 @@ def search(profile: str, schedules: int, repeat: int, cores: int, format_: str) 
         return ExitCode.HELD
     click.echo(f"bench search: {schedules} schedules of {profile} on {cores} cores, medians of {repeat} rounds")
     click.echo(machine_line(document["machine"]))
+    per_core = 3600 / document["cpu_s"]
     click.echo(f"  in a process pool: {document['pool_an_hour']:>8,} schedules an hour")
+    click.echo(
+        f"  processor time there: {document['cpu_s']:.3f} s each: {per_core:,.0f} an hour and core without other work"
+    )
     click.echo(f"  on Spark:          {document['spark_an_hour']:>8,} schedules an hour    aim 20,000 on 2 cores")
     click.echo(f"  starting the Spark session: {document['session_s']} s more, once")
     return ExitCode.HELD

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from scenarios.process.pool import in_order
+from scenarios.process.work_folders import folder_in_memory
 from scenarios.search.search import FindingKind, Found, SeedJob, by_kind, play_seed, shrink
 
 
@@ -48,7 +49,7 @@ class LocalPlayer:
         self._processes = processes
 
     def play(self, jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
-        return in_order(play_seed, jobs, self._processes)
+        return in_order(play_seed, jobs, self._processes, folder_in_memory())
 
     play_in_order = play
 
