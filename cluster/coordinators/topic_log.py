@@ -15,6 +15,7 @@ from cluster.protocol.versions import PRODUCE, VERSIONS
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, Offset, TopicPartition
 from replica.log.records import BatchHeader, Record, check_crc, read_records
+from replica.log.verification import NOT_ASKED_FOR
 
 LOAD_BYTES_PER_STEP = 64 << 10
 """A log is read in steps of this size, so that the broker does other things between them."""
@@ -32,8 +33,17 @@ class TopicLog:
         self._outbox = outbox
         self._replicas = replicas
 
-    def append(self, partition: int, batch: bytearray, write: WriteId | None, timeout_us: int, now_us: int) -> None:
+    def append(
+        self,
+        partition: int,
+        batch: bytearray,
+        write: WriteId | None,
+        timeout_us: int,
+        now_us: int,
+        guard: int = NOT_ASKED_FOR,
+    ) -> None:
         """write: named in `written` once every in-sync replica has it; None: nothing waits (acks=0)
+        guard: of a batch that is part of a transaction, see VerificationStates
 
         Simplified: these appends keep no handler waiting for a slow disk.
         """
@@ -53,6 +63,7 @@ class TopicLog:
             appended,
             now_us,
             internal_topics_allowed=True,
+            guard=guard,
         )
 
     def load(

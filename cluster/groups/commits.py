@@ -17,12 +17,14 @@ from cluster.groups.records import group_key, offset_key, offset_value
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
 
-_WRITE_ERRORS = {
+OFFSET_WRITE_ERRORS = {
     **WRITE_ERRORS,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
-"""The answer to a member whose commit could not be written. source: maybeConvertOffsetCommitError"""
+"""The answer to a member whose commit could not be written, or whose transaction could not be asked about: a client
+asks this coordinator again then, without looking for another one. source: maybeConvertOffsetCommitError"""
 
 
 NOT_USED = "it was not used for offsets.retention.minutes"
@@ -43,15 +45,15 @@ class Commits:
         if not fitting:
             self.refuse(given, ErrorCode.OFFSET_METADATA_TOO_LARGE)
             return
-        group.offsets.prepare(fitting)
+        if given.transaction is None:
+            group.offsets.prepare(fitting)
+        else:
+            group.offsets.prepare_in_transaction(given.transaction.producer_id, fitting)
 
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
-            answer = _WRITE_ERRORS.get(error, error)
+            answer = OFFSET_WRITE_ERRORS.get(error, error)
             if not _is_dead(group):
-                if error is ErrorCode.NONE:
-                    group.offsets.appended(fitting, offset)
-                else:
-                    group.offsets.failed(fitting)
+                self._written(group, given, fitting, error, offset)
             self._tell(group, given, fitting, answer)
             errors = {
                 name: answer if name in fitting else ErrorCode.OFFSET_METADATA_TOO_LARGE for name in given.offsets
@@ -61,7 +63,33 @@ class Commits:
         records: list[tuple[bytes, bytes | None]] = [
             (offset_key(group.group_id, name), offset_value(value)) for name, value in fitting.items()
         ]
-        self._desk.write(group.group_id, records, written, given.now_us)
+        self._desk.write(group.group_id, records, written, given.now_us, given.transaction)
+
+    def _written(
+        self,
+        group: Group | ConsumerGroup,
+        given: CommitOffsets,
+        fitting: Mapping[TopicPartition, OffsetAndMetadata],
+        error: ErrorCode,
+        offset: Offset,
+    ) -> None:
+        if given.transaction is None:
+            if error is ErrorCode.NONE:
+                group.offsets.appended(fitting, offset)
+            else:
+                group.offsets.failed(fitting)
+        elif error is ErrorCode.NONE:
+            group.offsets.appended_in_transaction(given.transaction.producer_id, fitting, offset)
+        else:
+            group.offsets.failed_in_transaction(given.transaction.producer_id, fitting)
+
+    def transaction_ended(self, group: Group | ConsumerGroup, producer_id: int, *, committed: bool) -> None:
+        """The marker of the transaction is in the partition that keeps the group."""
+        for name, value in group.offsets.transaction_ended(producer_id, committed=committed).items():
+            if committed:
+                self._events.committed_by_transaction(group, producer_id, name, value)
+            else:
+                self._events.aborted_with_transaction(group, producer_id, name, value)
 
     def _tell(
         self,
@@ -74,7 +102,10 @@ class Commits:
             self._events.commit_refused(given.group_id, given.member_id, given.generation, error)
             return
         for name, value in fitting.items():
-            self._events.committed(group, given.member_id, given.generation, name, value)
+            if given.transaction is None:
+                self._events.committed(group, given.member_id, given.generation, name, value)
+            else:
+                self._events.held_back(group, given.member_id, given.generation, given.transaction, name, value)
 
     def refuse(self, given: CommitOffsets, error: ErrorCode) -> None:
         """All of it."""

@@ -36,6 +36,7 @@ from cluster.groups.inputs import (
     Loaded,
     PartitionsDeleted,
     SyncGroup,
+    TransactionEnded,
     Written,
 )
 from cluster.groups.membership import Membership, member_error
@@ -70,6 +71,8 @@ class GroupCoordinator:
         self._commits = Commits(self._desk, self._events)
         self._consumers = ConsumerMembership(self.index, self._desk, ConsumerGroupEvents(node), topics)
         self._checks_expiry = False
+        self._ended_meanwhile: dict[int, list[TransactionEnded]] = {}
+        """By partition: markers that came while its log was being read."""
 
     @property
     def next_deadline_us(self) -> int | None:
@@ -94,6 +97,8 @@ class GroupCoordinator:
                 self._consumers.heartbeat(given)
             case CommitOffsets():
                 self._commit(given)
+            case TransactionEnded():
+                self._transaction_ended(given)
             case DeleteGroups():
                 errors = {group_id: self._delete_group(group_id, given.now_us) for group_id in given.group_ids}
                 self._desk.answer(given.request, DeleteGroupsResult(errors))
@@ -124,7 +129,8 @@ class GroupCoordinator:
     ) -> dict[TopicPartition, OffsetAndMetadata | ErrorCode | None]:
         """The group's committed offsets; None: none. wanted: None for all
 
-        stable: a commit that is on its way makes its partition UNSTABLE_OFFSET_COMMIT (KIP-447)
+        stable: a commit that is on its way, or in an open transaction, makes its partition UNSTABLE_OFFSET_COMMIT
+            (KIP-447)
         member_id, member_epoch: of a member of KIP-848's group that asks; None and -1: not said
         raises: KafkaError       source: GroupMetadataManager.getOffsets
         """
@@ -141,7 +147,7 @@ class GroupCoordinator:
         found: dict[TopicPartition, OffsetAndMetadata | ErrorCode | None] = {}
         for name in group.offsets.committed if wanted is None else wanted:
             known = group.offsets.committed.get(name)
-            if stable and name in group.offsets.pending:
+            if stable and group.offsets.is_unstable(name):
                 found[name] = ErrorCode.UNSTABLE_OFFSET_COMMIT
             else:
                 found[name] = None if known is None else known.value
@@ -150,8 +156,8 @@ class GroupCoordinator:
     # -------------------------------------------------------------------------------------------------------- offsets
 
     def _commit(self, given: CommitOffsets) -> None:
-        """source: handleCommitOffsets"""
-        error = self.index.status(given.group_id, unnamed=True)
+        """source: handleCommitOffsets, handleTxnCommitOffsets"""
+        error = self.index.status(given.group_id, unnamed=given.transaction is None)
         of_consumers = self.index.consumer_groups.get(given.group_id)
         if error is ErrorCode.NONE and of_consumers is not None:
             self._commit_of_consumer(of_consumers, given)
@@ -168,14 +174,20 @@ class GroupCoordinator:
             self._commits.refuse(given, error)
             return
         member = group.members.get(given.member_id)
-        if member is not None:
+        if member is not None and given.transaction is None:
             self._rebalances.keep_alive(group, member, given.now_us)
         self._commits.commit(group, given)
 
     def _commit_of_consumer(self, group: ConsumerGroup, given: CommitOffsets) -> None:
         """source: ConsumerGroup.validateOffsetCommit"""
         error = ErrorCode.NONE
-        if given.generation >= 0 or group.members:
+        if given.transaction is not None:
+            # Before KIP-447 producers say nothing of the member.
+            if _names_member(given):
+                error = _epoch_error(group, given.member_id, given.generation)
+            if error is ErrorCode.STALE_MEMBER_EPOCH:
+                error = ErrorCode.ILLEGAL_GENERATION
+        elif given.generation >= 0 or group.members:
             error = _epoch_error(group, given.member_id, given.generation)
             if error is ErrorCode.NONE and not given.knows_epochs:
                 error = ErrorCode.UNSUPPORTED_VERSION
@@ -183,6 +195,18 @@ class GroupCoordinator:
             self._commits.commit(group, given)
         else:
             self._commits.refuse(given, error)
+
+    def _transaction_ended(self, given: TransactionEnded) -> None:
+        """source: GroupMetadataManager.handleTxnCompletion"""
+        if given.partition in self.index.loading:
+            self._ended_meanwhile.setdefault(given.partition, []).append(given)
+            return
+        groups: list[Group | ConsumerGroup] = [
+            *self.index.kept_in(given.partition),
+            *self.index.consumer_groups_kept_in(given.partition),
+        ]
+        for group in groups:
+            self._commits.transaction_ended(group, given.producer_id, committed=given.committed)
 
     def _delete_group(self, group_id: str, now_us: int) -> ErrorCode:
         """source: handleDeleteGroups"""
@@ -279,6 +303,8 @@ class GroupCoordinator:
         for consumers in given.consumer_groups:
             self.index.consumer_groups[consumers.group_id] = consumers
             self._consumers.loaded(consumers, given.now_us)
+        for ended in self._ended_meanwhile.pop(given.partition, ()):
+            self._transaction_ended(ended)
 
     def _resigned(self, given: LeadershipResigned) -> None:
         """source: onResignation, removeGroupsAndOffsets"""
@@ -290,6 +316,7 @@ class GroupCoordinator:
             self._epochs.pop(given.partition, None)
         self.index.owned.pop(given.partition, None)
         self.index.loading.pop(given.partition, None)
+        self._ended_meanwhile.pop(given.partition, None)
         lost = self.index.kept_in(given.partition)
         for group in lost:
             self._rebalances.unload(group, given.now_us)
@@ -306,15 +333,22 @@ def _commit_error(group: Group, given: CommitOffsets) -> ErrorCode:
     """source: validateOffsetCommit, doCommitOffsets"""
     if given.generation < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
-    if given.generation >= 0 or given.member_id != NO_MEMBER_ID or given.instance_id is not None:
+    in_transaction = given.transaction is not None
+    if _names_member(given):
         error = member_error(group, given.member_id, given.instance_id)
         if error is not ErrorCode.NONE:
             return error
         if given.generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
         # Its generation is the latest, so it knows that it is to ask for its assignment first.
-        return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE
-    return ErrorCode.UNKNOWN_MEMBER_ID
+        waits = group.state is State.COMPLETING_REBALANCE and not in_transaction
+        return ErrorCode.REBALANCE_IN_PROGRESS if waits else ErrorCode.NONE
+    # Before KIP-447 producers say nothing of the member.
+    return ErrorCode.NONE if in_transaction else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def _names_member(given: CommitOffsets) -> bool:
+    return given.generation >= 0 or given.member_id != NO_MEMBER_ID or given.instance_id is not None
 
 
 def _epoch_error(group: ConsumerGroup, member_id: str, epoch: int) -> ErrorCode:

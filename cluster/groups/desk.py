@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from cluster.coordinators.waiting import RequestId
-from cluster.groups.inputs import Action, AnswerRequest, Append, Result, WriteId
+from cluster.groups.inputs import Action, AnswerRequest, Append, InTransaction, Result, WriteId
 from cluster.timers import Timer, Timers
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
@@ -87,6 +87,7 @@ class Desk:
         records: list[tuple[bytes, bytes | None]],
         on_written: OnWritten | None,
         now_us: int,
+        transaction: InTransaction | None = None,
     ) -> None:
         """on_written: called once every in-sync replica has the records, or they were refused; None: nothing waits"""
         write: WriteId | None = None
@@ -100,6 +101,7 @@ class Desk:
                 records=tuple(records),
                 timestamp_ms=self.wall_ms(now_us),
                 write=write,
+                transaction=transaction,
             )
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from cluster.groups.consumer_group import ConsumerGroup
 from cluster.groups.group import Group
-from cluster.groups.inputs import NO_MEMBER_ID
+from cluster.groups.inputs import NO_MEMBER_ID, InTransaction
 from cluster.groups.member import Member
 from cluster.groups.offsets import OffsetAndMetadata
 from cluster.groups.subscription import assigned_partitions
@@ -34,6 +34,8 @@ class GroupEvents:
     ) -> None:
         name = TopicPartition(OFFSETS_TOPIC, partition)
         offsets = sum(len(group.offsets.committed) for group in groups)
+        held_back = sum(len(one) for group in groups for one in group.offsets.transactional.values())
+        waiting = f"; {held_back} more wait for the end of their transaction" if held_back else ""
         passed_over = ""
         if unreadable:
             what = (
@@ -51,7 +53,7 @@ class GroupEvents:
                 groups=len(groups),
                 offsets=offsets,
                 reason=f"{self._node} leads {name} and has read it: it coordinates the groups that are kept there, "
-                f"{len(groups)} with {offsets} committed offsets{passed_over}",
+                f"{len(groups)} with {offsets} committed offsets{waiting}{passed_over}",
             )
         )
 
@@ -182,6 +184,64 @@ class GroupEvents:
                 offset=value.offset,
                 reason=f"group {shown(group.group_id)} goes on from {name} at {value.offset}: the commit of "
                 f"{who or 'a client outside the group'} is on all in-sync replicas",
+            )
+        )
+
+    def held_back(
+        self,
+        group: Group | ConsumerGroup,
+        member_id: str,
+        generation: int,
+        transaction: InTransaction,
+        name: TopicPartition,
+        value: OffsetAndMetadata,
+    ) -> None:
+        who = _member_or_none(member_id)
+        self._tell(
+            trace.OffsetHeldBack(
+                node=self._node,
+                group=shown(group.group_id),
+                member=who,
+                generation=generation,
+                producer_id=transaction.producer_id,
+                topic=name.topic,
+                partition=name.partition,
+                offset=value.offset,
+                reason=f"the commit of {name} at {value.offset} for group {shown(group.group_id)} is on all in-sync "
+                f"replicas, and waits for the end of the transaction of producer {transaction.producer_id}",
+            )
+        )
+
+    def committed_by_transaction(
+        self, group: Group | ConsumerGroup, producer_id: int, name: TopicPartition, value: OffsetAndMetadata
+    ) -> None:
+        self._tell(
+            trace.OffsetCommitted(
+                node=self._node,
+                group=shown(group.group_id),
+                member=None,
+                generation=group.epoch if isinstance(group, ConsumerGroup) else group.generation,
+                topic=name.topic,
+                partition=name.partition,
+                offset=value.offset,
+                reason=f"group {shown(group.group_id)} goes on from {name} at {value.offset}: the transaction of "
+                f"producer {producer_id} is committed",
+            )
+        )
+
+    def aborted_with_transaction(
+        self, group: Group | ConsumerGroup, producer_id: int, name: TopicPartition, value: OffsetAndMetadata
+    ) -> None:
+        self._tell(
+            trace.HeldBackOffsetDropped(
+                node=self._node,
+                group=shown(group.group_id),
+                producer_id=producer_id,
+                topic=name.topic,
+                partition=name.partition,
+                offset=value.offset,
+                reason=f"the commit of {name} at {value.offset} for group {shown(group.group_id)} is dropped: the "
+                f"transaction of producer {producer_id} is aborted",
             )
         )
 

@@ -114,11 +114,20 @@ class ConsumerHeartbeat:
     owned: Partitions | None
 
 
+class InTransaction(NamedTuple):
+    """The transaction in which offsets are committed. guard: of the question whether it is open (KIP-890)"""
+
+    producer_id: int
+    producer_epoch: int
+    guard: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets:
     """generation -1: of a consumer that assigns its partitions itself, or of an operator
 
     generation: member epoch in a group of KIP-848     knows_epochs: the version of the request has member epochs
+    transaction: they count once it is committed; None: at once
     """
 
     now_us: int
@@ -129,6 +138,17 @@ class CommitOffsets:
     instance_id: str | None
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     knows_epochs: bool = False
+    transaction: InTransaction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionEnded:
+    """Every in-sync replica of this partition of the offsets topic has the marker of a producer's transaction."""
+
+    now_us: int
+    partition: int
+    producer_id: int
+    committed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +224,7 @@ CoordinatorInput = (
     | LeaveGroup
     | ConsumerHeartbeat
     | CommitOffsets
+    | TransactionEnded
     | DeleteGroups
     | DeleteOffsets
     | PartitionsDeleted
@@ -304,12 +325,14 @@ class Append:
     """Append one batch of (key, value) to a partition of the offsets topic; a value None is a tombstone.
 
     write: `Written` is to follow when every in-sync replica has it; None: nothing waits (acks=0)
+    transaction: of which the batch is part
     """
 
     partition: int
     records: tuple[tuple[bytes, bytes | None], ...]
     timestamp_ms: int
     write: WriteId | None
+    transaction: InTransaction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

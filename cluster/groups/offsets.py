@@ -1,6 +1,7 @@
 """The offsets that one group has committed, and those on their way into the log.
 
-source: GroupMetadata.scala (offsets, pendingOffsetCommits, removeExpiredOffsets), OffsetAndMetadata.java
+source: GroupMetadata.scala (offsets, pendingOffsetCommits, pendingTransactionalOffsetCommits, removeExpiredOffsets),
+OffsetAndMetadata.java
 """
 
 from __future__ import annotations
@@ -33,18 +34,79 @@ class CommittedOffset(NamedTuple):
     at: Offset
 
 
+class TransactionalOffset(NamedTuple):
+    """A commit that is part of a transaction; `at` as of CommittedOffset, None: not yet on all in-sync replicas."""
+
+    value: OffsetAndMetadata
+    at: Offset | None
+
+
 class GroupOffsets:
-    """committed: by partition, in order of first commit     pending: appended, not yet on all in-sync replicas"""
+    """committed: by partition, in order of first commit     pending: appended, not yet on all in-sync replicas
 
-    __slots__ = ("committed", "pending")
+    transactional: by producer id, those that count once its transaction is committed
+    """
 
-    def __init__(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
+    __slots__ = ("committed", "pending", "transactional")
+
+    def __init__(
+        self,
+        committed: Mapping[TopicPartition, CommittedOffset] | None = None,
+        transactional: Mapping[int, Mapping[TopicPartition, TransactionalOffset]] | None = None,
+    ) -> None:
         self.committed: dict[TopicPartition, CommittedOffset] = dict(committed or {})
         self.pending: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.transactional: dict[int, dict[TopicPartition, TransactionalOffset]] = {
+            producer_id: dict(offsets) for producer_id, offsets in (transactional or {}).items()
+        }
 
     @property
     def any(self) -> bool:
-        return bool(self.committed or self.pending)
+        return bool(self.committed or self.pending or self.transactional)
+
+    def is_unstable(self, name: TopicPartition) -> bool:
+        """A commit for it is on its way, or waits for the end of a transaction."""
+        return name in self.pending or any(name in offsets for offsets in self.transactional.values())
+
+    # ------------------------------------------------------------------------------------------------ in transactions
+
+    def prepare_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        known = self.transactional.setdefault(producer_id, {})
+        known.update({name: TransactionalOffset(value, None) for name, value in offsets.items()})
+
+    def appended_in_transaction(
+        self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], at: Offset
+    ) -> None:
+        """They are on all in-sync replicas, and wait for the transaction's marker (onTxnOffsetCommitAppend)."""
+        known = self.transactional.get(producer_id, {})
+        for name, value in offsets.items():
+            if name in known and known[name].value == value:
+                known[name] = TransactionalOffset(value, at)
+
+    def failed_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """source: failPendingTxnOffsetCommit"""
+        known = self.transactional.get(producer_id, {})
+        for name in offsets:
+            known.pop(name, None)
+        if not known:
+            self.transactional.pop(producer_id, None)
+
+    def transaction_ended(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, OffsetAndMetadata]:
+        """returns: the commits that count from now on, or, of an aborted transaction, those that are gone
+
+        A later commit from outside the transaction stays. source: completePendingTxnOffsetCommit
+        """
+        ended: dict[TopicPartition, OffsetAndMetadata] = {}
+        for name, (value, at) in self.transactional.pop(producer_id, {}).items():
+            known = self.committed.get(name)
+            if not committed:
+                ended[name] = value
+            elif at is not None and (known is None or known.at < at):
+                self.committed[name] = CommittedOffset(value, at)
+                ended[name] = value
+        return ended
+
+    # ------------------------------------------------------------------------------------------------------- outside
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.pending.update(offsets)
@@ -65,11 +127,16 @@ class GroupOffsets:
                 del self.pending[name]
 
     def remove(self, names: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Returns those that there were."""
+        """Returns those that there were. Commits in open transactions go with them (OffsetMetadataManager.replay)."""
         removed = []
         for name in names:
             self.pending.pop(name, None)
-            if self.committed.pop(name, None) is not None:
+            found = self.committed.pop(name, None) is not None
+            for producer_id, offsets in list(self.transactional.items()):
+                found |= offsets.pop(name, None) is not None
+                if not offsets:
+                    del self.transactional[producer_id]
+            if found:
                 removed.append(name)
         return removed
 
@@ -79,7 +146,7 @@ class GroupOffsets:
         """since_ms: when the retention of a commit began     spared: topics that are in use"""
 
         def is_expired(name: TopicPartition, value: OffsetAndMetadata) -> bool:
-            if name.topic in spared or name in self.pending:
+            if name.topic in spared or self.is_unstable(name):
                 return False
             if value.expires_ms != NO_EXPIRY:
                 return now_ms >= value.expires_ms

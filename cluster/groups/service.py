@@ -6,6 +6,7 @@ the broker's own log. source: GroupMetadataManager.scala, BrokerMetadataPublishe
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -15,6 +16,7 @@ from cluster.broker.replicas.manager import ReplicaManager
 from cluster.config import BrokerConfig
 from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
+from cluster.groups.commits import OFFSET_WRITE_ERRORS
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
 from cluster.groups.inputs import (
@@ -23,11 +25,13 @@ from cluster.groups.inputs import (
     Append,
     CoordinatorInput,
     Elected,
+    InTransaction,
     LeadershipResigned,
     Load,
     Loaded,
     PartitionsDeleted,
     Result,
+    TransactionEnded,
     Written,
 )
 from cluster.groups.loading import Replay
@@ -35,8 +39,11 @@ from cluster.groups.topic_directory import TopicDirectory
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.wall_clock import WallClock
+from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
-from replica.log.records import BatchHeader, build_batch
+from replica.log.control_records import ControlRecordType, read_end_transaction_marker
+from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, build_batch
+from replica.log.verification import NOT_ASKED_FOR
 from replica.trace.events import Emit, Recorder
 
 Respond = Callable[[Result], None]
@@ -90,6 +97,9 @@ class GroupService:
             partition_of=partition_of,
             topics=topics,
         )
+        self._replicas = replicas
+        self._ended: deque[tuple[TopicPartition, int, bool]] = deque()
+        replicas.on_transaction_ended = self._transaction_ended
         self._requests: WaitingRequests[Result] = WaitingRequests()
         self._alarm = EarliestDeadline(outbox.timers, self._ring)
 
@@ -108,6 +118,35 @@ class GroupService:
         """
         request = self._requests.enter(connection, respond)
         self._perform(self.coordinator.step(make_input(request)), now_us)
+
+    def ask_transaction(
+        self,
+        group_id: str,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        api_version: int,
+        go_on: Callable[[int, ErrorCode, int], None],
+        now_us: int,
+    ) -> None:
+        """Before offsets are committed in a transaction: is it open? go_on: (guard, error, now_us)
+
+        source: GroupCoordinator.handleTxnCommitOffsets
+        """
+        index = self.coordinator.index
+        error = index.status(group_id)
+        partition = self._replicas.partitions.get(TopicPartition(OFFSETS_TOPIC, index.partition_of(group_id)))
+        if error is ErrorCode.NONE and (partition is None or partition.leader is None):
+            error = ErrorCode.NOT_COORDINATOR
+        if error is not ErrorCode.NONE or partition is None:
+            go_on(NOT_ASKED_FOR, error, now_us)
+            return
+
+        def answered(guard: int, found: ErrorCode, at_us: int) -> None:
+            go_on(guard, OFFSET_WRITE_ERRORS.get(found, found), at_us)
+
+        checks = self._replicas.transaction_checks
+        checks.begin_commit(transactional_id, producer_id, producer_epoch, partition, api_version, answered, now_us)
 
     def gone(self, connection: ConnectionId) -> None:
         """No answer can reach the client there; the member's session goes on until it times out, as in Kafka."""
@@ -132,12 +171,25 @@ class GroupService:
         if names and self.coordinator.index.any:
             self._perform(self.coordinator.step(PartitionsDeleted(now_us=now_us, partitions=tuple(names))), now_us)
 
+    def _transaction_ended(self, name: TopicPartition, producer_id: int, committed: bool) -> None:
+        if name.topic == OFFSETS_TOPIC:
+            self._ended.append((name, producer_id, committed))
+
     def settle(self, now_us: int) -> None:
-        """Records written meanwhile count from now on; to be called at the end of each step of the broker."""
+        """Records written meanwhile count from now on; to be called at the end of each step of the broker.
+
+        Markers come after the commits that they end.
+        """
         while self._log.written:
             write, error, offset = self._log.written.popleft()
             written = Written(now_us=now_us, write=write, error=error, offset=offset)
             self._perform(self.coordinator.step(written), now_us)
+        while self._ended:
+            name, producer_id, committed = self._ended.popleft()
+            ended = TransactionEnded(
+                now_us=now_us, partition=name.partition, producer_id=producer_id, committed=committed
+            )
+            self._perform(self.coordinator.step(ended), now_us)
 
     # -------------------------------------------------------------------------------------------------------- actions
 
@@ -147,13 +199,24 @@ class GroupService:
                 case AnswerRequest():
                     self._requests.answer(action.request, action.result)
                 case Append():
-                    batch = build_batch(action.records, timestamp_ms=action.timestamp_ms)
-                    self._log.append(action.partition, batch, action.write, self._commit_timeout_us, now_us)
+                    self._append(action, now_us)
                 case Load():
                     self._load(action.partition, action.leader_epoch, now_us)
                 case Emit():
                     self._recorder.emit(action.event)
         self._alarm.set(self.coordinator.next_deadline_us)
+
+    def _append(self, wanted: Append, now_us: int) -> None:
+        part_of = wanted.transaction or InTransaction(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NOT_ASKED_FOR)
+        batch = build_batch(
+            wanted.records,
+            timestamp_ms=wanted.timestamp_ms,
+            producer_id=part_of.producer_id,
+            producer_epoch=part_of.producer_epoch,
+            base_sequence=NO_SEQUENCE if wanted.transaction is None else 0,
+            transactional=wanted.transaction is not None,
+        )
+        self._log.append(wanted.partition, batch, wanted.write, self._commit_timeout_us, now_us, part_of.guard)
 
     def _ring(self, now_us: int) -> None:
         self._perform(self.coordinator.tick(now_us), now_us)
@@ -182,10 +245,22 @@ class GroupService:
 def _replay_batch(replay: Replay, header: BatchHeader, batch: bytes) -> None:
     """Records damaged on the disk are skipped."""
     if header.is_control:
+        _replay_marker(replay, header, batch)
         return
     records = readable_records(header, batch)
     if records is None:
         replay.unreadable += header.last_offset - header.base_offset + 1
         return
+    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
     for record in records:
-        replay.record(header.base_offset, record.key, record.value)
+        replay.record(header.base_offset, record.key, record.value, producer_id)
+
+
+def _replay_marker(replay: Replay, header: BatchHeader, batch: bytes) -> None:
+    try:
+        marker = read_end_transaction_marker(batch)
+    except KafkaError:
+        replay.unreadable += 1
+        return
+    if marker is not None:
+        replay.marker(header.producer_id, committed=marker.control_type is ControlRecordType.COMMIT)

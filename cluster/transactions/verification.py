@@ -21,12 +21,6 @@ RETRY_US = 20_000
 """add.partitions.to.txn.retry.backoff.ms"""
 FindCoordinator = Callable[[str, int], BrokerRegistration | None]
 """The broker that coordinates a transactional id; None: there is none at the moment"""
-UNAVAILABLE = (
-    ErrorCode.NETWORK_EXCEPTION,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
 
 
 class _Queue:
@@ -99,15 +93,13 @@ class TransactionVerifier:
         if asked.adds and concurrent and now_us + RETRY_US < asked.until_us:
             self._outbox.timers.at(now_us + RETRY_US, partial(self.ask, asked))
         else:
-            asked.answered({name: _as_produce_error(asked, error) for name, error in errors.items()}, now_us)
+            asked.answered({name: _as_client_error(asked, error) for name, error in errors.items()}, now_us)
 
 
-def _as_produce_error(asked: TransactionQuestion, error: ErrorCode) -> ErrorCode:
-    """As a producer understands it. source: ReplicaManager.handleProduceAppend, addTransactionErrors"""
+def _as_client_error(asked: TransactionQuestion, error: ErrorCode) -> ErrorCode:
+    """As the client's version calls it. source: AddPartitionsToTxnHandler.onComplete"""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error in UNAVAILABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not asked.adds):
-        return ErrorCode.NOT_ENOUGH_REPLICAS
     if error is ErrorCode.TRANSACTION_ABORTABLE and not asked.aborts:
         return ErrorCode.INVALID_TXN_STATE
     return error

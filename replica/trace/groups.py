@@ -16,6 +16,7 @@ Member = Annotated[str, "member id, given out by the coordinator"]
 Instance = Annotated[str | None, "group.instance.id of a static member"]
 ClientId = Annotated[str, "client.id of the member"]
 Generation = Annotated[int, "generation of the group"]
+ProducerId = Annotated[int, "producer id of the transaction"]
 Members = Annotated[tuple[str, ...], "member ids, in order of arrival"]
 
 
@@ -132,12 +133,44 @@ class GroupMemberReconciled(GroupEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitted(GroupEvent):
-    """Every in-sync replica has the commit, and the member gets a positive answer."""
+    """The group goes on from here: every in-sync replica has the commit, and, of a commit in a transaction, the marker
+    of the committed transaction."""
 
     node: column.Node
     group: Group
-    member: Annotated[str | None, "the member that committed; null: an operator, or a consumer outside of the group"]
+    member: Annotated[
+        str | None,
+        "the member that committed; null: an operator, a consumer outside of the group, or a transaction",
+    ]
     generation: Generation
+    topic: column.Topic
+    partition: column.Partition
+    offset: column.Offset
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetHeldBack(GroupEvent):
+    """Every in-sync replica has a commit that is part of a transaction; it counts once the transaction is committed."""
+
+    node: column.Node
+    group: Group
+    member: Annotated[str | None, "the member that committed; null: the producer did not say"]
+    generation: Generation
+    producer_id: ProducerId
+    topic: column.Topic
+    partition: column.Partition
+    offset: column.Offset
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBackOffsetDropped(GroupEvent):
+    """The transaction of a commit is aborted: the group goes on from where it was before."""
+
+    node: column.Node
+    group: Group
+    producer_id: ProducerId
     topic: column.Topic
     partition: column.Partition
     offset: column.Offset

@@ -31,6 +31,7 @@ from cluster.groups.inputs import (
     DeleteOffsetsResult,
     Elected,
     Heartbeat,
+    InTransaction,
     JoinGroup,
     JoinResult,
     LeadershipResigned,
@@ -42,6 +43,7 @@ from cluster.groups.inputs import (
     Result,
     SyncGroup,
     SyncResult,
+    TransactionEnded,
     Written,
 )
 from cluster.groups.loading import Replay
@@ -53,6 +55,8 @@ from controller.image import PartitionRegistration, TopicImage
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
+from replica.log.records import NO_PRODUCER_ID
+from replica.log.verification import NOT_ASKED_FOR
 from replica.trace.events import EVENT_NAMES, Emit
 
 SECOND = 1_000_000
@@ -72,11 +76,16 @@ def partition(text: str) -> TopicPartition:
 
 
 class CoordinatorWorld:
-    """log: (batch offset, key, value) of all written records     lines: to be printed"""
+    """log: (batch offset, key, value) of all written records     lines: to be printed
+
+    part_of: producer id by offset, of a batch in a transaction     markers: (producer id, committed) by offset
+    """
 
     def __init__(self, **settings: int) -> None:
         self.now_us = 0
         self.log: list[tuple[int, bytes, bytes | None]] = []
+        self.part_of: dict[int, int] = {}
+        self.markers: dict[int, tuple[int, bool]] = {}
         self.lines: list[str] = []
         self.answers: dict[int, Result] = {}
         self.epoch = 0
@@ -141,6 +150,8 @@ class CoordinatorWorld:
         offset = self._offset
         self._offset += len(action.records)
         self.log += [(offset, key, value) for key, value in action.records]
+        if action.transaction is not None:
+            self.part_of[offset] = action.transaction.producer_id
         if action.write is None:
             return
         if self._held is not None:
@@ -171,8 +182,14 @@ class CoordinatorWorld:
 
     def _read(self) -> Replay:
         replay = Replay()
+        markers = dict(self.markers)
         for offset, key, value in self.log:
-            replay.record(offset, key, value)
+            for before in [one for one in markers if one < offset]:
+                producer_id, committed = markers.pop(before)
+                replay.marker(producer_id, committed=committed)
+            replay.record(offset, key, value, self.part_of.get(offset, NO_PRODUCER_ID))
+        for producer_id, committed in markers.values():
+            replay.marker(producer_id, committed=committed)
         return replay
 
     def _ask(self, what: str) -> int:
@@ -277,9 +294,10 @@ class CoordinatorWorld:
         group: str = "g",
         metadata: str = "",
         version: int = 9,
+        transaction: int | None = None,
         **offsets: int,
     ) -> list[str]:
-        """offsets: t_0=5 for t-0"""
+        """offsets: t_0=5 for t-0     transaction: id of the producer whose it is"""
         event = CommitOffsets(
             now_us=self.now_us,
             request=self._ask(f"{member or 'somebody'} commit"),
@@ -292,8 +310,25 @@ class CoordinatorWorld:
                 for name, offset in offsets.items()
             },
             knows_epochs=version >= 9,
+            transaction=None if transaction is None else InTransaction(transaction, 0, NOT_ASKED_FOR),
         )
         return self.step(event)
+
+    def marker(self, producer: int, end: str) -> list[str]:
+        """end=commit or end=abort: it is on all in-sync replicas. A reader that is under way does not come to it."""
+        if not self._reads_later:
+            self.markers[self._offset] = (producer, end == "commit")
+        self._offset += 1
+        return self.step(
+            TransactionEnded(now_us=self.now_us, partition=0, producer_id=producer, committed=end == "commit")
+        )
+
+    def fetch(self, name: str = "t-0", group: str = "g") -> list[str]:
+        """What a consumer is told that wants stable offsets only."""
+        found = self.coordinator.offsets(group, [partition(name)], stable=True)[partition(name)]
+        if isinstance(found, OffsetAndMetadata):
+            return [f"{name} at {found.offset}"]
+        return [f"{name} none" if found is None else f"{name} {found.name}"]
 
     def beat(
         self,
@@ -391,6 +426,9 @@ class CoordinatorWorld:
             self.lines.append(f"  {standing} {member.member_id}{static}{given}{waits}")
         self.lines += [f"  {name} at {known.value.offset}" for name, known in found.offsets.committed.items()]
         self.lines += [f"  {name} at {value.offset}, on its way" for name, value in found.offsets.pending.items()]
+        for producer_id, offsets in found.offsets.transactional.items():
+            waits = f"in a transaction of producer {producer_id}"
+            self.lines += [f"  {name} at {one.value.offset}, {waits}" for name, one in offsets.items()]
         return self._taken()
 
     def _shown_consumers(self, group: ConsumerGroup) -> list[str]:

@@ -199,12 +199,14 @@ class ReplicaManager:
         inspected: Sequence[Inspected | None] = (),
         internal_topics_allowed: bool = False,
         transactional_id: str | None = None,
+        guard: int = NOT_ASKED_FOR,
     ) -> None:
         """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
 
         inspected: what is in each, as far as that is known already
         internal_topics_allowed: the broker itself appends, no client: it is a coordinator's batch, or a marker
         transactional_id: of the producer; its coordinator may have to be asked first
+        guard: of the question to it, where it was asked before this call
         source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend, appendRecords
         """
 
@@ -227,7 +229,7 @@ class ReplicaManager:
             )
 
         if transactional_id is None:
-            append({}, {}, now_us)
+            append({} if guard == NOT_ASKED_FOR else {name: guard for name, _ in entries}, {}, now_us)
         else:
             checks = self.transaction_checks
             checks.begin(transactional_id, entries, self.partitions, api_version, timeout_us, append, now_us)

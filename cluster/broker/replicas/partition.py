@@ -47,7 +47,6 @@ from replica.leader_inputs import (
 )
 from replica.log.file_slice import EMPTY_SLICE
 from replica.log.log import Log
-from replica.log.records import BatchHeader
 from replica.log.segment import Segment
 from replica.log.validation import Inspected
 from replica.log.verification import NOT_ASKED_FOR
@@ -269,10 +268,9 @@ class Partition:
             self._high_watermark_advanced(action, leader, info.log_end_offset)
         return ProducedBatch(info.first_offset, info.last_offset, cause, bool(advances))
 
-    def begin_verification(self, batch: BatchHeader, now_us: int) -> int | None:
+    def begin_verification(self, producer_id: int, producer_epoch: int, sequence: int, now_us: int) -> int | None:
         """See Log.begin_verification. source: Partition.maybeStartTransactionVerification"""
-        now_us = self._clock.at(now_us)
-        return self.log.begin_verification(batch.producer_id, batch.producer_epoch, batch.base_sequence, now_us)
+        return self.log.begin_verification(producer_id, producer_epoch, sequence, self._clock.at(now_us))
 
     def check_lag(self, now_us: int) -> None:
         if self.leader is not None:

@@ -3,7 +3,8 @@
 Since 3.6 a late batch that comes after its transaction's end is refused so, where it began a transaction before that
 nothing would ever end (KAFKA-14402). With transaction.version 2 the question adds the partition, too.
 
-source: ReplicaManager.handleProduceAppend, maybeSendPartitionsToTransactionCoordinator
+source: ReplicaManager.handleProduceAppend, maybeSendPartitionsToTransactionCoordinator; of offsets in a transaction
+GroupCoordinator.handleTxnCommitOffsets, CoordinatorPartitionWriter.maybeStartTransactionVerification
 """
 
 from __future__ import annotations
@@ -14,13 +15,21 @@ from dataclasses import dataclass
 from cluster.broker.replicas.partition import Partition
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
-from replica.log.records import read_header
+from replica.log.records import NO_SEQUENCE, read_header
 from replica.log.validation import is_transactional
 from replica.log.verification import NOT_ASKED_FOR, NOT_VERIFIED
 from replica.rules import Rules
 
 FIRST_VERSION_THAT_ADDS, FIRST_VERSION_THAT_ABORTS = 12, 11
 """Of Produce: the client leaves it to the leader to add partitions; it knows TRANSACTION_ABORTABLE."""
+FIRST_COMMIT_THAT_ADDS, FIRST_COMMIT_THAT_ABORTS = 5, 4
+"""Of TxnOffsetCommit."""
+UNAVAILABLE = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
@@ -30,7 +39,7 @@ class TransactionQuestion:
     """adds: the partitions are to be in the transaction from now on
 
     aborts: its client knows TRANSACTION_ABORTABLE     until_us: when its client stops waiting
-    answered: takes what a producer is to be told of each partition
+    answered: takes what the coordinator said of each partition
     """
 
     transactional_id: str
@@ -81,7 +90,9 @@ class TransactionChecks:
             except KafkaError:
                 continue
             producer_id, producer_epoch = header.producer_id, header.producer_epoch
-            guard = partition.begin_verification(header, now_us) if header.has_producer_id else None
+            if not header.has_producer_id:
+                continue
+            guard = partition.begin_verification(producer_id, producer_epoch, header.base_sequence, now_us)
             if guard is not None:
                 guards[name] = guard
         if not guards:
@@ -89,14 +100,57 @@ class TransactionChecks:
         elif self.ask is None:
             go_on({}, dict.fromkeys(guards, ErrorCode.NOT_ENOUGH_REPLICAS), now_us)
         else:
+            adds = self._adds and api_version >= FIRST_VERSION_THAT_ADDS
             question = TransactionQuestion(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 partitions=tuple(guards),
-                adds=self._adds and api_version >= FIRST_VERSION_THAT_ADDS,
+                adds=adds,
                 aborts=api_version >= FIRST_VERSION_THAT_ABORTS,
                 until_us=now_us + timeout_us,
-                answered=lambda errors, at_us: go_on(guards, errors, at_us),
+                answered=lambda errors, at_us: go_on(guards, _as_produce_errors(errors, adds), at_us),
             )
             self.ask(question, now_us)
+
+    def begin_commit(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: Partition,
+        api_version: int,
+        go_on: Callable[[int, ErrorCode, int], None],
+        now_us: int,
+    ) -> None:
+        """The same before offsets are written to a partition of the offsets topic. go_on: (guard, error, now_us)"""
+        if not self._verifies:
+            go_on(NOT_ASKED_FOR, ErrorCode.NONE, now_us)
+            return
+        guard = partition.begin_verification(producer_id, producer_epoch, NO_SEQUENCE, now_us)
+        if guard is None:
+            go_on(NOT_VERIFIED, ErrorCode.NONE, now_us)
+        elif self.ask is None:
+            go_on(NOT_VERIFIED, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_us)
+        else:
+            name = partition.topic_partition
+            question = TransactionQuestion(
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                partitions=(name,),
+                adds=self._adds and api_version >= FIRST_COMMIT_THAT_ADDS,
+                aborts=api_version >= FIRST_COMMIT_THAT_ABORTS,
+                until_us=now_us,
+                answered=lambda errors, at_us: go_on(guard, errors[name], at_us),
+            )
+            self.ask(question, now_us)
+
+
+def _as_produce_errors(errors: Errors, adds: bool) -> Errors:
+    """As a producer understands them. source: ReplicaManager.handleProduceAppend"""
+    busy = () if adds else (ErrorCode.CONCURRENT_TRANSACTIONS,)
+    return {
+        name: ErrorCode.NOT_ENOUGH_REPLICAS if error in (*UNAVAILABLE, *busy) else error
+        for name, error in errors.items()
+    }

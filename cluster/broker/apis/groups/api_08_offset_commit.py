@@ -13,15 +13,14 @@
 from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
-from cluster.broker.apis.groups.partition_answers import error_of_each, exists, instance_id_of
+from cluster.broker.apis.groups.partition_answers import commit_of, error_of_each, exists, instance_id_of
 from cluster.groups.inputs import CommitOffsets, CommitResult, Result
-from cluster.groups.offsets import NO_EXPIRY, OffsetAndMetadata
+from cluster.groups.offsets import NO_EXPIRY
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import OFFSET_COMMIT
-from replica.ids import UNDEFINED_EPOCH, TopicPartition
+from replica.ids import TopicPartition
 
 DEFAULT_RETENTION = -1
 FIRST_WITH_MEMBER_EPOCHS = 9
@@ -48,7 +47,7 @@ class OffsetCommitHandler:
             for topic in request.topics
             for one in topic.partitions
         ]
-        offsets = {name: _commit_of(one, now_ms, expires_ms) for name, one in asked if exists(self._cache, name)}
+        offsets = {name: commit_of(one, now_ms, expires_ms) for name, one in asked if exists(self._cache, name)}
         names = [name for name, _ in asked]
         if not offsets:
             self._answer(connection, header, topics=error_of_each(names, {}))
@@ -71,16 +70,6 @@ class OffsetCommitHandler:
             self._answer(connection, header, topics=error_of_each(names, result.errors))
 
         self._service.submit(connection, make_input, answer, now_us)
-
-
-def _commit_of(one: Entity, now_ms: int, expires_ms: int) -> OffsetAndMetadata:
-    return OffsetAndMetadata(
-        offset=int(one.committed_offset),
-        leader_epoch=int(getattr(one, "committed_leader_epoch", UNDEFINED_EPOCH)),
-        metadata="" if one.committed_metadata is None else str(one.committed_metadata),
-        committed_ms=now_ms,
-        expires_ms=expires_ms,
-    )
 
 
 API = Api(

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cluster.broker.apis.api import Values
 from cluster.broker.metadata.follower import MetadataCache
+from cluster.groups.offsets import OffsetAndMetadata
 from cluster.protocol.entities import Entity
 from replica.errors import ErrorCode
-from replica.ids import TopicPartition
+from replica.ids import UNDEFINED_EPOCH, TopicPartition
 
 
 def instance_id_of(request: Entity) -> str | None:
@@ -19,6 +20,17 @@ def instance_id_of(request: Entity) -> str | None:
 
 def exists(cache: MetadataCache, name: TopicPartition) -> bool:
     return cache.image.partition(name.topic, name.partition) is not None
+
+
+def commit_of(one: Entity, now_ms: int, expires_ms: int) -> OffsetAndMetadata:
+    """One partition's commit, of OffsetCommit or TxnOffsetCommit. Times are the wall clock's."""
+    return OffsetAndMetadata(
+        offset=int(one.committed_offset),
+        leader_epoch=int(getattr(one, "committed_leader_epoch", UNDEFINED_EPOCH)),
+        metadata="" if one.committed_metadata is None else str(one.committed_metadata),
+        committed_ms=now_ms,
+        expires_ms=expires_ms,
+    )
 
 
 def by_topic(partitions: Iterable[tuple[TopicPartition, Values]]) -> list[Values]:

@@ -25,6 +25,7 @@ from cluster.protocol.versions import (
     OFFSET_DELETE,
     OFFSET_FETCH,
     SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
     VERSIONS,
     api_name,
 )
@@ -33,11 +34,11 @@ from replica.ids import OFFSETS_TOPIC
 
 APIS = (
     FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP, OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE,
-    DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS,
+    DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, TXN_OFFSET_COMMIT,
 )  # fmt: skip
 CORRELATION_ID = 77
-MAY_WAIT = (JOIN_GROUP, SYNC_GROUP, OFFSET_COMMIT)
-"""Until the other members come, or the replicas; all others are answered at once."""
+MAY_WAIT = (JOIN_GROUP, SYNC_GROUP, OFFSET_COMMIT, TXN_OFFSET_COMMIT)
+"""Until the other members come, the replicas, or another coordinator; all others are answered at once."""
 NUMBERS = st.sampled_from([-(2**31), -1, 0, 1, 2, 2**31 - 1])
 TIMES_MS = st.sampled_from([-1, 0, 6000, 10_000, 1_800_000, 2**31 - 1])
 NAMES = st.sampled_from(["", "g", "h", "t", "consumer", "range", "x" * 300, "\0<b>"])
@@ -64,6 +65,7 @@ def fields(entity: type, known: tuple[str, ...]) -> st.SearchStrategy[dict[str, 
                 "bytes": st.binary(max_size=20),
                 "bool": st.booleans(),
                 "int8": st.sampled_from([-1, 0, 1]),
+                "int16": st.sampled_from([-(2**15), -1, 0, 1]),
                 "timedelta_i32": TIMES_MS,
                 "timedelta_i64": st.sampled_from([-1, 0, 1000, 2**46]),
             }.get(str(shape.kafka_type), NUMBERS)
