@@ -31,7 +31,8 @@ class RunFolderUnusable(Exception):
 
 
 class Trace(NamedTuple):
-    """The trace tables of one or many runs, each with the column `run` in front; `group` and `request` may be empty."""
+    """The trace tables of one or many runs, each with the column `run` in front; `group`, `request` and `transaction`
+    may be empty."""
 
     control: DataFrame
     log: DataFrame
@@ -42,6 +43,7 @@ class Trace(NamedTuple):
     final_log: DataFrame
     group: DataFrame
     request: DataFrame
+    transaction: DataFrame
 
 
 def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:

@@ -99,7 +99,7 @@ _DEFINITIONS: dict[str, _Define] = {
     "records": lambda tables, trace: tables.records(),
     "record_counts": lambda tables, trace: record_counts(tables["records"]),
     "anomalies": lambda tables, trace: anomalies(
-        tables["records"], tables.entries, trace.final_log, trace.consume, tables.control
+        tables["records"], tables.entries, trace.final_log, trace.consume, trace.transaction, tables.control
     ),
     "lost_records": lambda tables, trace: lost_records(tables["records"], trace.produce, trace.log, tables.control),
     "key_moments": lambda tables, trace: key_moments(tables.control),

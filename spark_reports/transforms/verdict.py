@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.names import (
+    ABORTED_BATCH_FOUND,
     END_OFFSET_SEEN,
     INVARIANT_BROKEN,
     LOG_ENTRY_FOUND,
@@ -40,7 +41,12 @@ _OUT = (RUN, "anomaly", "topic", "partition", "witness", "offset", "detail")
 
 
 def anomalies(
-    fates: DataFrame, entries: DataFrame, final_log: DataFrame, consume: DataFrame, control: DataFrame
+    fates: DataFrame,
+    entries: DataFrame,
+    final_log: DataFrame,
+    consume: DataFrame,
+    transaction: DataFrame,
+    control: DataFrame,
 ) -> DataFrame:
     """One row per witness of an anomaly.
 
@@ -51,7 +57,7 @@ def anomalies(
         record_anomalies(fates),
         diverged(final_log),
         offset_regressions(consume),
-        poll_skips(consume, entries),
+        poll_skips(consume, entries, transaction),
     ]
     together = parts[0]
     for part in parts[1:]:
@@ -138,10 +144,11 @@ def offset_regressions(consume: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
-    """Records of the final log that a consumer jumped over and never read, without a seek by its user.
+def poll_skips(consume: DataFrame, entries: DataFrame, transaction: DataFrame) -> DataFrame:
+    """Records of the final log that a consumer jumped over and never read, without a seek by its user. Records of
+    aborted transactions are there and not for every reader.
 
-    in:  consume table, final_entries()
+    in:  consume table, final_entries(), transaction table
     out: as anomalies(); witness = the client
     """
     of_consumer = [*PARTITION_KEY, "client"]
@@ -160,17 +167,25 @@ def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
     # Hardly any consumer jumps: then neither its reads nor the final logs need to be searched.
     jumped = F.broadcast(gaps.select(*of_consumer).distinct())
     reads = consume.filter(is_read).join(jumped, of_consumer, "left_semi")
-    there = entries.join(jumped, list(PARTITION_KEY), "left_semi")
+    of_record = [*PARTITION_KEY, "offset"]
+    there = entries.join(jumped, list(PARTITION_KEY), "left_semi").join(aborted(transaction), of_record, "left_anti")
     return (
         gaps.select(*of_consumer, F.explode("skipped").alias("offset"))
         .distinct()
         .join(reads, [*of_consumer, "offset"], "left_anti")
-        .join(there, [*PARTITION_KEY, "offset"])
+        .join(there, of_record)
         .select(
             RUN, F.lit("poll-skip").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"), "offset",
             F.format_string("jumped over %s without a seek and never read it", "record").alias("detail"),
         )
     )  # fmt: skip
+
+
+def aborted(transaction: DataFrame) -> DataFrame:
+    """Where records of aborted transactions stand at the end of the run, in any replica.  out: PARTITION_KEY, offset"""
+    batches = transaction.filter(F.col("event") == ABORTED_BATCH_FOUND)
+    offsets = F.explode(F.sequence("base_offset", "last_offset")).alias("offset")
+    return batches.select(*PARTITION_KEY, offsets).distinct()
 
 
 _ANYWHERE = (1 << 63) - 2

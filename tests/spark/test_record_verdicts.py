@@ -162,6 +162,16 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
          *found("b1", "r0", "r1", "r2", leader=True)],
         {("dirty-read", "r9")},
     ),
+    "a jump over records of an aborted transaction, and over one that was not": (
+        [read(0, "r0"), read(4, "r4"), *found("b1", "r0", "r1", "r2", "r3", "r4", leader=True),
+         t.AbortedBatchFound(node="b1", producer_id=7, base_offset=1, last_offset=2, **PLACE)],
+        {("poll-skip", "c1")},
+    ),
+    "a jump over nothing but records of an aborted transaction": (
+        [read(0, "r0"), read(3, "r3"), *found("b1", "r0", "r1", "r2", "r3", leader=True),
+         t.AbortedBatchFound(node="b1", producer_id=7, base_offset=1, last_offset=2, **PLACE)],
+        set(),
+    ),
     "an invariant": (
         [t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
         {("invariant", "S3")},
@@ -214,7 +224,7 @@ def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str,
     trace = read_trace(spark, folders)
     entries = final_entries(trace.final_log)
     fates = record_fates(trace.produce, trace.consume, entries, deleted_in(trace))
-    verdict = anomalies(fates, entries, trace.final_log, trace.consume, trace.control)
+    verdict = anomalies(fates, entries, trace.final_log, trace.consume, trace.transaction, trace.control)
     rows = verdict.select("run", "anomaly", "witness").collect()
     return {
         case: {(row["anomaly"], row["witness"]) for row in rows if row["run"] == f"case-{n}"}
