@@ -119,6 +119,19 @@ def _setting(scenario: Scenario) -> dict[str, Any]:
             for topic in scenario.topics.values()
         },
         "acks": {producer.name: producer.producer_config().acks for producer in scenario.producers},
+        **_settings_of_transactions(scenario),
+    }
+
+
+def _settings_of_transactions(scenario: Scenario) -> dict[str, Any]:
+    """Of the clients that have to do with transactions; nothing where none has."""
+    ids = {one.name: config.transactional_id for one in scenario.producers if (config := one.producer_config())}
+    levels = {one.name: one.consumer_config().isolation_level for one in scenario.consumers}
+    if not any(ids.values()):
+        return {}
+    return {
+        "transactional.id": {client: name for client, name in ids.items() if name},
+        "isolation.level": levels,
     }
 
 

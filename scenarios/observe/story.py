@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
-from replica.trace.columns import GroupEvent, TransactionEvent
+from replica.trace.columns import GroupEvent
 from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import sign_of
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
@@ -83,9 +83,12 @@ LINES_COMPARED = 8
 """A line is said once, if it is among the last few."""
 
 
-def _is_internal(event: trace.TraceEvent) -> bool:
+_OF_COORDINATORS = (GroupEvent, trace.TransactionsLoaded, trace.TransactionsUnloaded)
+
+
+def is_internal(event: trace.TraceEvent) -> bool:
     """Of one of the many partitions of a coordinator's topic; the events of what is kept there say what it means."""
-    return getattr(event, "topic", None) in INTERNAL_TOPICS and not isinstance(event, GroupEvent | TransactionEvent)
+    return getattr(event, "topic", None) in INTERNAL_TOPICS and not isinstance(event, _OF_COORDINATORS)
 
 
 class Story:
@@ -164,7 +167,7 @@ class Story:
     def __call__(self, row: TraceRow) -> None:
         handler = self._handlers.get(type(row.event))
         self.end_us = row.at_us
-        if handler is not None and not _is_internal(row.event):
+        if handler is not None and not is_internal(row.event):
             handler(row, row.event)
 
     # ------------------------------------------------------------------------------------------------------- lines

@@ -18,13 +18,18 @@ def count_of(number: int, noun: str) -> str:
 
 
 def settings_of(summary: Mapping[str, Any]) -> list[str]:
-    """What a run was built of: `3 brokers`, `t: 1 partition, RF 3, min.insync.replicas 2`, `p1 acks=all`."""
+    """What a run was built of: `3 brokers`, `t: 1 partition, RF 3, min.insync.replicas 2`, `p1 acks=all`; where there
+    are transactions `p1 transactional.id=orders` and `c1r isolation.level=read_committed`, too.
+    """
     setting = summary["setting"]
     found = [count_of(setting["brokers"], "broker")]
     for topic, values in setting["topics"].items():
         sizes = f"{topic}: {count_of(values['partitions'], 'partition')}, RF {values['replication_factor']}"
         found.append(f"{sizes}, min.insync.replicas {values['min.insync.replicas']}")
-    return [*found, *(f"{producer} acks={acks}" for producer, acks in setting["acks"].items())]
+    found += [f"{producer} acks={acks}" for producer, acks in setting["acks"].items()]
+    for key in ("transactional.id", "isolation.level"):
+        found += [f"{client} {key}={value}" for client, value in setting.get(key, {}).items()]
+    return found
 
 
 def played_by(summary: Mapping[str, Any]) -> str:

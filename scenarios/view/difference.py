@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenarios.observe.wording import settings_of
-from scenarios.view.tape import NOTHING, Tape
+from scenarios.view.places import NOTHING
+from scenarios.view.tape import Tape
 
 _OF_THE_RUN = ("run_started", "node_started")
 """Events that name the run, or that every run begins with."""

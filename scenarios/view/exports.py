@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from scenarios.view.tape import NOTHING, Tape
+from scenarios.view.places import NOTHING
+from scenarios.view.tape import Tape
 
 _CLUSTER = 1
 """Perfetto's number of the process that stands for the cluster; nodes follow."""

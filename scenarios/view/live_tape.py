@@ -74,6 +74,7 @@ class LiveTape:
         found = {
             "begins": begins,
             **tape.nodes_as_json(),
+            **tape.coordinators.as_json(),
             "partitions": tape.partitions.after(progress.partitions),
             "records": tape.records.after(progress.records),
             "texts": tape.texts.after(progress.texts),

@@ -9,7 +9,8 @@ from replica.trace.events import TraceRow
 from replica.wording import duration
 from scenarios.language.questions import AnswerFromTrace, ScenarioQuestion
 from scenarios.observe.view import ClusterView, PartitionView
-from scenarios.view.tape import NOTHING, Tape
+from scenarios.view.places import NOTHING
+from scenarios.view.tape import Tape
 
 Answered = tuple[list[str], str, str]
 """(options, the right one, why)"""

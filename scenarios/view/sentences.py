@@ -47,6 +47,11 @@ def _position_reset(event: trace.PositionReset, names: str) -> str:
     return f"{event.client} goes to offset {event.offset}: {event.reason}"
 
 
+def _transaction_ended(event: trace.TransactionEnded, names: str) -> str:
+    end = "committed" if event.committed else "aborted"
+    return f"{event.client} hears that transaction {event.number} of {event.transactional_id} is {end}"
+
+
 def _end_offset_seen(event: trace.EndOffsetSeen, names: str) -> str:
     found = f"{event.error}" if event.error else f"{event.offset}"
     return f"{event.client} asks {event.peer} for the end of the partition: {found}"
@@ -78,6 +83,14 @@ _SENTENCES: dict[type[trace.TraceEvent], Callable[[Any, str], str]] = {
     trace.FetchFailed: lambda event, names: (
         f"{event.client} gets {event.error} from {event.peer} at offset {event.offset}"
     ),
+    trace.TransactionBegan: lambda event, names: (
+        f"{event.client} begins transaction {event.number} of {event.transactional_id} (producer id "
+        f"{event.producer_id}, epoch {event.producer_epoch})"
+    ),
+    trace.TransactionEnded: _transaction_ended,
+    # Their reasons name the error.
+    trace.TransactionRefused: lambda event, names: event.reason,
+    trace.OffsetCommitRefused: lambda event, names: event.reason,
     trace.HighWatermarkAdvanced: lambda event, names: f"{event.node}: {event.reason}",
     trace.HighWatermarkLearned: lambda event, names: f"{event.node}: {event.reason}",
 }

@@ -6,9 +6,8 @@ The page computes no rule of Kafka: after each event it sets what the event has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from cluster.kafka.observe.observed import SAMPLE_MS
@@ -17,9 +16,11 @@ from replica.trace import events as trace
 from replica.trace.broker_marks import mark_places
 from replica.trace.events import EVENT_NAMES, TraceRow
 from scenarios.language.spec import Scenario
-from scenarios.observe.story import Story
+from scenarios.observe.story import Story, is_internal
 from scenarios.observe.view import ClusterView, PartitionView
 from scenarios.observe.wording import played_by, settings_of
+from scenarios.view.coordinators import CoordinatorChanges, CoordinatorNames
+from scenarios.view.places import NOTHING, PlacesOfNames
 from scenarios.view.sentences import sentence_of
 
 EVENTS_MAX = 60_000
@@ -30,12 +31,21 @@ EVERY_EVENT = 1 << 60
 BATCHES_IN_FLIGHT_MAX = 2_000
 """Batches whose records' names a tape takes over from the one before."""
 
-NOTHING = -1
-"""Instead of a place in one of the tape's lists."""
-
 QUIET = (trace.FollowerFetched, trace.RecordsSent, trace.RequestCompleted, trace.HighWatermarkLearned)
 """Left out first; their changes come with the next event that stays."""
-FREQUENT = (trace.RecordSent, trace.BatchSent, trace.RecordRead, trace.BatchAppended, trace.RecordHandedOver)
+FREQUENT = (
+    trace.RecordSent,
+    trace.BatchSent,
+    trace.RecordRead,
+    trace.BatchAppended,
+    trace.RecordHandedOver,
+    trace.TransactionBegan,
+    trace.TransactionEnded,
+    trace.TransactionStateChanged,
+    trace.TransactionMarkerWritten,
+    trace.LastStableOffsetMoved,
+    trace.OffsetCommitted,
+)
 """Left out next."""
 _AT_THE_END = (trace.LogEntryFound, trace.AbortedBatchFound, trace.ReplicaFound, trace.EventsLeftOut)
 """Look-ups after the end of the run, which are not part of it."""
@@ -82,29 +92,6 @@ _KNOWN_BY_PRODUCER: dict[type[trace.TraceEvent], int] = {
 DOWN, RUNNING, PAUSED = range(3)
 
 
-class PlacesOfNames:
-    """Places of names in a list, in the order of their first use."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-
-    def place(self, name: str | None) -> int:
-        return NOTHING if name is None else self._places.setdefault(name, len(self._places))
-
-    def known(self, name: str | None) -> int:
-        return NOTHING if name is None else self._places.get(name, NOTHING)
-
-    def after(self, count: int) -> list[str]:
-        """All but the first `count`."""
-        return list(islice(self._places, count, None))
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-
 @dataclass(slots=True)
 class FaultSpan:
     """A fault while it is in force. until_us None: it is never undone"""
@@ -143,6 +130,7 @@ class Tape:
     key: list[str] = field(default_factory=list)
     """name of the sign of a key moment, else empty"""
     changes: list[list[list[Any]]] = field(default_factory=list)
+    coordinators: CoordinatorNames = field(default_factory=CoordinatorNames)
     places: dict[int, int] = field(default_factory=dict)
     left_out: int = 0
     end_us: int = 0
@@ -160,6 +148,7 @@ class Tape:
     def as_json(self) -> dict[str, Any]:
         return {
             **self.nodes_as_json(),
+            **self.coordinators.as_json(),
             "partitions": list(self.partitions),
             "records": list(self.records),
             "texts": list(self.texts),
@@ -209,6 +198,8 @@ class TapeRecorder:
         self._replicas: dict[tuple[TopicPartition, str], list[Any]] = {}
         self._standings: dict[TopicPartition, list[Any]] = {}
         self._node_states: dict[str, int] = {}
+        tape = self.tape
+        self._coordinators = CoordinatorChanges(tape.coordinators, tape.nodes, tape.partitions)
         self._waiting: list[list[Any]] = []
         """changes of events that were left out"""
 
@@ -217,7 +208,7 @@ class TapeRecorder:
         told = len(self._story.lines)
         self._view(row)
         self._story(row)
-        if getattr(event, "topic", None) in INTERNAL_TOPICS and not hasattr(event, "group"):
+        if is_internal(event):
             self.tape.left_out += 1
             return
         self._note(row)
@@ -239,6 +230,7 @@ class TapeRecorder:
         # A node that is not running has stopped, if it ever started: the page shows the two apart.
         self._waiting += [["node", self.tape.nodes.place(name), DOWN] for name in before.tape.roles]
         self._look_at_all(self._waiting)
+        self._waiting += self._coordinators.take_over(before._coordinators)
 
     def finish(self, rows: Sequence[TraceRow]) -> Tape:
         if self._waiting and len(self.tape):
@@ -320,7 +312,7 @@ class TapeRecorder:
         if isinstance(event, trace.BatchAppended):
             found.append(self._appended(event))
         self._clients(event, found)
-        return found
+        return found + self._coordinators(row)
 
     def _look_at_all(self, found: list[list[Any]]) -> None:
         for name, node in self._view.nodes.items():
@@ -375,7 +367,11 @@ class TapeRecorder:
         count = event.last_offset - event.base_offset + 1
         names = self._records(event)
         records = [self.tape.records.place(name) for name in names] if len(names) == count else [NOTHING] * count
-        return ["append", place, self.tape.nodes.place(event.node), event.base_offset, event.leader_epoch, records]
+        change = ["append", place, self.tape.nodes.place(event.node), event.base_offset, event.leader_epoch, records]
+        # Of a producer with a transactional.id, all batches are in transactions; the page shows how these end.
+        if self._coordinators.is_transactional(event.producer_id):
+            change.append(event.producer_id)
+        return change
 
     def _clients(self, event: trace.TraceEvent, found: list[list[Any]]) -> None:
         nodes, records = self.tape.nodes, self.tape.records

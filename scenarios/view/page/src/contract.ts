@@ -9,10 +9,15 @@ export type Change =
   | ["node", Place, number]
   | ["part", Place, Place, number, Place[], Place[], number, Place[]]
   | ["replica", Place, Place, number, number, number, number, number]
-  | ["append", Place, Place, number, number, Place[]]
+  | ["append", Place, Place, number, number, Place[], number?]
   | ["record", Place, number, Place, Place]
   | ["read", Place, Place, number, Place]
-  | ["gone", Place];
+  | ["gone", Place]
+  | ["txn", Place, Place, number, number, number, number]
+  | ["marker", Place, number, number, number, number, number]
+  | ["stable", Place, number]
+  | ["group", Place, Place, number, number]
+  | ["own", Place, Place, Place, number];
 
 /** sampled: how often high watermarks were, in words; "" where every step of them is known */
 export interface Head {
@@ -28,6 +33,8 @@ export interface Tape {
   faults: [verb: string, text: string, targets: string[], from: number, until: number | null][];
   at: number[]; kind: Place[]; node: Place[]; part: Place[]; text: Place[]; sender: Place[]; key: string[];
   changes: Change[][]; left_out: number; end_us: number;
+  /** Only of a run that has them: transactional.ids; groups, the partitions their members have had, the members with their client.ids */
+  txns?: string[]; groups?: string[]; assigned?: string[]; members?: [id: string, client: string][];
 }
 
 export interface Story {
@@ -66,6 +73,7 @@ export function extend(tape: Tape, part: Part): void {
   tape.nodes = part.nodes;
   tape.brokers = part.brokers;
   tape.faults = part.faults;
+  for (const name of ["txns", "groups", "assigned", "members"] as const) if (part[name]) (tape[name] as unknown) = part[name];
   tape.left_out = part.left_out;
   tape.end_us = part.end_us;
 }

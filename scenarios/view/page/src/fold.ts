@@ -6,8 +6,13 @@ export const DOWN = 0, RUNNING = 1, PAUSED = 2, NOT_STARTED = 3;
 export const isUp = (state: number | undefined): boolean => state === RUNNING || state === PAUSED;
 export const UNSENT = -1, SENT = 0, ACKED = 1, HANDED_OVER = 2, FAILED = 3, RETRIED = 4;
 export const NO_ROLE = 0, LEADS = 2;
+export const NO_MEMBERS = 0, REBALANCING = 1, STABLE = 2;
 
-export interface Cell { record: Place; epoch: number }
+/** producer: its id, of a batch in a transaction */
+export interface Cell { record: Place; epoch: number; producer?: number }
+
+/** Of a batch that ends a transaction. */
+export interface Marker { isCommit: boolean; producer: number }
 
 /** cells: by offset, from the first that was ever here; those below start are deleted */
 export interface Replica { role: number; epoch: number; start: number; leo: number; hw: number; cells: (Cell | undefined)[] }
@@ -15,13 +20,23 @@ export interface Replica { role: number; epoch: number; start: number; leo: numb
 export interface Partition {
   exists: boolean; leader: Place; epoch: number; isr: Place[]; elr: Place[]; minIsr: number; assigned: Place[];
   replicas: Map<Place, Replica>; sent: Place[];
+  /** by `epoch/offset`, which name a batch on every replica */
+  markers: Map<string, Marker>;
+  /** the last stable offset while it is below the high watermark, else NOTHING */
+  stable: number;
 }
+
+/** Of a transactional.id, as its coordinator has said last. state NOTHING: not yet */
+export interface Transaction { state: number; node: Place; producer: number; epoch: number }
+
+/** owners: by partition of the tape's `assigned`, the member that is to read it, NOTHING while none is */
+export interface Group { phase: number; node: Place; generation: number; owners: Map<Place, Place> }
 
 export interface Known { state: number; client: Place; partition: Place }
 
 const newReplica = (): Replica => ({ role: NO_ROLE, epoch: NOTHING, start: 0, leo: 0, hw: 0, cells: [] });
 const newPartition = (): Partition => ({
-  exists: false, leader: NOTHING, epoch: NOTHING, isr: [], elr: [], minIsr: 1, assigned: [], replicas: new Map(), sent: [],
+  exists: false, leader: NOTHING, epoch: NOTHING, isr: [], elr: [], minIsr: 1, assigned: [], replicas: new Map(), sent: [], markers: new Map(), stable: NOTHING,
 });
 
 /** The cluster after the event at `place`. `seek` moves it to any event. */
@@ -32,6 +47,8 @@ export class Cluster {
   readonly records: Known[] = [];
   /** positions of consumers by `client/partition` */
   readonly positions = new Map<string, number>();
+  readonly transactions: Transaction[] = [];
+  readonly groups: Group[] = [];
   private readonly undo: (() => void)[][] = [];
 
   constructor(readonly tape: Tape) {
@@ -42,6 +59,8 @@ export class Cluster {
   grow(): void {
     while (this.nodes.length < this.tape.nodes.length) this.nodes.push(NOT_STARTED);
     while (this.partitions.length < this.tape.partitions.length) this.partitions.push(newPartition());
+    while (this.transactions.length < (this.tape.txns?.length ?? 0)) this.transactions.push({ state: NOTHING, node: NOTHING, producer: NOTHING, epoch: NOTHING });
+    while (this.groups.length < (this.tape.groups?.length ?? 0)) this.groups.push({ phase: NO_MEMBERS, node: NOTHING, generation: NOTHING, owners: new Map() });
     while (this.records.length < this.tape.records.length) this.records.push({ state: UNSENT, client: NOTHING, partition: NOTHING });
   }
 
@@ -87,10 +106,10 @@ export class Cluster {
         };
       }
       case "append": {
-        const [, place, node, base, epoch, records] = change, replica = this.replica(place, node);
+        const [, place, node, base, epoch, records, producer] = change, replica = this.replica(place, node);
         const before = replica.cells.length;
         while (replica.cells.length < base) replica.cells.push(undefined);
-        const covered = replica.cells.splice(base, records.length, ...records.map((record) => ({ record, epoch })));
+        const covered = replica.cells.splice(base, records.length, ...records.map((record) => (producer === undefined ? { record, epoch } : { record, epoch, producer })));
         return () => {
           replica.cells.splice(base, records.length, ...covered);
           replica.cells.length = before;
@@ -107,16 +126,38 @@ export class Cluster {
         };
       }
       case "read": {
-        const [, client, place, position] = change, key = `${client}/${place}`, before = this.positions.get(key);
-        this.positions.set(key, position);
-        return () => void (before === undefined ? this.positions.delete(key) : this.positions.set(key, before));
+        const [, client, place, position] = change;
+        return this.set(this.positions, `${client}/${place}`, position);
       }
       case "gone": {
         const place = change[1], before = this.partitions[place]!;
         this.partitions[place] = newPartition();
         return () => void (this.partitions[place] = before);
       }
+      case "txn": {
+        const [, place, node, state, producer, epoch] = change;
+        return this.assign(this.transactions[place]!, { node, state, producer, epoch });
+      }
+      case "marker": {
+        const [, place, epoch, offset, isCommit, , producer] = change;
+        return this.set(this.partitions[place]!.markers, `${epoch}/${offset}`, { isCommit: isCommit === 1, producer });
+      }
+      case "stable": return this.assign(this.partitions[change[1]]!, { stable: change[2] });
+      case "group": {
+        const [, place, node, phase, generation] = change;
+        return this.assign(this.groups[place]!, { node, phase, generation });
+      }
+      case "own": {
+        const [, place, partition, member, isTheirs] = change;
+        return this.set(this.groups[place]!.owners, partition, isTheirs ? member : undefined);
+      }
     }
+  }
+
+  private set<K, V>(target: Map<K, V>, key: K, value: V | undefined): () => void {
+    const before = target.get(key), put = (one: V | undefined): void => void (one === undefined ? target.delete(key) : target.set(key, one));
+    put(value);
+    return () => put(before);
   }
 
   private assign<T extends object>(target: T, values: Partial<T>): () => void {
@@ -134,4 +175,22 @@ export function replicasOf(tape: Tape, partition: Place): Place[] {
     for (const change of changes)
       if (change[0] === "part" && change[1] === partition) for (const node of change[7]) found.add(node);
   return brokersOf(tape).filter((node) => found.has(node));
+}
+
+/** How the transaction of a cell ended, as the log of this replica says. */
+export const OPEN = 0, COMMITTED = 1, ABORTED = 2;
+export type Ending = typeof OPEN | typeof COMMITTED | typeof ABORTED;
+
+export const markerOf = (partition: Partition, replica: Replica, offset: number): Marker | undefined =>
+  partition.markers.size ? partition.markers.get(`${replica.cells[offset]?.epoch}/${offset}`) : undefined;
+
+/** By offset, from `first` on, of the cells that are in transactions. */
+export function endingsOf(partition: Partition, replica: Replica, first: number): Map<number, Ending> {
+  const found = new Map<number, Ending>(), ended = new Map<number, Ending>();
+  for (let offset = replica.leo - 1; offset >= first; offset -= 1) {
+    const producer = replica.cells[offset]?.producer, marker = markerOf(partition, replica, offset);
+    if (marker) ended.set(marker.producer, marker.isCommit ? COMMITTED : ABORTED);
+    else if (producer !== undefined) found.set(offset, ended.get(producer) ?? OPEN);
+  }
+  return found;
 }

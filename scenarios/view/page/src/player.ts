@@ -1,5 +1,6 @@
 // The player: one moment, one run, one partition, and everything on the page drawn from these, at most once a frame.
 import { type Part, type Run, NOTHING, seconds, sentence } from "./contract";
+import { hasCoordinators } from "./coordinators";
 import { h, visible } from "./dom";
 import { Header, modeAction } from "./header";
 import { type Key, listenToKeys } from "./keys";
@@ -80,7 +81,7 @@ export class Player {
   }
 
   private keys(openList: () => void): Key[] {
-    const { watching, playback } = this;
+    const { watching, playback } = this, { head } = watching.run;
     const key = (shown: string, does: string, acts: Record<string, () => void>): Key => ({ shown, does, acts });
     const toggle = (): void => playback.toggle(), runs = Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((number) => [String(number), () => watching.chooseRun(number - 1)]));
     return [
@@ -95,6 +96,7 @@ export class Player {
       key("o", "all partitions", { o: () => watching.switchMode("partitions") }),
       key("h", "predict", { h: () => this.predict() }),
       key("e y v", "events, why, verdict", { e: () => watching.setTab("events"), y: () => watching.setTab("why"), v: () => watching.setTab("verdict") }),
+      ...(head.live || this.watching.runs.some((run) => hasCoordinators(run.tape)) ? [key("g", "coordinators: transactions and groups", { g: () => watching.setTab("coordinators") })] : []),
       key("x", "the stage in words", { x: () => this.sayTheStage() }),
       key("l", "link to this moment", { l: () => this.copyLink() }),
       key("t", "light, dark, projector", { t: () => this.nextTheme() }),

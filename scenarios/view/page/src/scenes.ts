@@ -1,5 +1,6 @@
 // What is to be drawn of each run at one moment: its cluster, moved there, and the series of its partitions, computed once.
 import { type Place, type Run, placeAt, NOTHING } from "./contract";
+import { type CoordinatorSeries, coordinatorSeries } from "./coordinators";
 import { Cluster } from "./fold";
 import { type Series, type StandingsBy, seriesOf, standingsOf } from "./series";
 import type { Scene } from "./stage";
@@ -11,6 +12,7 @@ export class Scenes {
   private readonly clusters: Cluster[];
   private readonly seriesBy = new Map<string, Series>();
   private readonly standingsBy = new Map<number, StandingsBy>();
+  private readonly coordinatorsBy = new Map<number, CoordinatorSeries>();
 
   constructor(private readonly runs: readonly Run[]) {
     this.clusters = runs.map((run) => new Cluster(run.tape));
@@ -22,6 +24,7 @@ export class Scenes {
     this.clusters[0]!.grow();
     this.seriesBy.clear();
     this.standingsBy.clear();
+    this.coordinatorsBy.clear();
   }
 
   /** The other runs stand at the time of the one that is shown, and show the partition of the same name. */
@@ -46,6 +49,12 @@ export class Scenes {
   standings(number: number): StandingsBy {
     const found = this.standingsBy.get(number) ?? standingsOf(this.runs[number]!.tape);
     this.standingsBy.set(number, found);
+    return found;
+  }
+
+  coordinators(number: number): CoordinatorSeries {
+    const found = this.coordinatorsBy.get(number) ?? coordinatorSeries(this.runs[number]!.tape);
+    this.coordinatorsBy.set(number, found);
     return found;
   }
 }

@@ -12,6 +12,8 @@ export interface Series {
   leo: Map<Place, Step[]>;
   hw: Step[];
   leader: Step[];
+  /** the last stable offset; empty where it is the high watermark for the whole run */
+  stable: Step[];
 }
 
 function put(steps: Step[], at: number, value: number): void {
@@ -22,11 +24,12 @@ function put(steps: Step[], at: number, value: number): void {
 
 export function seriesOf(tape: Tape, partition: Place): Series {
   const cluster = new Cluster(tape), replicas = replicasOf(tape, partition);
-  const series: Series = { replicas, standing: new Map(), leo: new Map(), hw: [], leader: [] };
+  const series: Series = { replicas, standing: new Map(), leo: new Map(), hw: [], leader: [], stable: [] };
   for (const node of replicas) {
     series.standing.set(node, []);
     series.leo.set(node, []);
   }
+  const isHeldOnce = tape.changes.some((changes) => changes.some((change) => change[0] === "stable" && change[1] === partition && change[2] !== NOTHING));
   tape.changes.forEach((changes, place) => {
     cluster.seek(place);
     if (!changes.some((change) => change[0] === "node" || change[1] === partition)) return;
@@ -41,6 +44,7 @@ export function seriesOf(tape: Tape, partition: Place): Series {
         if (node === now.leader && isUp(cluster.nodes[node])) put(series.hw, at, replica.hw);
       }
     }
+    if (isHeldOnce && series.hw.length) put(series.stable, at, now.stable === NOTHING ? series.hw.at(-1)![1] : Math.min(now.stable, series.hw.at(-1)![1]));
   });
   return series;
 }

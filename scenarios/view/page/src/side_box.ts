@@ -1,10 +1,12 @@
 // Beside the stage: three tabs, of which one is open.
 import type { Place } from "./contract";
+import { coordinatorPane } from "./coordinator_pane";
+import { hasCoordinators } from "./coordinators";
 import { h } from "./dom";
 import { FILTERS, eventList, verdictPane, whyPane } from "./side";
 import type { Tab, Watching } from "./watching";
 
-const TABS: [Tab, string][] = [["events", "Events"], ["why", "Why?"], ["verdict", "Verdict"]];
+const TABS: [Tab, string][] = [["events", "Events"], ["why", "Why?"], ["verdict", "Verdict"], ["coordinators", "Coordinators"]];
 
 export class SideBox {
   readonly element: HTMLElement;
@@ -42,23 +44,33 @@ export class SideBox {
     if (!step) return;
     event.stopPropagation();
     event.preventDefault();
-    const [next, button] = this.tabs[(this.tabs.findIndex(([one]) => one === tab) + step + TABS.length) % TABS.length]!;
+    const there = this.tabs.filter(([, button]) => !button.hidden);
+    const [next, button] = there[(there.findIndex(([one]) => one === tab) + step + there.length) % there.length]!;
     this.watching.setTab(next);
     button.focus();
   }
 
   draw(): void {
-    const { watching, body } = this, { hides, run, shown, picked } = watching, tab = hides ? "events" : watching.tab;
+    const { watching, body } = this, { hides, run, shown, picked, place } = watching, isThere = hasCoordinators(run.tape);
+    const tab = hides || watching.tab === "coordinators" && !isThere ? "events" : watching.tab;
     for (const [name, button] of this.tabs) {
       button.setAttribute("aria-selected", String(name === tab));
       button.tabIndex = name === tab ? 0 : -1;
       button.disabled = hides && name !== "events";
+      button.hidden = name === "coordinators" && !isThere;
     }
     body.setAttribute("aria-labelledby", `tab-${tab}`);
     if (tab === "events") return this.drawEvents();
-    const key = `${tab}/${shown}/${picked}`;
-    if (this.pane?.key !== key) this.pane = { key, element: tab === "why" ? whyPane(run, picked, this.seek, (record) => watching.pick(record)) : verdictPane(watching.runs, shown) };
+    const key = `${tab}/${shown}/${picked}${tab === "coordinators" ? `/${place}/${watching.now}` : ""}`;
+    if (this.pane?.key !== key) this.pane = { key, element: this.paneOf(tab) };
     if (!this.pane.element.isConnected) body.replaceChildren(this.pane.element);
+  }
+
+  private paneOf(tab: Tab): HTMLElement {
+    const { watching } = this, { run, shown, now, picked } = watching;
+    if (tab === "why") return whyPane(run, picked, this.seek, (record) => watching.pick(record));
+    if (tab === "coordinators") return coordinatorPane(run, watching.scene(shown).cluster, watching.scenes.coordinators(shown), now);
+    return verdictPane(watching.runs, shown);
   }
 
   private drawEvents(): void {

@@ -1,8 +1,9 @@
 // The stage: clients, brokers and the controller as rows; heads at the left, messages in flight, logs on one offset axis.
 import { type Place, type Run, NOTHING, kindOf, nameOf } from "./contract";
 import { fitted, h, s } from "./dom";
-import { ACKED, type Cluster, DOWN, FAILED, HANDED_OVER, LEADS, NOT_STARTED, PAUSED, RETRIED, SENT, isUp } from "./fold";
+import { ABORTED, ACKED, type Cluster, DOWN, FAILED, HANDED_OVER, LEADS, NOT_STARTED, PAUSED, RETRIED, SENT, endingsOf, isUp, markerOf } from "./fold";
 import { brokerClass } from "./marks";
+import { drawEnding, drawStable, endingClass, markerWords, transactionsLegend } from "./stage_marks";
 
 export interface Scene {
   run: Run; cluster: Cluster; partition: Place; replicas: Place[]; now: number;
@@ -110,6 +111,7 @@ function drawBroker(group: SVGGElement, scene: Scene, lane: Lane, { left, head, 
       const behind = leads ? 0 : (part.replicas.get(part.leader)?.leo ?? replica.leo) - replica.leo;
       const line = s("text", { class: "figures", x: 14, y: middle + 30 }, "LEO ", s("tspan", { class: "mono" }, String(replica.leo)),
         "  HW ", s("tspan", { class: "mono water-text" }, String(replica.hw)));
+      if (leads && part.stable !== NOTHING) line.append("  LSO ", s("tspan", { class: "mono stable-text" }, String(part.stable)));
       if (behind > 0) line.append(s("tspan", { class: "bad" }, `  ${behind} behind`));
       group.append(line);
     }
@@ -122,29 +124,33 @@ function drawBroker(group: SVGGElement, scene: Scene, lane: Lane, { left, head, 
     group.append(s("rect", { class: "slot", x: at(first + place), y: cellY, width: CELL, height: 34, rx: 5 }));
   if (replica.start > first) group.append(s("text", { class: "small muted", x: left, y: cellY - 9 }, `starts at ${replica.start}`));
   if (first > 0) group.append(s("text", { class: "muted", x: left - 8, y: cellY + 22, "text-anchor": "end" }, "\u2026"));
+  const endings = endingsOf(part, replica, first);
   for (let offset = Math.max(first, replica.start); offset < Math.min(replica.leo, first + room); offset += 1) {
-    const cell = replica.cells[offset], record = cell?.record ?? NOTHING;
-    const isLost = isKnownLost(scene, record), name = record >= 0 ? run.tape.records[record]! : "\u00b7";
+    const cell = replica.cells[offset], record = cell?.record ?? NOTHING, marker = markerOf(part, replica, offset), ending = endings.get(offset);
+    const isLost = isKnownLost(scene, record), [name, below] = marker ? markerWords(marker) : [record >= 0 ? run.tape.records[record]! : "\u00b7", `e${cell?.epoch ?? "?"}`];
     const kind = isLost ? "lost" : offset < replica.hw ? "committed" : "uncommitted";
     const picked = record >= 0 && record === scene.picked;
-    const box = s("g", { class: `cell ${kind} epoch-${Math.max(0, cell?.epoch ?? 0) % 4}${isDown ? " faint" : ""}${picked ? " picked" : ""}`, "data-record": record },
-      s("rect", { x: at(offset), y: cellY, width: CELL, height: 34, rx: 5 }),
+    const box = s("g", { class: `cell ${kind} epoch-${Math.max(0, cell?.epoch ?? 0) % 4}${isDown ? " faint" : ""}${picked ? " picked" : ""}${marker ? " marker" : ""}${endingClass(ending)}`, "data-record": record },
+      s("rect", { x: at(offset), y: cellY, width: CELL, height: 34, rx: marker ? 15 : 5 }),
       s("text", { class: "name", x: at(offset) + CELL / 2, y: cellY + 16, "text-anchor": "middle" }, fitted(name, CELL, 7.6)),
-      s("text", { class: "epoch", x: at(offset) + CELL / 2, y: cellY + 29, "text-anchor": "middle" }, `e${cell?.epoch ?? "?"}`));
+      s("text", { class: "epoch", x: at(offset) + CELL / 2, y: cellY + 29, "text-anchor": "middle" }, below));
+    drawEnding(box, ending, at(offset), cellY, CELL, 34);
     if (isLost) box.append(s("circle", { class: "lost-mark", cx: at(offset) + CELL - 4, cy: cellY, r: 8 }),
       s("text", { class: "lost-sign", x: at(offset) + CELL - 4, y: cellY + 4, "text-anchor": "middle" }, "\u2715"));
     group.append(box);
   }
   flag(group, at(Math.min(replica.leo, first + room)) - GAP / 2, cellY, `LEO ${replica.leo}`, "leo", scene.compact, left);
-  if (replica.hw >= first) flag(group, at(Math.min(replica.hw, first + room)) - GAP / 2, cellY, `HW ${replica.hw}`, "hw", scene.compact, left);
+  const isHeld = leads && part.stable >= first && part.stable < replica.hw;
+  const from = isHeld ? drawStable(group, part.stable, at(Math.min(part.stable, first + room)) - GAP / 2, cellY, left) : left - 6;
+  if (replica.hw >= first) flag(group, at(Math.min(replica.hw, first + room)) - GAP / 2, cellY, `HW ${replica.hw}`, "hw", scene.compact, left, from);
 }
 
-function flag(group: SVGGElement, x: number, cellY: number, text: string, kind: "leo" | "hw", compact: boolean, left: number): void {
+function flag(group: SVGGElement, x: number, cellY: number, text: string, kind: "leo" | "hw", compact: boolean, left: number, from = left - 6): void {
   const isHigh = kind === "leo", y1 = isHigh ? cellY - 10 : cellY - 4, y2 = isHigh ? cellY + 36 : cellY + 44;
   group.append(s("line", { class: `flag ${kind}`, x1: x, x2: x, y1, y2 }));
   if (isHigh && compact) return;
   // At the beginning of the log there is room on the right only.
-  const width = text.length * 9 + 8, start = Math.max(left - 6, x - width + 1), isFirst = start > x - width + 1;
+  const width = text.length * 9 + 8, start = Math.max(from, x - width + 1), isFirst = start > x - width + 1;
   if (!isHigh) group.append(s("rect", { class: "hw-flag", x: start, y: cellY + 40, width, height: 15 }));
   group.append(s("text", { class: `flag-text ${kind}`, x: isFirst ? start + 4 : x - 3, y: isHigh ? cellY - 9 : cellY + 52, "text-anchor": isFirst ? "start" : "end" }, text));
 }
@@ -184,15 +190,17 @@ function drawProducer(group: SVGGElement, scene: Scene, lane: Lane, { left, room
 function drawConsumer(group: SVGGElement, scene: Scene, lane: Lane, { left, first, room, head, cell: CELL }: Omit<Room, "width">): void {
   const { run, cluster, partition } = scene, { y, node } = lane, part = cluster.partitions[partition]!;
   const leader = part.leader >= 0 && isUp(cluster.nodes[part.leader]) ? part.replicas.get(part.leader) : undefined;
-  const readable = leader ? Math.min(leader.hw, leader.leo) : 0;
+  const isCommitted = run.head.built.includes(`${nameOf(run.tape, node)} isolation.level=read_committed`), isHeld = isCommitted && part.stable !== NOTHING;
+  const readable = leader ? Math.min(leader.hw, leader.leo, isHeld ? part.stable : Infinity) : 0, limit = isHeld ? "last stable offset" : "high watermark";
+  const endings = leader && isCommitted ? endingsOf(part, leader, first) : undefined;
   group.append(s("text", { class: "lane-name", x: 12, y: y + 22 }, node >= 0 ? fitted(nameOf(run.tape, node), head - 16, 9) : "Consumers"));
   const position = node >= 0 ? cluster.positions.get(`${node}/${partition}`) : undefined;
   if (position !== undefined) group.append(s("text", { class: "small", x: 12, y: y + 40 }, `position ${position}`));
-  const text = leader ? (room < 9 ? `Readable below ${leader.hw}` : `Readable: below the leader's high watermark ${leader.hw}${run.head.sampled && `, ${run.head.sampled}`}`) : "Nothing is readable: no live leader";
-  group.append(s("text", { class: `small ${leader ? "muted" : "bad"}`, x: left, y: y + 12 }, scene.compact ? (leader ? `readable below ${leader.hw}` : "nothing readable") : text));
+  const text = leader ? (room < 9 ? `Readable below ${isHeld ? readable : leader.hw}` : `Readable: ${isCommitted ? "what is committed, " : ""}below the leader's ${limit} ${isHeld ? readable : leader.hw}${run.head.sampled && `, ${run.head.sampled}`}`) : "Nothing is readable: no live leader";
+  group.append(s("text", { class: `small ${leader ? "muted" : "bad"}`, x: left, y: y + 12 }, scene.compact ? (leader ? `readable below ${isHeld ? readable : leader.hw}` : "nothing readable") : text));
   for (let offset = first; offset < first + room; offset += 1) {
     const x = left + (offset - first) * (CELL + GAP), cell = offset < readable ? leader?.cells[offset] : undefined;
-    const isThere = offset < readable && offset >= (leader?.start ?? 0);
+    const isThere = offset < readable && offset >= (leader?.start ?? 0) && endings?.get(offset) !== ABORTED && !(leader && markerOf(part, leader, offset));
     group.append(s("g", { class: `told ${isThere ? "acked" : "empty"}` }, s("rect", { x, y: y + 20, width: CELL, height: 28, rx: 5 }),
       s("text", { class: "name", x: x + CELL / 2, y: y + 39, "text-anchor": "middle" },
         isThere ? fitted(run.tape.records[cell?.record ?? NOTHING] ?? "\u00b7", CELL, 7.6) : "")));
@@ -260,10 +268,11 @@ function drawWire(scene: Scene, lanes: Lane[], x0: number, width: number): SVGGE
   return group;
 }
 
-export function legend(): HTMLElement {
+/** withTransactions: the run has some */
+export function legend(withTransactions: boolean): HTMLElement {
   const item = (kind: string, words: string): HTMLElement => h("span", { class: "legend-item" }, h("i", { class: `swatch ${kind}` }), words);
   return h("p", { class: "legend" }, item("committed", "committed, below HW"), item("uncommitted", "not committed"),
-    item("lost", "\u2715 lost"), item("end", "LEO, end of the log"), item("water", "HW, high watermark"), h("span", { class: "legend-item" }, "e0 leader epoch"), h("span", { class: "legend-item" }, "\u265B leader"),
+    item("lost", "\u2715 lost"), item("end", "LEO, end of the log"), item("water", "HW, high watermark"), ...(withTransactions ? transactionsLegend() : []), h("span", { class: "legend-item" }, "e0 leader epoch"), h("span", { class: "legend-item" }, "\u265B leader"),
     h("span", { class: "legend-item" }, `producer: ${Object.values(TOLD).map(([, sign, word]) => `${sign} ${word}`).join("   ")}`),
     h("span", { class: "legend-item of-messages" }, "messages:", ...Object.entries(MESSAGES).flatMap(([kind, words]) => [messageSwatch(kind), words])));
 }
@@ -285,6 +294,6 @@ export function describe(scene: Scene): string {
     const role = part.leader === node ? "the leader" : part.isr.includes(node) ? "in the ISR" : "out of the ISR";
     return `${nameOf(run.tape, node)} is ${STATE_WORDS[state ?? NOT_STARTED] ?? ""}${role}, LEO ${replica?.leo ?? 0}, HW ${replica?.hw ?? 0}.`;
   });
-  const leader = part.leader >= 0 ? `${nameOf(run.tape, part.leader)} leads in epoch ${part.epoch}` : "no broker leads";
+  const leader = part.leader >= 0 ? `${nameOf(run.tape, part.leader)} leads in epoch ${part.epoch}${part.stable === NOTHING ? "" : `, LSO ${part.stable}`}` : "no broker leads";
   return `${run.tape.partitions[partition]}: ${leader}. ${words.join(" ")}`;
 }

@@ -1,5 +1,6 @@
 // The middle of the page: the stage of one run, several runs side by side, or all partitions.
 import { comparePane } from "./compare";
+import { hasTransactions } from "./coordinators";
 import { h } from "./dom";
 import { type Overview, overviewPane } from "./overview";
 import { drawStage, legend } from "./stage";
@@ -9,9 +10,10 @@ export class StageBox {
   readonly element: HTMLElement;
   private readonly stage = h("div", { class: "stage-box" });
   private overview: Overview | undefined;
+  private legend: HTMLElement | undefined;
 
   constructor(private readonly watching: Watching) {
-    this.element = h("div", { class: "stage-column" }, this.stage, legend());
+    this.element = h("div", { class: "stage-column" }, this.stage);
     this.stage.addEventListener("click", (event) => {
       const record = Number((event.target as Element).closest("[data-record]")?.getAttribute("data-record") ?? -1);
       if (record >= 0) watching.pick(record);
@@ -20,10 +22,19 @@ export class StageBox {
 
   draw(): void {
     const { watching, stage } = this, { mode, runs, shown, hides } = watching, width = stage.clientWidth || 800;
+    this.drawLegend(runs.some(({ tape }) => hasTransactions(tape)));
     if (mode === "partitions") return this.drawPartitions();
     const drawn = mode === "one" ? drawStage(watching.scene(shown), width)
       : comparePane(runs.map((run, place) => ({ run, scene: watching.scene(place) })), shown, width, hides, (place) => watching.chooseRun(place), (at) => watching.seekTime(at));
     stage.replaceChildren(drawn);
+  }
+
+  /** A cluster that is running may begin without transactions. */
+  private drawLegend(withTransactions: boolean): void {
+    if (this.legend && this.legend.dataset["transactions"] === String(withTransactions)) return;
+    this.legend?.remove();
+    this.element.append((this.legend = legend(withTransactions)));
+    this.legend.dataset["transactions"] = String(withTransactions);
   }
 
   /** Kept, as long as only the moment changes: it has a row for each of perhaps hundreds of partitions. */

@@ -1,12 +1,14 @@
 // The time strip: ISR ribbons, faults, log end offsets and high watermark, lag. Drag selects a stretch, the wheel zooms.
 import { type Run, kindOf, nameOf, seconds } from "./contract";
+import { type RowsScene, drawRows, heightOf, rowsOf } from "./coordinator_rows";
+import type { CoordinatorSeries } from "./coordinators";
 import { fitted, s } from "./dom";
 import { type Series, type Step, valueAt } from "./series";
 import { LEADING, isSeen, lookOf } from "./standings";
 import { brokerClass } from "./marks";
 
 export interface Window { from: number; to: number }
-export interface StripScene { run: Run; series: Series; window: Window; now: number; hidesAfter: number; end: number }
+export interface StripScene { run: Run; series: Series; coordinators: CoordinatorSeries; partition: string; window: Window; now: number; hidesAfter: number; end: number }
 
 const LABEL = 138, RIGHT = 46, RIBBON = 17, CHART = 84, LAG = 38;
 
@@ -17,7 +19,8 @@ export function drawStrip(scene: StripScene, width: number): SVGSVGElement {
   const { run, series, window, hidesAfter } = scene;
   const xAt = (at: number): number => LABEL + ((Math.min(Math.max(at, window.from), window.to) - window.from) / (window.to - window.from)) * (width - LABEL - RIGHT);
   const faults = run.tape.faults.filter(([verb, , , from, until]) => !SHOWN_BY_NODE.includes(verb) && from <= hidesAfter && (until ?? scene.end) >= window.from && from <= window.to).slice(0, 4);
-  const ribbonsY = 44, faultsY = ribbonsY + series.replicas.length * RIBBON + 4;
+  const rowsScene: RowsScene = { tape: run.tape, series: scene.coordinators, partition: scene.partition, from: window.from, to: Math.min(window.to, hidesAfter), end: scene.end, xAt }, rows = rowsOf(rowsScene);
+  const ribbonsY = 44, rowsY = ribbonsY + series.replicas.length * RIBBON + 4, faultsY = rowsY + heightOf(rows);
   const chartY = faultsY + (faults.length ? faults.length * 16 + 4 : 0) + 6, lagY = chartY + CHART + 12, height = lagY + LAG + 8;
   const root = s("svg", { class: "strip", width, height, viewBox: `0 0 ${width} ${height}`, role: "presentation" });
   root.append(overview(scene, width));
@@ -35,6 +38,7 @@ export function drawStrip(scene: StripScene, width: number): SVGSVGElement {
       if (label && xAt(to) - xAt(from) > label.length * 7) root.append(s("text", { class: `ribbon-text ${kind}`, x: xAt(from) + 4, y: y + 11 }, label));
     });
   });
+  drawRows(root, rows, rowsScene, rowsY, LABEL);
   faults.forEach(([, text, , from, until], row) => {
     const y = faultsY + row * 16, to = Math.min(until ?? window.to, hidesAfter), isEndless = until === null && hidesAfter >= scene.end;
     root.append(s("rect", { class: isEndless ? "fault endless" : "fault", x: xAt(from), y: isEndless ? y + 11 : y, width: Math.max(3, xAt(to) - xAt(from)), height: isEndless ? 3 : 13 }, s("title", {}, text)));
@@ -92,6 +96,7 @@ function drawLines(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => 
   const water = path(series.hw, scene, xAt, yAt);
   if (water.length) root.append(s("path", { class: "water-area", d: `${water} V${yAt(0)} H${xAt(Math.max(scene.window.from, series.hw[0]?.[0] ?? 0))} Z` }), s("path", { class: run.head.sampled ? "water-line sampled" : "water-line", d: water }));
   if (run.head.sampled) each(series.hw, scene, (from, _, value) => root.append(s("circle", { class: "sample", cx: xAt(from), cy: yAt(value), r: 3 })));
+  if (series.stable.length) drawHeld(root, scene, xAt, yAt, y + 46);
   const ends: number[] = [];
   for (const node of series.replicas) {
     const steps = series.leo.get(node)!, at = Math.min(scene.window.to, scene.hidesAfter);
@@ -101,6 +106,16 @@ function drawLines(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => 
     ends.push(labelY);
     root.append(s("text", { class: `small line-name ${brokerClass(run, node)}`, x: width - RIGHT + 4, y: labelY }, fitted(nameOf(run.tape, node), RIGHT - 4)));
   }
+}
+
+/** The last stable offset, and what lies between it and the high watermark. */
+function drawHeld(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => number, yAt: (value: number) => number, labelY: number): void {
+  const { hw, stable } = scene.series, moments = [...new Set([...hw, ...stable].map(([at]) => at))].sort((one, other) => one - other);
+  each(moments.map((at): Step => [at, at]), scene, (from, to, at) => {
+    const high = valueAt(hw, at), low = valueAt(stable, at);
+    if (low >= 0 && low < high && xAt(to) > xAt(from)) root.append(s("rect", { class: "held-area", x: xAt(from), y: yAt(high), width: xAt(to) - xAt(from), height: yAt(low) - yAt(high) }));
+  });
+  root.append(s("path", { class: "stable-line", d: path(stable, scene, xAt, yAt) }), s("text", { class: "small stable-text", x: 8, y: labelY }, "Last stable offset"));
 }
 
 function drawLag(root: SVGSVGElement, scene: StripScene, xAt: (at: number) => number, y: number): void {

@@ -39,7 +39,7 @@ export class StripBox {
     const key = [shown, partition, window.from, window.to, width, hidesAfter, tape.at.length].join("/");
     if (key !== this.key) {
       this.key = key;
-      element.replaceChildren(drawStrip({ run, series: scenes.series(shown, partition), window, now, hidesAfter, end: tape.end_us }, width));
+      element.replaceChildren(drawStrip({ run, series: scenes.series(shown, partition), coordinators: scenes.coordinators(shown), partition: tape.partitions[partition] ?? "", window, now, hidesAfter, end: tape.end_us }, width));
     } else {
       const svg = element.firstElementChild!;
       svg.querySelector(".playhead")?.remove();

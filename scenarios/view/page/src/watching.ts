@@ -6,7 +6,7 @@ import type { Scene } from "./stage";
 import { openingWindow, type Window } from "./strip";
 
 export type Mode = "one" | "compare" | "partitions";
-export type Tab = "events" | "why" | "verdict";
+export type Tab = "events" | "why" | "verdict" | "coordinators";
 
 /** So much of a running cluster's time is on the strip. */
 const LIVE_WINDOW_US = 30_000_000;

@@ -1,0 +1,66 @@
+// Transactions and groups over the whole run, computed once, and how each state of theirs looks wherever it is drawn.
+import { type Place, type Tape, NOTHING } from "./contract";
+import { NO_MEMBERS, REBALANCING } from "./fold";
+import type { Step } from "./series";
+
+/** word: Kafka's     kind: its class     isThin: drawn as a line */
+export interface StateLook { word: string; kind: string; sign: string; isThin?: boolean }
+
+/** In the order of STATES in coordinators.py. */
+export const STATE_LOOKS: readonly StateLook[] = [
+  { word: "Empty", kind: "empty", sign: "\u00b7", isThin: true }, { word: "Ongoing", kind: "ongoing", sign: "\u2026" },
+  { word: "PrepareCommit", kind: "prepare commit", sign: "\u2713" }, { word: "PrepareAbort", kind: "prepare abort", sign: "\u2298" },
+  { word: "CompleteCommit", kind: "complete commit", sign: "\u2713", isThin: true }, { word: "CompleteAbort", kind: "complete abort", sign: "\u2298", isThin: true },
+  { word: "PrepareEpochFence", kind: "prepare abort", sign: "\u2298" }, { word: "Dead", kind: "empty", sign: "\u2715", isThin: true },
+];
+export const stateLook = (state: number): StateLook | undefined => STATE_LOOKS[state];
+
+/** fences: the coordinator has ended the transaction by itself */
+export interface StateSpan { from: number; state: number; node: Place; producer: number; epoch: number; fences: boolean }
+
+/** owners: by partition of `assigned`, the member from a time on; NOTHING: none is to read it, GONE: the group is empty */
+export interface GroupSeries { phases: { from: number; phase: number; generation: number }[]; owners: Map<Place, Step[]> }
+export const GONE = -2;
+
+export interface CoordinatorSeries { transactions: StateSpan[][]; groups: GroupSeries[] }
+
+export const hasTransactions = (tape: Tape): boolean => tape.txns !== undefined;
+export const hasCoordinators = (tape: Tape): boolean => tape.txns !== undefined || tape.groups !== undefined;
+
+export function coordinatorSeries(tape: Tape): CoordinatorSeries {
+  const transactions = (tape.txns ?? []).map((): StateSpan[] => []);
+  const groups = (tape.groups ?? []).map((): GroupSeries => ({ phases: [], owners: new Map() }));
+  if (!hasCoordinators(tape)) return { transactions, groups };
+  tape.changes.forEach((changes, place) => {
+    const from = tape.at[place]!;
+    for (const change of changes) {
+      if (change[0] === "txn") {
+        const [, id, node, state, producer, epoch, fences] = change;
+        transactions[id]!.push({ from, state, node, producer, epoch, fences: fences === 1 });
+      } else if (change[0] === "group") groups[change[1]]!.phases.push({ from, phase: change[3], generation: change[4] });
+      else if (change[0] === "own") {
+        const [, group, partition, member, isTheirs] = change, owners = groups[group]!.owners;
+        owners.set(partition, [...(owners.get(partition) ?? []), [from, isTheirs ? member : GONE]]);
+      }
+    }
+  });
+  return { transactions, groups };
+}
+
+/** For how long nobody was to read a partition, until `now`, microseconds. */
+export function unreadUntil(steps: readonly Step[], now: number): number {
+  let found = 0;
+  steps.forEach(([from, owner], place) => {
+    if (owner === NOTHING && from < now) found += Math.min(steps[place + 1]?.[0] ?? now, now) - from;
+  });
+  return found;
+}
+
+export const phaseWord = (phase: number): string => (phase === REBALANCING ? "rebalancing" : phase === NO_MEMBERS ? "no members" : "stable");
+
+/** A client.id where no other member of the tape has the same, else the member id. */
+export function memberName(tape: Tape, member: Place): string {
+  const [id, client] = tape.members?.[member] ?? ["", ""];
+  const isAlone = (tape.members ?? []).filter(([, other]) => other === client).length === 1;
+  return isAlone && client ? client : id;
+}
