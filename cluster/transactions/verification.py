@@ -5,7 +5,6 @@ is in it (since 3.6), or to add it (transaction.version 2). source: AddPartition
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from cluster.broker.replicas.transaction_checks import TransactionQuestion
 from cluster.channel import Channel, Channels
@@ -88,10 +87,13 @@ class TransactionVerifier:
         queue.channel.request(ADD_PARTITIONS_TO_TXN, encode, answered, self._request_timeout_us, now_us)
 
     def _answer(self, asked: TransactionQuestion, errors: Mapping[TopicPartition, ErrorCode], now_us: int) -> None:
-        """What ends before the next transaction can begin is waited for. source: KAFKA-18654"""
+        """What ends before the next transaction can begin is waited for.
+
+        source: KAFKA-18654, ReplicaManager.handleProduceAppend (maybeRetryOnConcurrentTransactions)
+        """
         concurrent = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
-        if asked.adds and concurrent and now_us + RETRY_US < asked.until_us:
-            self._outbox.timers.at(now_us + RETRY_US, partial(self.ask, asked))
+        if asked.adds and concurrent and asked.again is not None and now_us + RETRY_US < asked.until_us:
+            self._outbox.timers.at(now_us + RETRY_US, asked.again)
         else:
             asked.answered({name: _as_client_error(asked, error) for name, error in errors.items()}, now_us)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from cluster.broker.replicas.partition import Partition
 from replica.errors import ErrorCode, KafkaError
@@ -40,6 +41,8 @@ class TransactionQuestion:
 
     aborts: its client knows TRANSACTION_ABORTABLE     until_us: when its client stops waiting
     answered: takes what the coordinator said of each partition
+    again: asks anew, with guards of that time, for the marker of the transaction before takes the present ones away;
+        None: it is not to be asked again
     """
 
     transactional_id: str
@@ -50,6 +53,7 @@ class TransactionQuestion:
     aborts: bool
     until_us: int
     answered: Callable[[Errors, int], None]
+    again: Callable[[int], None] | None = None
 
 
 AskCoordinator = Callable[[TransactionQuestion, int], None]
@@ -76,9 +80,22 @@ class TransactionChecks:
         now_us: int,
     ) -> None:
         """Ask, if something is to be asked. go_on: (guard of each partition, refused ones, now_us)"""
-        if not self._verifies:
+        if self._verifies:
+            until_us = now_us + timeout_us
+            self._ask(transactional_id, entries, partitions, api_version, until_us, go_on, now_us)
+        else:
             go_on({}, {}, now_us)
-            return
+
+    def _ask(
+        self,
+        transactional_id: str,
+        entries: Sequence[tuple[TopicPartition, memoryview | None]],
+        partitions: Mapping[TopicPartition, Partition],
+        api_version: int,
+        until_us: int,
+        go_on: Callable[[Mapping[TopicPartition, int], Errors, int], None],
+        now_us: int,
+    ) -> None:
         guards: dict[TopicPartition, int] = {}
         producer_id = producer_epoch = -1
         for name, records in entries:
@@ -108,8 +125,9 @@ class TransactionChecks:
                 partitions=tuple(guards),
                 adds=adds,
                 aborts=api_version >= FIRST_VERSION_THAT_ABORTS,
-                until_us=now_us + timeout_us,
+                until_us=until_us,
                 answered=lambda errors, at_us: go_on(guards, _as_produce_errors(errors, adds), at_us),
+                again=partial(self._ask, transactional_id, entries, partitions, api_version, until_us, go_on),
             )
             self.ask(question, now_us)
 

@@ -198,6 +198,16 @@ def test_a_batch_that_is_late_begins_no_transaction(verified, questions):
     assert p1.produced().error is ErrorCode.INVALID_TXN_STATE
 
 
+def test_a_question_that_is_asked_again_has_the_guards_of_its_time(verified, questions):
+    """The marker of the transaction before comes while the next one's first batch waits for the coordinator."""
+    p1 = verified.call("p1")
+    produce(p1, "r0")
+    end(verified.call("b2"), True)
+    questions.pop(0).again(verified.now_us)
+    answer(verified, questions)
+    assert p1.produced().error is ErrorCode.NONE
+
+
 def test_a_late_batch_hangs_where_nothing_is_verified(world):
     p1, c1 = world.call("p1"), world.call("c1")
     end(p1, False)
