@@ -42,6 +42,19 @@ class PartitionSequences:
         self.next_sequence = sequence
         self.last_acked_sequence = NO_SEQUENCE
 
+    def close_up(self, failed: ProducerBatch) -> None:
+        """No broker has written the batch: those that follow take its sequences.
+
+        source: TxnPartitionEntry.adjustSequencesDueToFailedBatch
+        """
+        if (failed.producer_id, failed.producer_epoch) != (self.producer_id, self.producer_epoch):
+            return
+        self.next_sequence -= failed.record_count
+        for batch in self.in_flight:
+            if batch.base_sequence > failed.base_sequence:
+                sequence = batch.base_sequence - failed.record_count
+                batch.reset_producer_state(batch.producer_id, batch.producer_epoch, sequence)
+
 
 class IdempotenceState:
     """The producer's id and epoch, and the sequences of all its partitions.
@@ -123,6 +136,8 @@ class IdempotenceState:
         elif error is ErrorCode.UNKNOWN_PRODUCER_ID:
             self._partitions.pop(tp, None)
             self._unresolved.pop(tp, None)
+        elif adjust_sequences and self.transactional:
+            self._sequences(tp).close_up(batch)
         elif adjust_sequences:
             self._to_renumber[tp] = True
 
@@ -133,7 +148,7 @@ class IdempotenceState:
         if self.transactional and error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             tp = batch.topic_partition
             is_next = batch.base_sequence - self._sequences(tp).last_acked_sequence == 1
-            return tp not in self._unresolved and not is_next
+            return tp not in self._unresolved and (batch.sequence_was_reset or not is_next)
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             # -1: the broker did not know its own log start; otherwise the state was lost, and a new epoch starts at 0.
             if log_start_offset != UNKNOWN_OFFSET and not batch.sequence_was_reset:

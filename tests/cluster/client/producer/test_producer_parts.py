@@ -14,13 +14,15 @@ from cluster.client.backoff import ExponentialBackoff
 from cluster.client.metadata_cache import ClientMetadata, LeaderAndEpoch
 from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
 from cluster.client.producer.buffer_pool import BufferPool
+from cluster.client.producer.idempotence import IdempotenceState
 from cluster.client.producer.partitioner import StickyPartitioner, murmur2, partition_for_key
 from cluster.client.producer.producer import ProducerRecord, producer_config_from
 from cluster.protocol.cold import response
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.protocol.versions import METADATA
 from replica.config import ConfigError
-from replica.ids import NO_BROKER, TopicPartition
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, UNKNOWN_OFFSET, TopicPartition
 
 TP = TopicPartition("t", 0)
 
@@ -214,3 +216,34 @@ def test_an_empty_answer_counts_as_none() -> None:
     metadata.update(answer(leader=2, epoch=5, brokers=()), 0)
     assert metadata.partitions("t") == []
     assert 80_000 <= metadata.update_due_us <= 120_000
+
+
+# ------------------------------------------------------------------------------------------------------- sequences
+
+
+def batch_of_one(state: IdempotenceState) -> ProducerBatch:
+    batch = ProducerBatch(TP, 1000, 1000, 0)
+    assert batch.try_append(PendingRecord(ProducerRecord("t", 0, None, b"r0 x", "r0"), 0, 0, 0))
+    state.assign_sequence(batch)
+    return batch
+
+
+def test_a_transactional_producer_gives_the_sequence_of_a_refused_batch_to_the_next() -> None:
+    """No coordinator gives it another epoch before the transaction has ended."""
+    state = IdempotenceState(transactional=True)
+    state.producer_id_given(7, 0)
+    first, second, third = (batch_of_one(state) for _ in range(3))
+    state.batch_failed(first, ErrorCode.INVALID_TXN_STATE, adjust_sequences=True)
+    assert (second.base_sequence, third.base_sequence) == (0, 1)
+    assert state.can_retry(second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
+    assert batch_of_one(state).base_sequence == 2
+    state.resolve()
+    assert (second.producer_epoch, second.base_sequence) == (0, 0)
+
+
+def test_a_batch_that_may_be_written_keeps_its_sequence() -> None:
+    state = IdempotenceState(transactional=True)
+    state.producer_id_given(7, 0)
+    first, second = batch_of_one(state), batch_of_one(state)
+    state.batch_failed(first, ErrorCode.REQUEST_TIMED_OUT, adjust_sequences=False)
+    assert second.base_sequence == 1
