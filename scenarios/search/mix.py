@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from replica.rules import PROFILES
+
 FAULTS = (
     "kill", "stop", "restart", "pause", "cut", "partition", "latency", "loss", "bandwidth", "hold", "reset_peer",
     "elect", "flush", "slow_disk", "fill_disk", "bump_clock", "reassign", "power_off", "seek", "set_config",
@@ -22,6 +24,7 @@ class Mix:
 
     bursts: faults come close together, around a few instants     links: the network fails between two brokers at a time
     elections: leaders follow each other while single links hold what they say
+    transactions: producers have them, in an era that knows them, and consumers read what is committed
     """
 
     brokers: int
@@ -35,6 +38,7 @@ class Mix:
     bursts: bool
     links: bool
     elections: bool
+    transactions: bool
 
 
 def mix_of(seed: int, profile: str, *, safe: bool) -> Mix:
@@ -55,4 +59,5 @@ def mix_of(seed: int, profile: str, *, safe: bool) -> Mix:
         bursts=rng.random() < 0.5,
         links=rng.random() < 0.4,
         elections=rng.random() < 0.3,
+        transactions=rng.random() < 0.4 and PROFILES[profile].transactions != "none",
     )

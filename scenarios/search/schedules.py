@@ -37,6 +37,7 @@ from scenarios.search.times import (
     STARTS_MS,
     TROUBLES_MS,
 )
+from scenarios.search.transactional import add_transactions
 
 Tree = dict[str, Any]
 
@@ -131,6 +132,9 @@ class _Draft:
             _add_old_troubles(tree, PROFILES[self.profile], self.safe)
         elif self.mix is not None and self.mix.elections:
             _add_elections(tree)
+        if self.mix is not None and self.mix.transactions:
+            steps = add_transactions(tree, PROFILES[self.profile], safe=self.safe)
+            tree["timeline"] += [*steps, *repairs(steps)]
         return tree
 
     def _tree(self) -> Tree:

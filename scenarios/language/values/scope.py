@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from replica.ids import OUTSIDE, TopicPartition
+from replica.ids import INTERNAL_TOPICS, OUTSIDE, TopicPartition
 from scenarios.language.diagnostics import Place, did_you_mean
 from scenarios.language.record_sets import RecordSetError, parse_record_names, split_record_name
 from scenarios.language.selectors import NOBODY, Selector, SelectorError, Term, parse_partition, parse_term, text_of
@@ -93,6 +93,8 @@ class Scope:
         return name
 
     def check_partition(self, partition: TopicPartition, place: Place, path: str) -> None:
+        if partition.topic in INTERNAL_TOPICS:
+            return  # The brokers make it once it is needed, with as many partitions as their config says.
         count = self.topics.get(partition.topic)
         if count is None:
             self.unknown(f"unknown topic `{partition.topic}`", partition.topic, list(self.topics), place, path)
