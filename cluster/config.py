@@ -147,6 +147,9 @@ class BrokerConfig(Config):
     max_connections_per_ip_overrides: str = key(
         "max.connections.per.ip.overrides", "", pattern=IP_OVERRIDES, doc="address:number,address:number,..."
     )
+    connections_max_reauth_ms: int = key("connections.max.reauth.ms", 0, low=0)
+    connection_failed_authentication_delay_ms: int = key("connection.failed.authentication.delay.ms", 100, low=0)
+    sasl_server_max_receive_size: int = key("sasl.server.max.receive.size", 524_288, low=1)
     max_connection_creation_rate: int = key("max.connection.creation.rate", NO_LIMIT, low=1)
 
     @property

@@ -65,6 +65,14 @@ class ResumeReading:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitRequests:
+    """From now on, no frame that arrives on an accepted connection may be longer."""
+
+    connection: ConnectionId
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Close the connection; no `disconnected` follows for it."""
 
@@ -86,7 +94,7 @@ class WorkApart:
     done: Callable[[int], None]
 
 
-Action = Connect | Send | ResumeReading | Close | EndProcess | WorkApart
+Action = Connect | Send | ResumeReading | LimitRequests | Close | EndProcess | WorkApart
 
 
 def is_answer(action: Action) -> bool:
@@ -100,6 +108,11 @@ def is_answer(action: Action) -> bool:
             return action.connection < 0
         case _:
             return False
+
+
+def is_outside(peer: str) -> bool:
+    """peer: as of `NodeCore.accepted`"""
+    return ":" in peer
 
 
 class NodeCore(Protocol):

@@ -11,6 +11,7 @@ from cluster.node import (
     Connect,
     ConnectionId,
     EndProcess,
+    LimitRequests,
     OnSent,
     ResumeReading,
     Segment,
@@ -51,6 +52,10 @@ class Outbox:
 
     def resume(self, connection: ConnectionId) -> None:
         self._actions.append(ResumeReading(connection))
+
+    def limit(self, connection: ConnectionId, max_bytes: int) -> None:
+        """max_bytes: of each frame that arrives on an accepted connection from now on"""
+        self._actions.append(LimitRequests(connection, max_bytes))
 
     def close(self, connection: ConnectionId) -> None:
         self._actions.append(Close(connection))

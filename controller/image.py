@@ -21,10 +21,12 @@ from controller.metadata import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     ReplicaDirectoryRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 from replica.config import TopicConfig
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
@@ -129,6 +131,7 @@ class MetadataImage:
     leaderless, imbalanced: partitions without a leader, and without their preferred one
         (ReplicationControlManager.imbalancedPartitions)
     metric_names: of each topic, as names of metrics have it, with underscores for dots
+    scram: by user and mechanism
     """
 
     __slots__ = (
@@ -141,6 +144,7 @@ class MetadataImage:
         "metric_names",
         "offset",
         "partition_count",
+        "scram",
         "topic_names",
         "topics",
     )
@@ -156,12 +160,18 @@ class MetadataImage:
         self.broker_config: dict[BrokerId, dict[str, str]] = {}
         self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
         self.last_producer_ids: ProducerIdsRecord | None = None
+        self.scram: dict[tuple[str, int], UserScramCredentialRecord] = {}
         self.offset: Offset = -1
 
     @property
     def next_producer_id(self) -> int:
         """First of all that no broker has been given yet."""
         return 0 if self.last_producer_ids is None else self.last_producer_ids.next_producer_id
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing has been said of a cluster yet."""
+        return not (self.brokers or self.topics or self.broker_config or self.scram)
 
     def apply(self, record: MetadataRecord, offset: Offset) -> None:
         """Take over the next record of the log. Records are applied in order, each once."""
@@ -203,6 +213,10 @@ class MetadataImage:
                 self._configure_broker(record)
             case ProducerIdsRecord():
                 self.last_producer_ids = record
+            case UserScramCredentialRecord():
+                self.scram[record.name, record.mechanism] = record
+            case RemoveUserScramCredentialRecord():
+                del self.scram[record.name, record.mechanism]
             case PartitionRecord():
                 self._create_partition(record)
             case PartitionChangeRecord():

@@ -136,6 +136,26 @@ class ChangeBrokerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlterScramCredential:
+    """AlterUserScramCredentials(51), one user and mechanism; `salted_password` None removes the credential."""
+
+    now_us: int
+    user: str
+    mechanism: int
+    iterations: int = 0
+    salt: bytes = b""
+    salted_password: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bootstrap:
+    """What a new cluster is to begin with (bootstrap.checkpoint). Nothing answers it."""
+
+    now_us: int
+    records: tuple[MetadataRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterReassignment:
     """AlterPartitionReassignments(45), one partition; `replicas` None cancels the one in progress.
 
@@ -200,6 +220,8 @@ SingleInput = (
     | DeleteTopic
     | ChangeConfig
     | ChangeBrokerConfig
+    | AlterScramCredential
+    | Bootstrap
     | AlterReassignment
     | ElectLeader
     | AllocateProducerIds
@@ -300,7 +322,8 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig and AlterReassignment."""
+    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, AlterScramCredential and
+    AlterReassignment."""
 
     error: ErrorCode
     message: str = ""

@@ -170,6 +170,27 @@ class ClearElrRecord:
     topic: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserScramCredentialRecord:
+    """What a user can prove a password with, and not the password (KIP-900). mechanism: as in ScramMechanism.type
+
+    salt, stored_key, server_key: hexadecimal
+    """
+
+    name: str
+    mechanism: int
+    salt: str
+    stored_key: str
+    server_key: str
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveUserScramCredentialRecord:
+    name: str
+    mechanism: int
+
+
 MetadataRecord = (
     LeaderChangeMessage
     | SnapshotHeaderRecord
@@ -185,6 +206,8 @@ MetadataRecord = (
     | PartitionRecord
     | PartitionChangeRecord
     | ClearElrRecord
+    | UserScramCredentialRecord
+    | RemoveUserScramCredentialRecord
 )
 
 _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
@@ -202,6 +225,8 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     "PartitionCreated": PartitionRecord,
     "PartitionChanged": PartitionChangeRecord,
     "ElrCleared": ClearElrRecord,
+    "ScramCredentialSet": UserScramCredentialRecord,
+    "ScramCredentialRemoved": RemoveUserScramCredentialRecord,
 }
 """By the `type` that a record bears in the log, which is the disk's format and no class's name."""
 _TYPES: Final = {record_class: name for name, record_class in _RECORD_CLASSES.items()}

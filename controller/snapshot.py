@@ -93,6 +93,7 @@ def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield image.last_producer_ids
     for (broker_id, (topic_name, number)), log_dir in image.directories.items():
         yield ReplicaDirectoryRecord(broker_id=broker_id, topic=topic_name, partition=number, log_dir=log_dir)
+    yield from image.scram.values()
 
 
 def _registered(broker: BrokerRegistration) -> RegisterBrokerRecord:

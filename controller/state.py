@@ -16,8 +16,10 @@ from controller.inputs import (
     AllocateProducerIds,
     AlterPartition,
     AlterReassignment,
+    AlterScramCredential,
     AppendRecord,
     AssignReplicas,
+    Bootstrap,
     BrokerHeartbeat,
     ChangeBrokerConfig,
     ChangeConfig,
@@ -39,6 +41,7 @@ from controller.inputs import (
 from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
 from controller.partitions import Partitions
+from controller.scram import ScramControl
 from controller.snapshot import Snapshot
 from controller.topic_control import TopicControl
 from replica.config import INT32_MAX, TopicConfig
@@ -113,6 +116,7 @@ class ControllerState:
             max_partitions=max_partitions,
         )
         self._configs = ConfigControl(self._journal, self._partitions, defaults)
+        self._scram = ScramControl(self._journal)
 
     @property
     def image(self) -> MetadataImage:
@@ -181,6 +185,10 @@ class ControllerState:
                 self._configs.change_topic(given)
             case ChangeBrokerConfig():
                 self._configs.change_broker(given)
+            case AlterScramCredential():
+                self._scram.alter(given)
+            case Bootstrap():
+                self._scram.bootstrap(given)
             case AllocateProducerIds():
                 self._allocate_producer_ids(given)
             case AlterReassignment():

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
+from cluster.authentication.gate import SaslGate
+from cluster.authentication.users import mechanisms
 from cluster.broker.api_table import ServedApis, offered
 from cluster.broker.apis.api import BrokerParts
+from cluster.broker.apis.api_18_api_versions import ApiVersionsHandler
 from cluster.broker.apis.internal_topics import CoordinatorTopic
 from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.broker.control_planes.kraft import KRaftPlane
@@ -34,6 +37,7 @@ from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
 from cluster.protocol.versions import FETCH
+from cluster.security import OPEN, Security
 from cluster.server.cpu import CpuTimes
 from cluster.server.request_log import RequestLog
 from cluster.server.responder import Responder
@@ -43,6 +47,7 @@ from cluster.transactions.service import TransactionService
 from cluster.transactions.verification import TransactionVerifier
 from cluster.wall_clock import WallClock
 from controller.inputs import OnReply
+from controller.metadata import UserScramCredentialRecord
 from replica.config import TopicConfig
 from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
@@ -71,13 +76,15 @@ class BrokerCore:
         disks: Mapping[str, Disk],
         clock: WallClock,
         recorder: Recorder,
+        security: Security = OPEN,
         cpu: CpuTimes | None = None,
         stopwatch: Callable[[], int] | None = None,
         works_apart: bool = False,
         rests_above: int = MANY,
         phase_us: int = 0,
     ) -> None:
-        """cpu: the times of work; None: no work takes time
+        """security: what clients from outside have to prove
+        cpu: the times of work; None: no work takes time
         stopwatch: the time of the trace, by which every request is measured; None: none is
         works_apart: long computations run apart from all else
         rests_above: in a follower's fetch session of more partitions than this, those without news rest (resting.py)
@@ -91,6 +98,7 @@ class BrokerCore:
         self._recorder = recorder
         self._disks = disks
         self._clock = clock
+        self._security = security
         self._works_apart = works_apart
         self._rests_above = rests_above
         self._phase_us = phase_us
@@ -241,6 +249,24 @@ class BrokerCore:
             halt=outbox.exit,
         )
         self._apis = ServedApis(self._parts())
+        if self._security.is_on:
+            self._server.gate = self._gate(self._security)
+
+    def _gate(self, security: Security) -> SaslGate:
+        # Simplified: in the ZooKeeper era credentials are those of the start, and cannot be altered.
+        fixed = {(one.name, one.mechanism): one for one in security.scram}
+        is_fixed = self._rules.membership == "zk-session"
+
+        def credential(user: str, mechanism: int) -> UserScramCredentialRecord | None:
+            return (fixed if is_fixed else self.cache.image.scram).get((user, mechanism))
+
+        return SaslGate(
+            config=self._config,
+            outbox=self._outbox,
+            connections=self._server.connections,
+            mechanisms=mechanisms(security, credential),
+            api_versions=ApiVersionsHandler(self._parts()).answer,
+        )
 
     def _coordinator_topic(self, name: str) -> CoordinatorTopic:
         def create(wanted: WantedTopic, now_us: int) -> None:

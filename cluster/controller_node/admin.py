@@ -15,9 +15,11 @@ from cluster.messages.admin.partition_requests import (
 )
 from cluster.messages.admin.requests import AdminRequest, RequestEntries
 from cluster.messages.admin.topic_requests import create_partitions, create_topics, delete_topics
+from cluster.messages.admin.user_requests import alter_user_scram_credentials
 from cluster.protocol.versions import (
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
@@ -35,4 +37,5 @@ READERS: Mapping[int, Callable[[AdminRequest], RequestEntries]] = {
     ELECT_LEADERS: elect_leaders,
     ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
     LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
+    ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
 }

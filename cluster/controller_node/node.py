@@ -40,11 +40,13 @@ from cluster.outbox import Outbox
 from cluster.protocol.cold import decode_request as decode_cold
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
+from cluster.security import OPEN, Security
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.wall_clock import WallClock
 from controller.inputs import Action as Decided
 from controller.inputs import (
     AppendRecord,
+    Bootstrap,
     ControllerInput,
     CreateTopic,
     ElectLeader,
@@ -90,7 +92,9 @@ class ControllerCore:
         recorder: Recorder,
         draw: Callable[[int], int],
         chronicle: Chronicle,
+        security: Security = OPEN,
     ) -> None:
+        """security: what it asks of clients from outside, and leaves in a new cluster's metadata"""
         self.controller_id = controller_id
         self.state: ControllerState | None = None
         self.is_open = False
@@ -108,9 +112,10 @@ class ControllerCore:
         self._draw = draw
         self._outbox = Outbox()
         self._channels = Channels()
-        self._connections = AcceptedConnections(self._name, config, self._outbox, recorder)
+        self._connections = AcceptedConnections(self._name, config, self._outbox, recorder, nodes_only=security.is_on)
         self._decisions = DecisionQueue(recorder, chronicle)
         self._leaving = False
+        self._bootstrap = security.scram
         self._fetches: MetadataFetches
         self._snapshots: SnapshotWriter
         self._peers = QuorumPeers(
@@ -431,6 +436,8 @@ class ControllerCore:
                 node=self._name, controller_epoch=self.quorum.epoch, reason=f"{reason} {self.quorum.epoch}"
             )
         )
+        if self._bootstrap and self.state.image.is_empty:
+            self._decide(Bootstrap(now_us=now_us, records=self._bootstrap), _ignore, now_us)
 
     def _load(self, state: ControllerState, now_us: int) -> None:
         snapshot = self.log.snapshots.load()

@@ -15,6 +15,7 @@ from cluster.messages.topic_files import creation
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.versions import ZOOKEEPER
+from cluster.security import OPEN, Security
 from cluster.server.accepted_connections import AcceptedConnections
 from controller import topics
 from controller.image import BrokerRegistration, MetadataImage, TopicImage
@@ -56,6 +57,7 @@ class RegistryCore:
         log_dir: Path,
         disk: Disk,
         recorder: Recorder,
+        security: Security = OPEN,
     ) -> None:
         self.registry = Registry()
         self.is_open = False
@@ -67,7 +69,7 @@ class RegistryCore:
         self._disk = disk
         self._recorder = recorder
         self._outbox = Outbox()
-        self._connections = AcceptedConnections(self._node, config, self._outbox, recorder)
+        self._connections = AcceptedConnections(self._node, config, self._outbox, recorder, nodes_only=security.is_on)
         self._teller = RegistryTeller(self.registry, self._node, names)
         self._sessions: dict[ConnectionId, SessionId] = {}
         self._logs: LogManager

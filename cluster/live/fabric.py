@@ -28,6 +28,7 @@ from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkEvents
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
+from cluster.security import OPEN, Security
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog
 
@@ -61,6 +62,7 @@ class TcpFabric:
 
     bind_host: the address that servers with a port of their own listen on, and are reached at
     ports: of those; any other server gets a free one of the loopback
+    security: what its servers ask of clients from outside
     """
 
     is_live = True
@@ -74,8 +76,10 @@ class TcpFabric:
         *,
         bind_host: str = LOOPBACK,
         ports: dict[str, int] | None = None,
+        security: Security = OPEN,
     ) -> None:
         self.time = time
+        self.security = security
         self.network = network
         self.events = LiveNetworkEvents(trace, api_name)
         self.hosts: dict[str, Host] = {}

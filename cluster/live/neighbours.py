@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from cluster.live.fabric import Address, TcpFabric
 from cluster.live.time import LiveTime
 from cluster.network.links import Network
+from cluster.security import OPEN, Security
 from replica.trace.events import TraceLog
 
 SOURCE_NETWORK = "127.77"
@@ -38,8 +39,9 @@ class NeighbourFabric(TcpFabric):
         sources: Mapping[str, str],
         bind_host: str,
         ports: dict[str, int] | None = None,
+        security: Security = OPEN,
     ) -> None:
-        super().__init__(time, network, trace, api_name, bind_host=bind_host, ports=ports)
+        super().__init__(time, network, trace, api_name, bind_host=bind_host, ports=ports, security=security)
         self._servers = servers
         self._sources = sources
         self.dark: tuple[str, ...] = ()

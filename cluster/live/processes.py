@@ -23,6 +23,7 @@ from cluster.live.remote_host import RemoteHost
 from cluster.live.time import Started
 from cluster.network.host import Host
 from cluster.network.links import Network
+from cluster.security import OPEN, Security
 from replica.trace.events import TraceLog
 
 
@@ -38,6 +39,7 @@ class NodeOrder:
     sources: Mapping[str, str]
     reads_along: bool
     measures_requests: bool
+    security: Security
     state: NodeState
 
 
@@ -66,6 +68,7 @@ class ProcessFabric(NeighbourFabric):
         reads_along: bool = False,
         bind_host: str = "127.0.0.1",
         ports: dict[str, int] | None = None,
+        security: Security = OPEN,
     ) -> None:
         self._addresses: dict[str, Address] = {}
         self._origins: dict[str, str] = {}
@@ -78,6 +81,7 @@ class ProcessFabric(NeighbourFabric):
             sources=self._origins,
             bind_host=bind_host,
             ports=ports,
+            security=security,
         )
         self.launch = launch
         self.packet = memoryview(bytearray(PACKET_BYTES))
@@ -107,6 +111,7 @@ class ProcessFabric(NeighbourFabric):
             sources=dict(self._origins),
             reads_along=self._reads_along,
             measures_requests=self.time.measures_requests,
+            security=self.security,
             state=state,
         )
 

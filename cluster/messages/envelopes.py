@@ -11,6 +11,7 @@ from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import (
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
@@ -32,6 +33,7 @@ FORWARDED = (
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
     DESCRIBE_QUORUM,
+    ALTER_USER_SCRAM_CREDENTIALS,
 )
 """Requests that clients send to a broker and the controller answers (ApiKeys.forwardable)."""
 

@@ -12,6 +12,7 @@ from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
     ALTER_CONFIGS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
@@ -59,11 +60,17 @@ def _alter_configs(request: Entity, error: ErrorCode) -> Values:
     }
 
 
+def _alter_user_scram_credentials(request: Entity, error: ErrorCode) -> Values:
+    names = dict.fromkeys(str(one.name) for one in (*request.deletions, *request.upsertions))
+    return {"results": [{"user": name, "error_code": error} for name in names]}
+
+
 _BY_API: dict[int, Callable[[Entity, ErrorCode], Values]] = {
     CREATE_TOPICS: _create_topics,
     DELETE_TOPICS: _delete_topics,
     CREATE_PARTITIONS: _create_partitions,
     ALTER_CONFIGS: _alter_configs,
     INCREMENTAL_ALTER_CONFIGS: _alter_configs,
+    ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
 }
 """The other APIs have an error for the whole of their answer."""

@@ -13,6 +13,7 @@ from cluster.network.passage import RESET, NetworkEvents
 from cluster.network.simulated_connection import SimulatedConnection
 from cluster.network.virtual_time import VirtualTime
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
+from cluster.security import OPEN
 from replica.trace.events import TraceLog
 
 
@@ -20,6 +21,7 @@ class SimulatedFabric:
     """All machines and connections of one simulated cluster."""
 
     is_live = False
+    security = OPEN
     outsiders = ()
 
     def __init__(

@@ -14,7 +14,18 @@ from functools import partial
 import trio
 
 from cluster.network.world import Connection, ConnectionGone, TornSend, World
-from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, NodeCore, ResumeReading, Send, WorkApart
+from cluster.node import (
+    Action,
+    Close,
+    Connect,
+    ConnectionId,
+    EndProcess,
+    LimitRequests,
+    NodeCore,
+    ResumeReading,
+    Send,
+    WorkApart,
+)
 
 
 class NodeShell:
@@ -161,6 +172,10 @@ class NodeShell:
                 end = self._ends.get(action.connection)
                 if end is not None:
                     end.unmute()
+            case LimitRequests():
+                end = self._ends.get(action.connection)
+                if end is not None:
+                    end.allow(action.max_bytes)
             case Close():
                 self._close(action.connection)
             case WorkApart():

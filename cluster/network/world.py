@@ -13,6 +13,7 @@ import trio
 
 from cluster.network.links import Network
 from cluster.node import OnSent, Segment
+from cluster.security import Security
 
 if TYPE_CHECKING:
     from cluster.network.host import Host
@@ -194,6 +195,10 @@ class Fabric(Protocol):
     @property
     def is_live(self) -> bool:
         """By the wall clock: no run comes back."""
+
+    @property
+    def security(self) -> Security:
+        """What its servers ask of clients from outside."""
 
     @property
     def time(self) -> Time: ...

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from cluster.config import BrokerConfig
 from cluster.event_limit import EndsOfConnections
-from cluster.node import Action, ConnectionId, Send
+from cluster.node import Action, ConnectionId, Send, is_outside
 from cluster.outbox import Outbox
 from cluster.timers import Timer
 from replica.trace.events import ConnectionClosed, Recorder
@@ -33,6 +33,7 @@ class AcceptedConnections:
         "_max_idle_us",
         "_max_per_address",
         "_node",
+        "_nodes_only",
         "_on_gone",
         "_outbox",
         "_overrides",
@@ -50,8 +51,12 @@ class AcceptedConnections:
         outbox: Outbox,
         recorder: Recorder,
         on_gone: Callable[[ConnectionId], None] = lambda connection: None,
+        *,
+        nodes_only: bool = False,
     ) -> None:
+        """nodes_only: whether connections from outside of the cluster are closed"""
         self._node = node
+        self._nodes_only = nodes_only
         self._on_gone = on_gone
         self._outbox = outbox
         self._recorder = recorder
@@ -95,6 +100,10 @@ class AcceptedConnections:
 
         peer: who it is, or, while that is not known, its address and port
         """
+        if self._nodes_only and is_outside(peer):
+            self._state_closed(peer, "only nodes of the cluster may connect here")
+            self._outbox.close(connection)
+            return False
         address = peer.rpartition(":")[0] or peer
         allowed = self._overrides.get(address, self._max_per_address)
         count = self._per_address.get(address, 0)

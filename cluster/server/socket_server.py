@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, ResumeReading, Send
@@ -23,6 +24,17 @@ from cluster.server.request_handlers import RequestHandlers
 from cluster.server.request_log import RequestLog
 from replica.errors import PeerViolation
 from replica.trace.events import Recorder
+
+
+class Gate(Protocol):
+    """What stands before the requests of clients that have to authenticate."""
+
+    def accepted(self, connection: ConnectionId, peer: str) -> None: ...
+
+    def gone(self, connection: ConnectionId) -> None: ...
+
+    def takes(self, connection: ConnectionId, frame: bytearray, now_us: int) -> bool:
+        """Whether that was the end of a frame; if not, it is a request like any other."""
 
 
 class SocketServer:
@@ -48,6 +60,8 @@ class SocketServer:
         self.handler_time = HandlerTime(cpu, self.handlers, outbox)
         self._handle = handle
         self._on_gone = on_gone
+        self.gate: Gate | None = None
+        """None: clients need not authenticate."""
         self._requests = requests
         self._max_request_bytes = config.socket_request_max_bytes
         self._max_connections = config.max_connections
@@ -72,6 +86,8 @@ class SocketServer:
 
     def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> None:
         if self.connections.accepted(connection, peer, now_us):
+            if self.gate is not None:
+                self.gate.accepted(connection, peer)
             self._acceptor.offer(connection, now_us)
 
     @property
@@ -106,6 +122,8 @@ class SocketServer:
             self._is_place_free = True
         if self._requests is not None:
             self._requests.gone(connection)
+        if self.gate is not None:
+            self.gate.gone(connection)
         self._on_gone(connection)
 
     # ---------------------------------------------------------------------------------------------------- requests
@@ -144,6 +162,8 @@ class SocketServer:
         return True
 
     def _submit(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
+        if self.gate is not None and self.gate.takes(connection, frame, now_us):
+            return
         work = self.handler_time.taken_by(partial(self._execute, connection, frame))
         if self._requests is None:
             self.handlers.submit(work, now_us)

@@ -19,6 +19,7 @@ from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
+    from cluster.security import Security
     from scenarios.language.spec import Scenario
     from scenarios.observe.story import StoryLine
     from scenarios.run.runner import RunResult
@@ -48,6 +49,10 @@ BROKERS = 3
 @processes_option
 @click.option("--no-client-records", is_flag=True, help="Do not follow every record and request: faster.")
 @click.option("--view", "shows_page", is_flag=True, help="Show the cluster on a page of 127.0.0.1, as it runs.")
+@click.option(
+    "--user", "users", multiple=True, metavar="NAME:PASSWORD-FILE",
+    help="Clients must log in with SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), as this user; may be repeated.",
+)  # fmt: skip
 @set_option
 @plain_option
 def serve(
@@ -62,11 +67,13 @@ def serve(
     in_processes: bool,
     no_client_records: bool,
     shows_page: bool,
+    users: tuple[str, ...],
     overrides: tuple[str, ...],
     plain: bool,
 ) -> int:
     """Start a cluster that Kafka clients can connect to; Ctrl-C stops it and says what became of every record."""
-    _check_address(host)
+    security = _security(users)
+    _check_address(host, security)
     if max_partitions is not None:
         overrides = (f"cluster.config.max.partitions={max_partitions}", *overrides)
     if scenario is None:
@@ -90,6 +97,7 @@ def serve(
         reads_along=not no_client_records,
         in_processes=in_processes,
         shows_page=shows_page,
+        security=security,
         say=click.echo,
         say_line=lambda line: click.echo(_event(line, style), err=True),
     )
@@ -118,7 +126,19 @@ def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, o
         raise click.exceptions.Exit(int(ExitCode.INVALID_SCENARIO)) from None
 
 
-def _check_address(host: str) -> None:
+def _security(users: tuple[str, ...]) -> Security:
+    from cluster.security import OPEN, Security
+    from scenarios.serve.access import AccessRefused, passwords_of
+
+    if not users:
+        return OPEN
+    try:
+        return Security.of(passwords_of(users))
+    except AccessRefused as refused:
+        raise click.UsageError(str(refused)) from None
+
+
+def _check_address(host: str, security: Security) -> None:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -128,10 +148,11 @@ def _check_address(host: str) -> None:
             f"--host wants the IPv4 address that clients will connect to, not {host}: brokers give it to them"
         )
     if not address.is_loopback:
-        click.echo(
-            f"warning: anyone who reaches {host} can read and write here: there is no authentication, no encryption",
-            err=True,
-        )
+        if not security.is_on:
+            what = "anyone who reaches it can read and write here: there is no authentication (--user), no encryption"
+        else:
+            what = "there is no encryption: who can listen on the way reads records, and the passwords of PLAIN"
+        click.echo(f"warning: clients of {host}: {what}", err=True)
 
 
 def _check_ports(port: int, brokers: int) -> None:

@@ -96,6 +96,7 @@ class Cores:
             disks=disks,
             clock=clock,
             recorder=self._trace,
+            security=self._fabric.security,
             cpu=cluster.brokers[name].cpu,
             stopwatch=self._fabric.time.stopwatch,
             phase_us=self._phase_us(name, incarnation),
@@ -121,6 +122,7 @@ class Cores:
             log_dir=log_dir,
             disk=disk,
             recorder=self._trace,
+            security=self._fabric.security,
         )
 
     def controller(self, name: str, incarnation: int, log_dir: Path, disk: Disk, clock: WallClock) -> ControllerCore:
@@ -138,6 +140,7 @@ class Cores:
             disk=disk,
             clock=clock,
             recorder=self._trace,
+            security=self._fabric.security,
         )
 
     def client(self, workload: Workload, incarnation: int, clock: WallClock) -> ProducerCore | ConsumerCore:

@@ -211,6 +211,7 @@ class NodeFabric(NeighbourFabric):
             sources=order.sources,
             bind_host=order.bind_host,
             ports={order.name: order.servers[order.name][1]},
+            security=order.security,
         )
         self.events_of_step = events_of_step
         self._tell = tell

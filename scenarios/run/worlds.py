@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cluster.network.links import Latency, Network
 from cluster.network.world import Fabric
 from cluster.protocol.versions import api_name
+from cluster.security import OPEN, Security
 from replica.trace.events import TraceLog
 from scenarios.language.spec import DEFAULT_LATENCY, Scenario
 from scenarios.language.steps import Delay
@@ -48,8 +49,9 @@ def live(
     *,
     bind_host: str = "127.0.0.1",
     ports: Mapping[str, int] | None = None,
+    security: Security = OPEN,
 ) -> TcpFabric:
-    """Brokers on free ports of the loopback, unless others are asked for. ports: as of TcpFabric"""
+    """Brokers on free ports of the loopback, unless others are asked for. ports, security: as of TcpFabric"""
     # Imports that would be made when they are first needed: the clock is about to start.
     import networkx  # noqa: F401
 
@@ -63,6 +65,7 @@ def live(
         api_name,
         bind_host=bind_host,
         ports=dict(ports or {}),
+        security=security,
     )
 
 
@@ -73,6 +76,7 @@ def processes(
     *,
     bind_host: str = "127.0.0.1",
     ports: Mapping[str, int] | None = None,
+    security: Security = OPEN,
     reads_along: bool = False,
 ) -> ProcessFabric:
     """As `live`, and every broker and controller is a separate process. reads_along: as of ProcessFabric"""
@@ -90,6 +94,7 @@ def processes(
         launch=launch,
         bind_host=bind_host,
         ports=dict(ports or {}),
+        security=security,
         reads_along=reads_along,
     )
 

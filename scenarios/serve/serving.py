@@ -17,6 +17,7 @@ import trio
 import yaml
 
 from cluster.network.world import Fabric
+from cluster.security import Security
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
@@ -109,6 +110,7 @@ class Server:
     reads_along: make events of the records that clients send, receive and read
     in_processes: a separate process for every broker and controller
     shows_page: on loopback, the page of the cluster as it runs
+    security: what the brokers ask of clients
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class Server:
         reads_along: bool,
         in_processes: bool,
         shows_page: bool,
+        security: Security,
         say: Say,
         say_line: SayLine,
     ) -> None:
@@ -132,6 +135,7 @@ class Server:
         self._reads_along = reads_along
         self._in_processes = in_processes
         self._deletions = DeletionWatch()
+        self._security = security
         self._tape = LiveTape() if shows_page else None
         self._page_place: tuple[Door, socket.socket] | None = None
         self._time: LiveTime | None = None
@@ -161,7 +165,7 @@ class Server:
         )
 
     def _world(self, scenario: Scenario, trace_log: TraceLog, log_root: Path) -> Fabric:
-        where: dict[str, Any] = {"bind_host": self._host, "ports": self._ports}
+        where: dict[str, Any] = {"bind_host": self._host, "ports": self._ports, "security": self._security}
         if self._in_processes:
             fabric: TcpFabric = processes(scenario, trace_log, log_root, reads_along=self._reads_along, **where)
         else:
@@ -273,6 +277,9 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     for name in list(scenario.topics)[:1]:
         lines.append(f"    seq 1 1000 | kcat {at} -P -t {name} -X acks=1")
         lines.append(f"    kcat {at} -C -t {name} -o beginning -e")
+    if users := list(cluster.fabric.security.passwords):
+        how = "security.protocol=SASL_PLAINTEXT, sasl.mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+        lines.append(f"  clients log in as {' or '.join(users)}, with {how}")
     lines += [
         "",
         f"  break it:  highwater fault kill {next(iter(scenario.cluster.brokers))}   (or: highwater fault --help)",

@@ -18,7 +18,7 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
-from cluster.node import Action, Close, Connect, EndProcess, ResumeReading, Send, Sent
+from cluster.node import Action, Close, Connect, EndProcess, LimitRequests, ResumeReading, Send, Sent
 from cluster.protocol import cold
 from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
 from cluster.protocol.api_01_fetch import READ_UNCOMMITTED, FetchPartition, FetchRequest
@@ -26,6 +26,7 @@ from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
+from cluster.security import OPEN, Security
 from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput
 from replica.ids import CLUSTER_ID, Names, TopicPartition
@@ -135,6 +136,8 @@ class Caller:
 class BrokerWorld:
     """`broker` is started by `start`; `frames` are all that left it: (now_us, peer, api, part)."""
 
+    security: Security = OPEN
+
     def __init__(self, root: Path, rules: Rules = PROFILES["kafka-3.9"], **config: str) -> None:
         self._rules = rules
         self.now_us = 0
@@ -144,6 +147,8 @@ class BrokerWorld:
         self.frames_leave = True
         self.asked: dict[str, list[tuple[int, bytearray]]] = {}
         self.dials: list[tuple[int, str]] = []
+        self.limits: dict[int, int] = {}
+        """Bytes of a frame, by connection, where the broker has said so."""
         self.exited = False
         self.controller_answers = True
         self.controller_is_cut_off = False
@@ -180,6 +185,7 @@ class BrokerWorld:
             disk=Disk(self.controller_dir, sync=False),
             clock=WallClock(),
             recorder=self.trace,
+            security=self.security,
         )
         self.controller_answers = True
         self._from_controller(self.controller.start(self.now_us))
@@ -204,6 +210,7 @@ class BrokerWorld:
             disks={"": self.disk},
             clock=self.clock,
             recorder=self.trace,
+            security=self.security,
         )
         self._from_broker(self.broker.start(self.now_us))
         self._settle()
@@ -351,6 +358,8 @@ class BrokerWorld:
                     self._due.append(lambda action=action, frame=frame: self._request(action, frame))
                 case ResumeReading():
                     self._callers[action.connection].resumed += 1
+                case LimitRequests():
+                    self.limits[action.connection] = action.max_bytes
                 case Close() if action.connection in self._callers:
                     self._callers[action.connection].closed = True
                 case EndProcess():

@@ -29,10 +29,13 @@ class ApiVersionsHandler:
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
-        answer = encode_api_versions_response(
+        self._outbox.respond(connection, (self.answer(header),), API_VERSIONS)
+
+    def answer(self, header: RequestHeader) -> bytes:
+        """The whole response, with its size."""
+        return encode_api_versions_response(
             header.api_version, header.correlation_id, self._offered(), self._features, self._cache.image.offset
         )
-        self._outbox.respond(connection, (answer,), API_VERSIONS)
 
 
 API = Api(

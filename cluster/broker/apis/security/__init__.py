@@ -1,5 +1,5 @@
-"""SASL, ACLs, tokens and passwords: there are none here, and each API says so.
+"""SASL, ACLs, tokens and passwords.
 
-May import: cluster.broker.apis, cluster.protocol.
-Open first: api_29_describe_acls.py.
+May import: cluster, cluster.broker.apis, cluster.messages.admin, cluster.protocol, cluster.server.
+Open first: api_50_describe_user_scram_credentials.py.
 """

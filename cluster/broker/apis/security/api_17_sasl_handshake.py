@@ -1,4 +1,4 @@
-"""SaslHandshake (17): a client names its SASL mechanism. No listener here uses SASL, so it is out of place.
+"""SaslHandshake (17): a client names its SASL mechanism. Where that is in place, cluster/authentication takes it.
 
 0  first version
 1  what follows travels in SaslAuthenticate requests (KIP-152)

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36): a step of SASL (KIP-152). No listener here uses SASL, so it is out of place.
+"""SaslAuthenticate (36): a step of SASL (KIP-152). Where that is in place, cluster/authentication takes it.
 
 0  first version
 1  the answer says how long the session lives (KIP-368)
@@ -12,8 +12,10 @@ from cluster.broker.apis.refusals import Refused, always
 from cluster.protocol.versions import SASL_AUTHENTICATE
 from replica.errors import ErrorCode
 
+OUT_OF_PLACE = "SaslAuthenticate request received after successful authentication"
+
 API = Api(
     key=SASL_AUTHENTICATE,
     highest={"2.0": 0, "2.1": 0, "2.7": 2, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=Refused(always({"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": "no listener here uses SASL"})),
+    serve=Refused(always({"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": OUT_OF_PLACE})),
 )

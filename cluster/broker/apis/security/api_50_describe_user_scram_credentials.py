@@ -1,24 +1,34 @@
-"""DescribeUserScramCredentials (50): which users have passwords (KIP-554). Here none has.
+"""DescribeUserScramCredentials (50): which users have passwords for SCRAM (KIP-554).
 
 0  the only version
 """
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, Values
-from cluster.broker.apis.refusals import Refused
-from cluster.protocol.entities import Entity
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.messages.admin.user_requests import describe_user_scram_credentials
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_USER_SCRAM_CREDENTIALS
-from replica.errors import ErrorCode
 
 
-def _users(request: Entity) -> Values:
-    unknown = {"error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": "there are no SCRAM credentials here"}
-    return {"results": [{"user": user.name, **unknown} for user in request.users or ()]}
+class DescribeUserScramCredentials:
+    """Of the metadata that this broker has; in the ZooKeeper era that has none."""
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._responder = broker.responder
+        self._cache = broker.cache
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        values = describe_user_scram_credentials(cold.decode_request(header, frame), self._cache.image)
+        self._responder.answer(connection, header, **values)
 
 
 API = Api(
     key=DESCRIBE_USER_SCRAM_CREDENTIALS,
     highest={"2.7": 0, "3.5": 0, "3.9": 0, "4.1": 0},
-    serve=Refused(_users),
+    serve=DescribeUserScramCredentials,
 )

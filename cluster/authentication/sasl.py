@@ -1,0 +1,237 @@
+"""SASL on one connection, as a state machine: frames in, what to answer out; nothing else is looked at before it ends.
+
+A client may ask for ApiVersions, then names its mechanism (SaslHandshake), then exchanges tokens: in SaslAuthenticate
+requests (KIP-152), or bare after a handshake of version 0. source: SaslServerAuthenticator (KIP-43, KIP-84, KIP-368)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from cluster.authentication.mechanisms import SaslError, SaslRefusal, SaslServer
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader, read_request_header
+from cluster.protocol.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, VERSIONS, api_name
+from replica.errors import ErrorCode, PeerViolation
+
+NO_LIFETIME = 0
+_SIZE_BYTES = 4
+
+
+class SaslState(Enum):
+    """Kafka's names."""
+
+    INITIAL_REQUEST = auto()
+    HANDSHAKE_OR_VERSIONS_REQUEST = auto()
+    HANDSHAKE_REQUEST = auto()
+    AUTHENTICATE = auto()
+    COMPLETE = auto()
+    FAILED = auto()
+    REAUTH_BAD_MECHANISM = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """frame: whole, with its size; the exchange goes on, or is complete"""
+
+    frame: bytes
+    api: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The client has failed: it gets its answer (None: there is none) after a delay, then the connection closes."""
+
+    reason: str
+    frame: bytes | None
+    api: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Close it at once."""
+
+    reason: str
+
+
+Outcome = Answered | Failed | GivenUp
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What the connection has authenticated as before."""
+
+    mechanism: str
+    user: str
+
+
+class SaslAuthenticator:
+    """mechanisms: makes the broker's side of one exchange, by name     api_versions: a whole answer to such a request
+    max_reauth_ms: connections.max.reauth.ms     earlier: set where the client authenticates again
+    """
+
+    def __init__(
+        self,
+        mechanisms: Mapping[str, Callable[[], SaslServer]],
+        api_versions: Callable[[RequestHeader], bytes],
+        max_reauth_ms: int,
+        earlier: Earlier | None = None,
+    ) -> None:
+        self._mechanisms = mechanisms
+        self._api_versions = api_versions
+        self._max_reauth_ms = max_reauth_ms
+        self._earlier = earlier
+        self._mechanism = ""
+        self._server: SaslServer | None = None
+        self._in_requests = False
+        """Tokens travel in SaslAuthenticate requests."""
+        self.state = SaslState.INITIAL_REQUEST if earlier is None else SaslState.HANDSHAKE_REQUEST
+        self.expires_us: int | None = None
+        """When the session of a client that is through ends; None: never."""
+
+    @property
+    def authenticated(self) -> Earlier | None:
+        """None until the exchange is complete."""
+        if self.state is not SaslState.COMPLETE or self._server is None or self._server.user is None:
+            return None
+        return Earlier(self._mechanism, self._server.user)
+
+    def received(self, frame: bytearray, now_us: int) -> Outcome:
+        """The next frame of a client that is not through."""
+        try:
+            match self.state:
+                case SaslState.AUTHENTICATE:
+                    outcome = self._token(frame, now_us)
+                case SaslState.REAUTH_BAD_MECHANISM:
+                    outcome = Failed(self._bad_mechanism(self._mechanism), None, SASL_AUTHENTICATE)
+                case _:
+                    outcome = self._request(frame)
+        except PeerViolation as violation:
+            outcome = GivenUp(str(violation))
+        if not isinstance(outcome, Answered):
+            self.state = SaslState.FAILED
+        return outcome
+
+    # ------------------------------------------------------------------------------------------- before the mechanism
+
+    def _request(self, frame: bytearray) -> Outcome:
+        """raises: PeerViolation"""
+        is_first = self.state is SaslState.INITIAL_REQUEST
+        try:
+            header = read_request_header(frame)
+        except PeerViolation as violation:
+            if is_first:  # To Kafka it may be a token of GSSAPI, without a handshake; it has that mechanism or fails.
+                return Failed(f"its first packet is no request: {violation}", None, SASL_HANDSHAKE)
+            raise
+        if is_first:
+            self.state = SaslState.HANDSHAKE_OR_VERSIONS_REQUEST
+        if header.api_key == API_VERSIONS:
+            return self._versions(header)
+        if header.api_key == SASL_HANDSHAKE:
+            return self._handshake(header, str(cold.decode_request(header, frame).mechanism))
+        # Nothing of its body is read: who has not authenticated shall not reach the code for that.
+        return Failed(f"Unexpected Kafka request of type {api_name(header.api_key)} during SASL handshake.", None, 0)
+
+    def _versions(self, header: RequestHeader) -> Outcome:
+        if self.state is not SaslState.HANDSHAKE_OR_VERSIONS_REQUEST:
+            return GivenUp(f"Unexpected ApiVersions request received during SASL authentication state {self._at}")
+        if header.api_version <= VERSIONS[API_VERSIONS][1]:
+            self.state = SaslState.HANDSHAKE_REQUEST
+        return Answered(self._api_versions(header), API_VERSIONS)
+
+    def _handshake(self, header: RequestHeader, mechanism: str) -> Outcome:
+        self._in_requests = header.api_version >= 1
+        make = self._mechanisms.get(mechanism)
+        error = ErrorCode.NONE if make is not None else ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        frame = self._encoded(header, error_code=error, mechanisms=list(self._mechanisms))
+        if make is None:
+            return Failed(f"Unsupported SASL mechanism {mechanism[:80]!r}", frame, SASL_HANDSHAKE)
+        self._mechanism = mechanism
+        if self._earlier is not None and self._earlier.mechanism != mechanism:
+            self.state = SaslState.REAUTH_BAD_MECHANISM
+        else:
+            self._server = make()
+            self.state = SaslState.AUTHENTICATE
+        return Answered(frame, SASL_HANDSHAKE)
+
+    def _bad_mechanism(self, mechanism: str) -> str:
+        was = "" if self._earlier is None else self._earlier.mechanism
+        return f"SASL mechanism '{mechanism}' requested by client is not supported for re-authentication of '{was}'"
+
+    # ------------------------------------------------------------------------------------------------------- tokens
+
+    def _token(self, frame: bytearray, now_us: int) -> Outcome:
+        """raises: PeerViolation"""
+        if not self._in_requests:
+            return self._bare_token(bytes(frame), now_us)
+        header = read_request_header(frame)
+        if header.api_key != SASL_AUTHENTICATE:
+            reason = f"Unexpected Kafka request of type {api_name(header.api_key)} during SASL authentication."
+            return Failed(reason, _illegal_state(header, reason), header.api_key)
+        try:
+            answer = self._evaluate(bytes(cold.decode_request(header, frame).auth_bytes))
+        except SaslError as error:
+            told = str(error) if isinstance(error, SaslRefusal) else self._vague
+            code = ErrorCode.SASL_AUTHENTICATION_FAILED
+            return Failed(str(error), self._encoded(header, error_code=code, error_message=told), SASL_AUTHENTICATE)
+        lifetime_ms = self._maybe_complete(now_us)
+        frame_out = self._encoded(header, error_code=ErrorCode.NONE, auth_bytes=answer, session_lifetime=lifetime_ms)
+        return Answered(frame_out, SASL_AUTHENTICATE)
+
+    def _bare_token(self, token: bytes, now_us: int) -> Outcome:
+        try:
+            answer = self._evaluate(token)
+        except SaslRefusal as refusal:
+            return Failed(str(refusal), None, SASL_AUTHENTICATE)
+        except SaslError as error:
+            return GivenUp(str(error))
+        self._maybe_complete(now_us)
+        return Answered(len(answer).to_bytes(_SIZE_BYTES, "big") + answer, SASL_AUTHENTICATE)
+
+    def _evaluate(self, token: bytes) -> bytes:
+        """raises: SaslError"""
+        assert self._server is not None, "tokens come after a handshake"
+        answer = self._server.evaluate(token)
+        user, earlier = self._server.user, self._earlier
+        if user is not None and earlier is not None and user != earlier.user:
+            raise SaslRefusal(
+                f"Cannot change principals during re-authentication from User.{earlier.user}: User.{user}"
+            )
+        return answer
+
+    def _maybe_complete(self, now_us: int) -> int:
+        """The lifetime of the session in ms, NO_LIFETIME if it has none, or does not begin yet."""
+        assert self._server is not None, "tokens come after a handshake"
+        if self._server.user is None:
+            return NO_LIFETIME
+        self.state = SaslState.COMPLETE
+        if self._max_reauth_ms > 0:
+            self.expires_us = now_us + self._max_reauth_ms * 1000
+        return self._max_reauth_ms
+
+    @property
+    def _at(self) -> str:
+        return self.state.name
+
+    @property
+    def _vague(self) -> str:
+        what = "authentication" if self._earlier is None else "re-authentication"
+        return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"
+
+    def _encoded(self, header: RequestHeader, **values: object) -> bytes:
+        entity = cold.response(header.api_key, header.api_version, **values)
+        return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
+
+
+def _illegal_state(header: RequestHeader, reason: str) -> bytes | None:
+    """Simplified: of an API that has no error for its whole answer (Produce, Metadata), nothing is answered."""
+    entity_type = cold.response_class(header.api_key, header.api_version)
+    if "error_code" not in cold.field_names(entity_type):
+        return None
+    values: dict[str, object] = {"error_code": ErrorCode.ILLEGAL_SASL_STATE}
+    if "error_message" in cold.field_names(entity_type):
+        values["error_message"] = reason
+    entity = cold.make(entity_type, **values)
+    return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)

@@ -1,0 +1,104 @@
+"""SCRAM credentials of users: what the brokers keep in place of a password, and how an admin client changes it.
+
+Source: ScramMechanism.java, ScramFormatter.java, ScramControlManager.java (KIP-554, KIP-900)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from controller.inputs import AlterScramCredential, Bootstrap, TopicReply
+from controller.journal import Journal
+from controller.metadata import MetadataRecord, RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from replica.errors import ErrorCode
+
+MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16_384
+
+
+class ScramMechanism(NamedTuple):
+    """type: as in requests and records"""
+
+    name: str
+    type: int
+    algorithm: str
+
+    def hash(self, data: bytes) -> bytes:
+        return hashlib.new(self.algorithm, data).digest()
+
+    def hmac(self, key: bytes, data: bytes) -> bytes:
+        return hmac.digest(key, data, self.algorithm)
+
+    def salted_password(self, password: str, salt: bytes, iterations: int) -> bytes:
+        """RFC 5802's Hi; the password as it is, without SASLprep, as in Kafka."""
+        return hashlib.pbkdf2_hmac(self.algorithm, password.encode(), salt, iterations)
+
+    def credential(self, user: str, salt: bytes, salted_password: bytes, iterations: int) -> UserScramCredentialRecord:
+        return UserScramCredentialRecord(
+            name=user,
+            mechanism=self.type,
+            salt=salt.hex(),
+            stored_key=self.hash(self.hmac(salted_password, b"Client Key")).hex(),
+            server_key=self.hmac(salted_password, b"Server Key").hex(),
+            iterations=iterations,
+        )
+
+
+MECHANISMS: Final = {
+    mechanism.type: mechanism
+    for mechanism in (ScramMechanism("SCRAM-SHA-256", 1, "sha256"), ScramMechanism("SCRAM-SHA-512", 2, "sha512"))
+}
+
+
+class ScramControl:
+    """The part of the controller that changes credentials."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def alter(self, given: AlterScramCredential) -> None:
+        """Sets the credential of a user with a mechanism, or removes it."""
+        error, message = self._refusal(given)
+        if error is ErrorCode.NONE:
+            self._journal.append(self._record(given))
+        self._journal.reply(TopicReply(error=error, message=message))
+
+    def _refusal(self, given: AlterScramCredential) -> tuple[ErrorCode, str]:
+        """Kafka's checks, in its order."""
+        if not given.user:
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+        if given.mechanism not in MECHANISMS:
+            return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+        if given.salted_password is None:
+            if (given.user, given.mechanism) not in self._journal.image.scram:
+                return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+        elif given.iterations < MIN_ITERATIONS:
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+        elif given.iterations > MAX_ITERATIONS:
+            return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+        return ErrorCode.NONE, ""
+
+    def _record(self, given: AlterScramCredential) -> MetadataRecord:
+        if given.salted_password is None:
+            return RemoveUserScramCredentialRecord(name=given.user, mechanism=given.mechanism)
+        mechanism = MECHANISMS[given.mechanism]
+        return mechanism.credential(given.user, given.salt, given.salted_password, given.iterations)
+
+    def bootstrap(self, given: Bootstrap) -> None:
+        """The first records of a new cluster, as `kafka-storage format --add-scram` leaves them for its controller."""
+        for record in given.records:
+            self._journal.append(record)
+
+
+def credentials_of(user: str, password: str, salts: Iterable[bytes]) -> list[UserScramCredentialRecord]:
+    """For every mechanism. salts: one for each"""
+    return [
+        mechanism.credential(
+            user, salt, mechanism.salted_password(password, salt, MIN_ITERATIONS), iterations=MIN_ITERATIONS
+        )
+        for mechanism, salt in zip(MECHANISMS.values(), salts, strict=True)
+    ]

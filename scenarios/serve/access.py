@@ -1,0 +1,50 @@
+"""Who may come into a live cluster: the users of `highwater serve --user NAME:PASSWORD-FILE`."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+PASSWORD_BYTES_MAX = 1024
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class AccessRefused(Exception):
+    """An option of `serve` that cannot be followed; the text says which, why and what helps."""
+
+
+def passwords_of(wishes: Sequence[str]) -> dict[str, str]:
+    """By user.     wishes: NAME:PASSWORD-FILE     raises: AccessRefused"""
+    passwords: dict[str, str] = {}
+    for wish in wishes:
+        name, colon, file = wish.partition(":")
+        if not (colon and name and file):
+            raise AccessRefused(f"--user wants NAME:PASSWORD-FILE, for example alice:alice.password, not `{wish}`")
+        if not name.isprintable():
+            raise AccessRefused("--user: a name has only characters that can be printed")
+        if name in passwords:
+            raise AccessRefused(f"--user names `{name}` twice")
+        passwords[name] = _password(name, Path(file))
+    return passwords
+
+
+def _password(name: str, file: Path) -> str:
+    """The first line."""
+    try:
+        mode = file.stat().st_mode
+        if stat.S_ISREG(mode) and mode & OTHERS:
+            raise AccessRefused(f"--user {name}: others may open {file}, which has a password: chmod 600 {file}")
+        with file.open("rb") as opened:
+            data = opened.read(PASSWORD_BYTES_MAX + 1)
+        password, *rest = data.decode("utf-8").splitlines() or [""]
+    except OSError as error:
+        raise AccessRefused(f"--user {name}: {file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise AccessRefused(f"--user {name}: {file} is no text in UTF-8") from None
+    if len(data) > PASSWORD_BYTES_MAX or rest:
+        most = f"one line of at most {PASSWORD_BYTES_MAX} bytes"
+        raise AccessRefused(f"--user {name}: {file} is to hold a password, {most}, and has more")
+    if not password or "\0" in password:
+        raise AccessRefused(f"--user {name}: there is no password in {file}; write one into its first line")
+    return password

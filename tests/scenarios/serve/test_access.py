@@ -1,0 +1,78 @@
+"""`highwater serve --user`: a password comes out of a file, or one clear error does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cluster.security import Security
+from scenarios.cli.serve import serve
+from scenarios.serve.access import AccessRefused, passwords_of
+
+
+def file(folder: Path, content: bytes, mode: int = 0o600) -> Path:
+    path = folder / "password"
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.parametrize("content", [b"a secret", b"a secret\n", b"a secret\r\n"])
+def test_the_password_is_the_first_line_of_its_file(tmp_path, content):
+    assert passwords_of([f"alice:{file(tmp_path, content)}"]) == {"alice": "a secret"}
+
+
+@pytest.mark.parametrize("wish", ["alice", ":file", "alice:", ""])
+def test_a_user_without_name_or_file_is_refused(wish):
+    with pytest.raises(AccessRefused, match="wants NAME:PASSWORD-FILE, for example"):
+        passwords_of([wish])
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        (b"", "there is no password in"),
+        (b"\n", "there is no password in"),
+        (b"one\ntwo\n", "one line of at most 1024 bytes, and has more"),
+        (b"x" * 1025, "one line of at most 1024 bytes, and has more"),
+        (b"\xff\xfe", "is no text in UTF-8"),
+        (b"a\0b", "there is no password in"),
+    ],
+)
+def test_a_file_that_holds_no_password_is_refused(tmp_path, content, told):
+    with pytest.raises(AccessRefused, match=told):
+        passwords_of([f"alice:{file(tmp_path, content)}"])
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
+def test_a_file_that_others_may_open_is_refused_with_the_way_out(tmp_path, mode):
+    path = file(tmp_path, b"a secret", mode)
+    with pytest.raises(AccessRefused, match=f"others may open {path}, which has a password: chmod 600 {path}"):
+        passwords_of([f"alice:{path}"])
+
+
+def test_other_faults_say_which_user_and_why(tmp_path):
+    with pytest.raises(AccessRefused, match=f"--user alice: {tmp_path}/no cannot be read: No such file or directory"):
+        passwords_of([f"alice:{tmp_path}/no"])
+    with pytest.raises(AccessRefused, match=f"--user alice: {tmp_path} cannot be read: Is a directory"):
+        passwords_of([f"alice:{tmp_path}"])
+    path = file(tmp_path, b"a secret")
+    with pytest.raises(AccessRefused, match="--user names `alice` twice"):
+        passwords_of([f"alice:{path}", f"alice:{path}"])
+    with pytest.raises(AccessRefused, match="only characters that can be printed"):
+        passwords_of([f"al\nice:{path}"])
+
+
+def test_the_command_ends_with_it_before_anything_starts(tmp_path):
+    done = CliRunner().invoke(serve, ["--user", "alice", "--record", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "--user wants NAME:PASSWORD-FILE" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_password_is_in_the_words_for_it():
+    security = Security.of({"alice": "a secret"})
+    assert "a secret" not in f"{security!r} {security} {security.scram}"
+    assert security != Security.of({"alice": "a secret"})  # salts of its own
