@@ -100,6 +100,7 @@ class BrokerConfig(Config):
     log_retention_bytes: int = key("log.retention.bytes", -1, low=-1)
     log_retention_check_interval_ms: int = key("log.retention.check.interval.ms", 300_000, low=1)
     producer_id_expiration_ms: int = key("producer.id.expiration.ms", 86_400_000, low=1)
+    producer_id_expiration_check_interval_ms: int = key("producer.id.expiration.check.interval.ms", 600_000, low=1)
 
     log_dirs: str = key("log.dirs", "")
     log_dir_failure_timeout_ms: int = key("log.dir.failure.timeout.ms", 30_000, low=1)

@@ -30,8 +30,6 @@ from replica.purgatory import Purgatory
 from replica.rules import Rules
 from replica.trace.events import ProduceRefused, Recorder
 
-PRODUCER_EXPIRATION_CHECK_US = 600_000_000
-"""producer.id.expiration.check.interval.ms"""
 LOG_TASKS_BEGIN_US = 30_000_000
 """LogManager.InitialTaskDelayMs"""
 
@@ -114,7 +112,8 @@ class ReplicaManager:
         self._repeat(recovery_us, self._checkpoint_logs, now_us, delay_us=LOG_TASKS_BEGIN_US)
         retention_us = self._config.log_retention_check_interval_ms * 1000
         self._repeat(retention_us, self._expire_records, now_us, delay_us=LOG_TASKS_BEGIN_US)
-        self._repeat(PRODUCER_EXPIRATION_CHECK_US, self._expire_producers, now_us)
+        expiration_check_us = self._config.producer_id_expiration_check_interval_ms * 1000
+        self._repeat(expiration_check_us, self._expire_producers, now_us)
 
     def start_high_watermark_checkpoints(self, now_us: int) -> None:
         """Called when the broker learns of partitions; the first call writes at once, and every interval from then on.

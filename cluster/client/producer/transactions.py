@@ -106,6 +106,7 @@ class TransactionManager:
     def begin(self) -> None:
         assert self.state is ProducerState.READY
         self.state = ProducerState.IN_TRANSACTION
+        self.error, self.reason = ErrorCode.NONE, ""
         self._count += 1
         self._new_partitions.clear()
         self._partitions.clear()
@@ -250,6 +251,11 @@ class TransactionManager:
         self._ask(node_id, ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, values, added, now_us)
 
     def _end(self, node_id: int, now_us: int) -> None:
+        if self.error is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            # The coordinator has forgotten the id: it takes no EndTxn. source: beginCompletingTransaction
+            self._needs_epoch = True
+            self._ended()
+            return
         if not self._partitions:  # The coordinator does not know of a transaction.
             self._ended()
             return

@@ -121,7 +121,7 @@ class ReadsAreCommitted(Invariant):
 class SequencesAreContiguous(Invariant):
     """S26: in each log, the batches of one idempotent producer epoch follow each other without a gap or a repeat; a
     new epoch starts at 0. A log that has forgotten a producer (its batches were truncated) takes any first sequence,
-    as Kafka does (R18).
+    as Kafka does (R18). That the epochs of a transactional producer do not fall is S31.
     """
 
     NAME = "S26"
@@ -129,7 +129,9 @@ class SequencesAreContiguous(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.last: dict[tuple[str, int, str], dict[int, tuple[int, int]]] = {}
+        self.transactional: dict[int, None] = {}
         return {
+            trace.TransactionBegan: self._named,
             trace.BatchAppended: self._appended,
             trace.LogTruncated: self._cut,
             trace.LogRecovered: self._cut,
@@ -137,6 +139,9 @@ class SequencesAreContiguous(Invariant):
             trace.FollowingBegan: self._cut,
             trace.ReplicaDeleted: self._cut,
         }
+
+    def _named(self, row: TraceRow, event: trace.TransactionBegan) -> None:
+        self.transactional[event.producer_id] = None
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         if event.producer_id < 0 or event.base_sequence < 0:
@@ -149,6 +154,8 @@ class SequencesAreContiguous(Invariant):
             wanted = (sequence + 1) % self._WRAP
             if first != wanted:
                 self._tell(event, f"has sequence {first} after {sequence}")
+        elif event.producer_epoch < epoch and event.producer_id in self.transactional:
+            pass
         elif epoch >= 0 and (event.producer_epoch < epoch or first != 0):
             self._tell(event, f"goes from epoch {epoch} to {event.producer_epoch} with sequence {first}")
         count = event.last_offset - event.base_offset
