@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import Field, dataclass
+from functools import cache
+from typing import Any, ClassVar
 
 from replica.config import (
     BROKER_KEY_OF_TOPIC_KEY,
@@ -246,3 +248,25 @@ class ConsumerConfig(Config):
     reconnect_backoff_max_ms: int = key("reconnect.backoff.max.ms", 1000, low=0)
     socket_connection_setup_timeout_ms: int = key("socket.connection.setup.timeout.ms", 10_000, low=1)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 540_000, low=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConsumerConfig(ConsumerConfig):
+    """Of a consumer that is a member of a group, by the classic protocol."""
+
+    group_id: str = key("group.id", "")
+    group_instance_id: str = key("group.instance.id", "")
+    session_timeout_ms: int = key("session.timeout.ms", 45_000, low=1)
+    heartbeat_interval_ms: int = key("heartbeat.interval.ms", 3000, low=1)
+    max_poll_interval_ms: int = key("max.poll.interval.ms", 300_000, low=1)
+
+
+class TransformConfig(Config):
+    """Of an application with a consumer in a group and a producer: each client takes the keys that it knows."""
+
+    WHAT: ClassVar[str] = "transform"
+
+    @classmethod
+    @cache
+    def keys(cls) -> Mapping[str, Field[Any]]:
+        return {**ProducerConfig.keys(), **GroupConsumerConfig.keys()}

@@ -163,8 +163,11 @@ class ClientConnections:
         *,
         expects_answer: bool = True,
         cause: int | None = None,
+        timeout_us: int | None = None,
     ) -> None:
         """Send one request to a node that is ready. encode: makes the frame for a correlation id
+
+        timeout_us: how long its answer is waited for; None: request.timeout.ms
 
         Without an expected answer (acks=0) `on_answer` is called as soon as the frame is handed over.
         """
@@ -177,7 +180,8 @@ class ClientConnections:
         if not expects_answer:
             on_answer(NO_ANSWER_EXPECTED, now_us)
             return
-        timer = self._timers.at(now_us + self._request_timeout_us, lambda now: self._request_timed_out(state, now))
+        timeout_us = self._request_timeout_us if timeout_us is None else timeout_us
+        timer = self._timers.at(now_us + timeout_us, lambda now: self._request_timed_out(state, now))
         state.in_flight.append(InFlight(correlation_id, on_answer, timer))
 
     def least_loaded(self, now_us: int) -> int | None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cluster.client.producer.config import producer_config_from
-from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from cluster.client.transform.transform import CommitOrder
+from cluster.config import BrokerConfig, ConsumerConfig, GroupConsumerConfig, ProducerConfig
 from cluster.server.cpu import CpuTimes
-from replica.config import BROKER_KEY_OF_TOPIC_KEY, TopicConfig
+from replica.config import BROKER_KEY_OF_TOPIC_KEY, Config, TopicConfig
 from replica.ids import Names, TopicPartition
 from replica.log.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules
@@ -168,14 +169,17 @@ class TransactionPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A producer or consumer. A producer without `arrival` sends only on `produce` steps.
+    """A producer, a consumer, or both: a transform. A producer without `arrival` sends only on `produce` steps.
 
-    prefix: of its record names (r0, r1, ...); the first producer has r, then s, u, v, w, x, y, z
+    prefix: of its record names (r0, r1, ...); the first producer has r, then s, u, v, w, x, y, z. A transform puts it
+        before the name of the input
+    to, offsets, names_member: of a transform: the topic of its outputs, when the offsets of its inputs are committed,
+        and whether its transactions name the member of the group
     start_us: when its process starts     stop_us: when its arrivals end (a consumer's process too); None: never
     """
 
     name: str
-    kind: Literal["producer", "consumer"]
+    kind: Literal["producer", "consumer", "transform"]
     topic: str
     config: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
@@ -185,13 +189,24 @@ class Workload:
     start_us: int = 0
     stop_us: int | None = None
     transaction: TransactionPattern | None = None
+    to: str = ""
+    offsets: CommitOrder = "in-transaction"
+    names_member: bool = True
 
     def producer_config(self) -> ProducerConfig:
         """Typed, after what KafkaProducer derives itself."""
-        return producer_config_from(self.config)
+        return producer_config_from(self._of(ProducerConfig))
 
     def consumer_config(self) -> ConsumerConfig:
-        return ConsumerConfig.from_mapping(self.config)
+        schema = GroupConsumerConfig if self.kind == "transform" else ConsumerConfig
+        return schema.from_mapping(self._of(schema))
+
+    def _of(self, schema: type[Config]) -> Mapping[str, str]:
+        """The keys that a client knows: those of a transform are of two."""
+        if self.kind != "transform":
+            return self.config
+        known = schema.keys()
+        return {key: value for key, value in self.config.items() if key in known}
 
 
 LAST_ACK_ROOM_US = 1_000_000
@@ -243,6 +258,10 @@ class Scenario:
     @property
     def consumers(self) -> tuple[Workload, ...]:
         return tuple(workload for workload in self.workloads.values() if workload.kind == "consumer")
+
+    @property
+    def transforms(self) -> tuple[Workload, ...]:
+        return tuple(workload for workload in self.workloads.values() if workload.kind == "transform")
 
     @property
     def run_name(self) -> str:

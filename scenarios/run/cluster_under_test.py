@@ -17,6 +17,7 @@ import trio
 from cluster.broker.broker import BrokerCore
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.producer.producer import ProducerCore
+from cluster.client.transform.transform import TransformCore
 from cluster.controller_node.node import ControllerCore
 from cluster.live.control import SETTLE_S
 from cluster.network.cards import Card
@@ -61,7 +62,7 @@ class Machine:
     log_dir: Path | None
     clock: WallClock
     disks: dict[str, Disk] = field(default_factory=dict)
-    core: ProducerCore | ConsumerCore | ClientElsewhere | None = None
+    core: ProducerCore | ConsumerCore | TransformCore | ClientElsewhere | None = None
     incarnations: int = 0
     stopping: bool = False
     starts_when_stopped: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
@@ -12,15 +13,22 @@ from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.resting import FEW, MANY
 from cluster.client.consumer.consumer import ConsumerCore
+from cluster.client.consumer.events import record_name
+from cluster.client.consumer.fetcher import TakeRecord
+from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
+from cluster.client.transform.transform import TransformCore
+from cluster.config import GroupConsumerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
 from cluster.controller_node.registry_node import RegistryCore
 from cluster.network.world import Fabric
 from cluster.wall_clock import WallClock
 from replica.log.disk import Disk
+from replica.log.records import Record
 from replica.trace.events import TraceLog
 from scenarios.language.spec import PHASES_END_US, Scenario, Workload
+from scenarios.run.applications import value_of
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -143,20 +151,41 @@ class Cores:
             security=self._fabric.security,
         )
 
-    def client(self, workload: Workload, incarnation: int, clock: WallClock) -> ProducerCore | ConsumerCore:
+    def client(
+        self, workload: Workload, incarnation: int, clock: WallClock
+    ) -> ProducerCore | ConsumerCore | TransformCore:
         stream = random.Random(f"{self._scenario.seed}/workload/{workload.name}/{incarnation}")
         if workload.kind == "producer":
-            return ProducerCore(
-                name=workload.name,
-                config=workload.producer_config(),
-                bootstrap=self.bootstrap,
-                topic=workload.topic,
-                recorder=self._trace,
-                rng=stream,
-                names=self._scenario.cluster.names,
-                clock=clock,
-                transactions=self._scenario.rules.transactions,
-            )
+            return self._producer(workload, workload.topic, stream, clock)
+        if workload.kind == "consumer":
+            return self._consumer(workload, stream)
+        config = workload.consumer_config()
+        assert isinstance(config, GroupConsumerConfig)
+        return TransformCore(
+            partial(self._consumer, workload, stream),
+            self._producer(workload, workload.to, stream, clock),
+            partial(output_of, workload),
+            group_id=config.group_id,
+            is_transactional=bool(workload.producer_config().transactional_id),
+            offsets=workload.offsets,
+            names_member=workload.names_member,
+            batch=workload.batch,
+        )
+
+    def _producer(self, workload: Workload, topic: str, stream: random.Random, clock: WallClock) -> ProducerCore:
+        return ProducerCore(
+            name=workload.name,
+            config=workload.producer_config(),
+            bootstrap=self.bootstrap,
+            topic=topic,
+            recorder=self._trace,
+            rng=stream,
+            names=self._scenario.cluster.names,
+            clock=clock,
+            transactions=self._scenario.rules.transactions,
+        )
+
+    def _consumer(self, workload: Workload, stream: random.Random, take: TakeRecord | None = None) -> ConsumerCore:
         return ConsumerCore(
             name=workload.name,
             config=workload.consumer_config(),
@@ -166,4 +195,11 @@ class Cores:
             rng=stream,
             rules=self._scenario.rules,
             names=self._scenario.cluster.names,
+            take=take,
         )
+
+
+def output_of(workload: Workload, record: Record) -> ProducerRecord:
+    """What becomes of an input: a record of the same key and size, named after it."""
+    name = f"{workload.prefix}{record_name(record)}"
+    return ProducerRecord(workload.to, None, record.key, value_of(name, len(record.value or b"")), name)

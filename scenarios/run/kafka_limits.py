@@ -129,6 +129,8 @@ def _client_limits(scenario: Scenario) -> Iterator[Limit]:
     for name, workload in scenario.workloads.items():
         if workload.transaction is not None:
             yield Limit(f"workloads.{name}.transaction", "clients of a real Kafka are given no transactions yet")
+        if workload.kind == "transform":
+            yield Limit(f"workloads.{name}", "no application of a JVM transforms yet")
 
 
 def _step_limits(scenario: Scenario) -> Iterator[Limit]:

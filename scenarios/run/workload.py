@@ -44,7 +44,7 @@ class Workloads:
             if workload.arrival is not None:
                 # The first record leaves at `start`, as the first tick of a clock that is started then.
                 self._cluster.time.at_by_file(workload.start_us, partial(self._arrive, workload, 0, workload.start_us))
-            elif workload.kind == "consumer" and workload.stop_us is not None:
+            elif workload.kind != "producer" and workload.stop_us is not None:
                 self._cluster.time.at_by_file(workload.stop_us, partial(self._pending_stops.append, workload.name))
 
     def _start(self, name: str) -> None:
@@ -55,7 +55,7 @@ class Workloads:
         return bool(self._pending_stops)
 
     async def perform_due(self) -> None:
-        """Consumers whose time is over."""
+        """Consumers and transforms whose time is over."""
         while self._pending_stops:
             await self._cluster.kill(self._pending_stops.pop(0))
 

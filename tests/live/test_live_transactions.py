@@ -1,5 +1,5 @@
-"""Transactions of real clients, confluent-kafka (librdkafka) and aiokafka, against a live cluster: commit, abort, and
-an instance that another one with its transactional.id has replaced."""
+"""Transactions of real clients, confluent-kafka (librdkafka) and aiokafka, against a live cluster: commit, abort, an
+instance that another one with its transactional.id has replaced, and consume-transform-produce with its offsets."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import ProducerFenced
+from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from live_cluster import live_cluster
+from live_cluster import LiveCluster, live_cluster
 
-from replica.trace.events import TransactionStateChanged
+from replica.trace.events import HeldBackOffsetDropped, OffsetCommitted, TransactionStateChanged
 from tests.waiting import wait_for
 
 SETTINGS = (
     "cluster.config.transaction.state.log.num.partitions=4",
+    "cluster.config.group.initial.rebalance.delay.ms=200",
+    "cluster.config.offsets.topic.num.partitions=4",
     "cluster.config.broker.session.timeout.ms=2000",
     "cluster.config.broker.heartbeat.interval.ms=300",
 )
@@ -41,11 +44,11 @@ def transaction(by: Producer, *values: str, commit: bool) -> None:
         by.abort_transaction(PATIENCE_S)
 
 
-def read(bootstrap: str, isolation: str, last: str) -> list[str]:
+def read(bootstrap: str, isolation: str, last: str, topic: str = "orders") -> list[str]:
     """From the start of the partition until `last` is there."""
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": "g", "isolation.level": isolation}
     consumer = Consumer(settings)
-    consumer.assign([TopicPartition("orders", 0, 0)])
+    consumer.assign([TopicPartition(topic, 0, 0)])
     values: list[str] = []
 
     def is_there() -> bool:
@@ -109,3 +112,95 @@ def test_aiokafka_commits_aborts_and_is_fenced(tmp_path: Path) -> None:
     with live_cluster(tmp_path, "orders:1:3", settings=SETTINGS) as cluster:
         asyncio.run(play(cluster.bootstrap))
         assert read(cluster.bootstrap, "read_committed", "c") == ["a", "c"]
+
+
+def transform(consumer: Consumer, by: Producer, wanted: int, *, commit: bool) -> None:
+    """One round of consume-transform-produce, of `wanted` records."""
+    messages: list[Any] = []
+
+    def are_there() -> bool:
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            messages.append(message)
+        return len(messages) == wanted
+
+    wait_for(are_there)
+    by.begin_transaction()
+    for message in messages:
+        by.produce("bills", value=message.value().upper(), partition=0)
+    by.send_offsets_to_transaction(
+        consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), PATIENCE_S
+    )
+    if commit:
+        by.commit_transaction(PATIENCE_S)
+    else:
+        by.abort_transaction(PATIENCE_S)
+
+
+def of_billing(cluster: LiveCluster, kind: type) -> list[Any]:
+    return [event for event in cluster.events(kind) if event.group == "billing"]
+
+
+@pytest.mark.parametrize("profile", ["kafka-3.5", "kafka-4.1"])
+def test_librdkafka_commits_offsets_with_the_transaction(tmp_path: Path, profile: str) -> None:
+    """The first round is aborted, and its records are read again by the member that comes next."""
+    with live_cluster(tmp_path, "orders:1:3", "bills:1:3", settings=SETTINGS, profile=profile) as cluster:
+        first = producer(cluster.bootstrap, "source")
+        transaction(first, "a", "b", commit=True)
+        settings: dict[str, Any] = {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "billing",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+        for commit in (False, True):
+            consumer = Consumer(settings)
+            consumer.subscribe(["orders"])
+            transform(consumer, producer(cluster.bootstrap, "billing"), 2, commit=commit)
+            consumer.close()
+        assert read(cluster.bootstrap, "read_committed", "B", "bills") == ["A", "B"]
+        assert read(cluster.bootstrap, "read_uncommitted", "B", "bills")[:2] == ["A", "B"]
+        # The marker of "source" stands behind its records: whether a position counts it is the client's own affair.
+        assert [event.offset >= 2 for event in of_billing(cluster, OffsetCommitted)] == [True]
+        assert len(of_billing(cluster, HeldBackOffsetDropped)) == 1
+        committed = Consumer(settings).committed([TopicPartition("orders", 0)], PATIENCE_S)
+        assert committed[0].offset >= 2
+
+
+def test_aiokafka_commits_offsets_with_the_transaction(tmp_path: Path) -> None:
+    async def play(bootstrap: str) -> None:
+        source = AIOKafkaProducer(bootstrap_servers=bootstrap)
+        await source.start()
+        await source.send_and_wait("orders", b"a", partition=0)
+        await source.stop()
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=bootstrap,
+            group_id="billing",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+        )
+        await consumer.start()
+        by = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="billing")
+        await by.start()
+        message = await consumer.getone()
+        partition = AioPartition("orders", 0)
+        with pytest.raises(LookupError):
+            async with by.transaction():
+                await by.send_and_wait("bills", b"lost", partition=0)
+                await by.send_offsets_to_transaction({partition: message.offset + 1}, "billing")
+                raise LookupError
+        async with by.transaction():
+            await by.send_and_wait("bills", message.value.upper(), partition=0)
+            await by.send_offsets_to_transaction({partition: message.offset + 1}, "billing")
+        await by.stop()
+        await consumer.stop()
+
+    with live_cluster(tmp_path, "orders:1:3", "bills:1:3", settings=SETTINGS) as cluster:
+        asyncio.run(play(cluster.bootstrap))
+        assert read(cluster.bootstrap, "read_committed", "A", "bills") == ["A"]
+        wait_for(lambda: of_billing(cluster, OffsetCommitted))
+        assert [event.offset for event in of_billing(cluster, OffsetCommitted)] == [1]
+        assert len(of_billing(cluster, HeldBackOffsetDropped)) == 1

@@ -1,7 +1,8 @@
 """The consumer: a pure core that reads all partitions of its topic, with the behaviour of the Java client 3.9.
 
-It has no group: it assigns itself every partition (assign + seek), starts where auto.offset.reset says, and polls all
-the time. The broker decides how far it may read: up to the high watermark.
+Without a group it assigns itself every partition (assign + seek), and starts where auto.offset.reset says; with one it
+reads what it is assigned, from where the group stands (membership.py). It polls all the time. The broker decides how
+far it may read: up to the high watermark.
 
 Source: KafkaConsumer.java, SubscriptionState.java, OffsetFetcher.java, FetchCollector.java; KIP-320 for truncation.
 """
@@ -9,23 +10,25 @@ Source: KafkaConsumer.java, SubscriptionState.java, OffsetFetcher.java, FetchCol
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.consumer.fetcher import ConsumerFetcher
+from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
+from cluster.client.consumer.membership import GroupMembership
 from cluster.client.consumer.offsets import OffsetLookups
 from cluster.client.consumer.positions import PartitionPosition
 from cluster.client.events import CausalRecorder
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode
-from cluster.config import ConsumerConfig
+from cluster.config import ConsumerConfig, GroupConsumerConfig
 from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
 from replica.config import NEVER
-from replica.ids import NO_BROKER, UNDEFINED_EPOCH, Names, TopicPartition
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Names, TopicPartition
 from replica.rules import Rules
 
 MAX_IN_FLIGHT = 100
@@ -49,8 +52,13 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         rules: Rules,
         *,
         names: Names,
+        take: TakeRecord | None = None,
     ) -> None:
-        """name: client id, and the name in the trace     rng: this client's own"""
+        """name: client id, and the name in the trace     rng: this client's own
+
+        config: of a GroupConsumerConfig the consumer is a member     take: is handed each record, of an application
+        that does something with it
+        """
         self._config = config
         self._rules = rules
         self._topic = topic
@@ -79,7 +87,12 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             config.auto_offset_reset,
             config.isolation_level,
         )
-        self._fetcher = ConsumerFetcher(config, self._positions, self._connections, self._events, backoff)
+        self._fetcher = ConsumerFetcher(config, self._positions, self._connections, self._events, backoff, take)
+        self.group: GroupMembership | None = None
+        self.on_revoked: Callable[[], None] = _ignore
+        """The application forgets what it has of the partitions that are no longer this member's."""
+        if isinstance(config, GroupConsumerConfig):
+            self.group = GroupMembership(config, topic, self._connections, self._go_on_from, self._give_up)
         self._running = False
 
     # ------------------------------------------------------------------------------------------------- application
@@ -105,6 +118,28 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         self._lookups.ask_end_offset(tp)
         return self._run(now_us)
 
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], committed: Callable[[ErrorCode], None], now_us: int
+    ) -> list[Action]:
+        """commitSync: the group goes on from these offsets. committed: called once with the outcome"""
+        assert self.group is not None, "group.id is not set"
+        self._events.begin_step(from_outside=False)
+        self.group.commit(offsets, committed)
+        return self._run(now_us)
+
+    def rewind(self, now_us: int) -> list[Action]:
+        """Go on from where the group stands: what was read since then is read again."""
+        assert self.group is not None, "group.id is not set"
+        self._events.begin_step(from_outside=False)
+        for position in self._positions.values():
+            position.stop()
+        self.group.fetch_committed()
+        return self._run(now_us)
+
+    def poll(self, now_us: int) -> list[Action]:
+        """The application is in `poll` again, so that it may join a rebalance."""
+        return self._run(now_us)
+
     def close(self, now_us: int) -> list[Action]:
         """Stop reading and exit."""
         self._running = False
@@ -125,6 +160,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         while busy:
             self._learn_leaders()
             busy = self._lookups.run_once(now_us)
+            if self.group is not None:
+                busy |= self.group.run_once(now_us)
             busy |= self._fetcher.run_once(now_us)
             busy |= self._connections.poll(now_us)  # last: the others may have found that the metadata is stale
         self._arm(now_us)
@@ -135,7 +172,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if self._metadata_version_used == self._metadata.version:
             return
         self._metadata_version_used = self._metadata.version
-        for tp in self._metadata.partitions(self._topic):
+        for tp in self._metadata.partitions(self._topic) if self.group is None else ():
             if tp not in self._positions:
                 self._assign(tp)
         for tp, position in self._positions.items():
@@ -150,8 +187,26 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         else:
             position.await_reset(policy, None, f"the consumer has no position yet; auto.offset.reset={policy}")
 
+    def _go_on_from(self, committed: Mapping[TopicPartition, int]) -> None:
+        """The group's offsets are known. source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded"""
+        for tp, offset in committed.items():
+            if offset == UNKNOWN_OFFSET:
+                self._assign(tp)
+                continue
+            position = self._positions.setdefault(tp, PartitionPosition(tp))
+            previous, leader = position.offset, self._metadata.leader(tp)
+            position.move_to(offset, UNDEFINED_EPOCH, leader)
+            peer = self._connections.name(leader.leader)
+            self._events.position_reset(tp, peer, offset, previous, None, "the group goes on from here")
+
+    def _give_up(self) -> None:
+        self._positions.clear()
+        self.on_revoked()
+
     def _arm(self, now_us: int) -> None:
         wanted = [self._lookups.next_deadline_us, self._fetcher.next_deadline_us]
+        if self.group is not None:
+            wanted.append(self.group.next_deadline_us)
         metadata_us = self._connections.next_poll_us(now_us)
         if metadata_us is not None:
             wanted.append(metadata_us)
@@ -159,3 +214,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             self._wake.cancel()
         at_us = min(wanted)
         self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
+
+
+def _ignore() -> None:
+    """The application keeps nothing."""

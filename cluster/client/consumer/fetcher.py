@@ -7,7 +7,7 @@ Simplified: the application polls all the time and takes every record at once, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections, ClientResponse
@@ -28,9 +28,10 @@ from cluster.protocol.versions import FETCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, TopicPartition
-from replica.log.records import batches, check_crc, read_records
+from replica.log.records import Record, batches, check_crc, read_records
 
 FETCH_VERSION = 12
+TakeRecord = Callable[[TopicPartition, Record], None]
 
 
 class ConsumerFetcher:
@@ -43,7 +44,10 @@ class ConsumerFetcher:
         connections: ClientConnections,
         events: ConsumerEvents,
         backoff: ExponentialBackoff,
+        take: TakeRecord | None = None,
     ) -> None:
+        """take: is handed each record that the application reads"""
+        self._take_record = take
         self._config = config
         self._read_committed = config.isolation_level == "read_committed"
         self._positions = positions
@@ -168,6 +172,8 @@ class ConsumerFetcher:
                 for record in read_records(data[start : start + header.size_bytes]):
                     if record.offset >= position.offset:
                         self._events.record_read(tp, peer, record, header.leader_epoch)
+                        if self._take_record is not None:
+                            self._take_record(tp, record)
             position.offset = header.last_offset + 1
             position.offset_epoch = header.leader_epoch
 

@@ -15,6 +15,7 @@ class ProducerEvents(ClientEvents):
     def __init__(self, client: str, acks: int, recorder: CausalRecorder) -> None:
         super().__init__(client, recorder)
         self._acks = acks
+        self.failed_records = 0
 
     def record_sent(self, tp: TopicPartition, record: str) -> int:
         return self._emit(
@@ -141,6 +142,7 @@ class ProducerEvents(ClientEvents):
         now_us: int,
         cause: int = -1,
     ) -> None:
+        self.failed_records += 1
         self._emit(
             trace.RecordFailed(
                 client=self._client,

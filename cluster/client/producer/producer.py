@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from cluster.client.backoff import ExponentialBackoff
@@ -28,7 +28,13 @@ from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.client.producer.partitioner import StickyPartitioner, partition_for_key
 from cluster.client.producer.sender import Sender
-from cluster.client.producer.transactions import ProducerState, TransactionManager, TransactionsRule
+from cluster.client.producer.transactions import (
+    NO_GROUP,
+    GroupMetadata,
+    ProducerState,
+    TransactionManager,
+    TransactionsRule,
+)
 from cluster.config import ProducerConfig
 from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
@@ -59,16 +65,19 @@ class TransactionCall(Enum):
     """What an application asks of a transactional producer. In Java each blocks its thread until it is done."""
 
     BEGIN = auto()
+    SEND_OFFSETS = auto()
     COMMIT = auto()
     ABORT = auto()
 
 
 @dataclass(slots=True)
 class WaitingCall:
-    """begun: the producer works on it"""
+    """begun: the producer works on it     offsets, group: of SEND_OFFSETS"""
 
     call: TransactionCall
     begun: bool = False
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    group: GroupMetadata = NO_GROUP
 
 
 class ProducerCore(ClientNode[ProducerEvents]):
@@ -154,6 +163,27 @@ class ProducerCore(ClientNode[ProducerEvents]):
         self._events.begin_step(from_outside=False)
         self._waiting.append(WaitingCall(call))
         return self._run(now_us)
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata, now_us: int) -> list[Action]:
+        """The group goes on from these offsets if the transaction is committed (sendOffsetsToTransaction)."""
+        self._events.begin_step(from_outside=False)
+        self._waiting.append(WaitingCall(TransactionCall.SEND_OFFSETS, offsets=offsets, group=group))
+        return self._run(now_us)
+
+    @property
+    def has_committed(self) -> bool:
+        """The transaction that ended last was committed."""
+        return self._transactions is not None and self._transactions.has_committed
+
+    @property
+    def is_fenced(self) -> bool:
+        """It can only be closed."""
+        return self._transactions is not None and self._transactions.state is ProducerState.FATAL_ERROR
+
+    @property
+    def failed_records(self) -> int:
+        """How many the application was told to be failed, since the process began."""
+        return self._events.failed_records
 
     def flush(self, now_us: int) -> list[Action]:
         """Send what is waiting now, without lingering; until the accumulator is empty everything is ready."""
@@ -259,6 +289,11 @@ class ProducerCore(ClientNode[ProducerEvents]):
                 return False
             transactions.begin()
             return True
+        if waiting.call is TransactionCall.SEND_OFFSETS:
+            if not waiting.begun and not transactions.has_failed:
+                transactions.send_offsets(waiting.offsets, waiting.group)
+                waiting.begun = True
+            return not transactions.sends_offsets
         if transactions.state is ProducerState.ABORTABLE_ERROR:
             transactions.end(commit=False)
             waiting.begun = True

@@ -1,6 +1,8 @@
 """Transactions of a producer: its requests to the coordinator, one at a time, and what each answer makes of its state.
 
 Between two ends of transactions the application sends; what it sends waits until the coordinator knows the partition.
+Offsets of a group are two requests, to two coordinators: the group becomes part of the transaction (with
+transaction.version 2 by the second request itself), then its coordinator takes them.
 An error is abortable (the transaction can only be aborted) or fatal (the producer can only be closed).
 source: TransactionManager.java
 """
@@ -9,14 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from cluster.client.connections import ClientConnections, ClientResponse
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.config import ProducerConfig
 from cluster.protocol.cold import decode_response, encode_request, request
-from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN, END_TXN, FIND_COORDINATOR, INIT_PRODUCER_ID
+from cluster.protocol.versions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    TXN_OFFSET_COMMIT,
+)
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, TopicPartition
@@ -25,7 +35,9 @@ from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 TransactionsRule = Literal["none", "v1", "verified", "v2"]
 FIND_COORDINATOR_VERSION, INIT_PRODUCER_ID_VERSION, ADD_PARTITIONS_TO_TXN_VERSION = 3, 4, 3
 PRODUCE_VERSION_OF = {"none": 10, "v1": 10, "verified": 11, "v2": 12}
-TRANSACTION = 1
+ADD_OFFSETS_TO_TXN_VERSION = 3
+TXN_OFFSET_COMMIT_VERSION_OF = {"none": 3, "v1": 3, "verified": 4, "v2": 5}
+GROUP, TRANSACTION = 0, 1
 """FindCoordinatorRequest.CoordinatorType"""
 LOOK_AGAIN = (
     ErrorCode.NOT_COORDINATOR,
@@ -51,6 +63,32 @@ FATAL = (
     ErrorCode.UNSUPPORTED_VERSION,
 )
 """Of a refused batch; anything else can be aborted."""
+
+
+COMMIT_ABORTABLE = (
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+)
+"""Of TxnOffsetCommit: another member may have the partitions by now. source: TxnOffsetCommitHandler"""
+
+
+class GroupMetadata(NamedTuple):
+    """The member that commits. -1 and "": only the group is named, as before KIP-447. source: ConsumerGroupMetadata"""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+NO_GROUP = GroupMetadata("")
+
+
+class _Offsets(NamedTuple):
+    offsets: Mapping[TopicPartition, int]
+    group: GroupMetadata
 
 
 class ProducerState(Enum):
@@ -92,6 +130,7 @@ class TransactionManager:
         self._adds_by_producing = rule == "v2"
         self.produce_version = PRODUCE_VERSION_OF[rule]
         self._end_txn_version = 5 if rule == "v2" else 3
+        self._commit_version = TXN_OFFSET_COMMIT_VERSION_OF[rule]
         self._coordinator: int | None = None
         self._in_flight = False
         self._not_before_us = 0
@@ -99,7 +138,14 @@ class TransactionManager:
         """Before the next transaction the producer asks for its next epoch (KIP-360)."""
         self._new_partitions: dict[TopicPartition, None] = {}
         self._partitions: dict[TopicPartition, None] = {}
+        self._offsets: _Offsets | None = None
+        self._group_is_added = False
+        self._group_is_part = False
+        """The transaction's coordinator may know the group by now."""
+        self._group_coordinator: int | None = None
         self._count = 0
+        self.has_committed = False
+        """Of the transaction that ended last."""
 
     # ---------------------------------------------------------------------------------------------------- application
 
@@ -113,6 +159,16 @@ class TransactionManager:
         self._events.transaction_began(
             self.transactional_id, self._count, self._idempotence.producer_id, self._idempotence.producer_epoch
         )
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
+        """The next offset to be read of each partition. source: sendOffsetsToTransaction"""
+        assert self.state is ProducerState.IN_TRANSACTION and self._offsets is None
+        self._offsets, self._group_is_added = _Offsets(offsets, group), self._adds_by_producing
+
+    @property
+    def sends_offsets(self) -> bool:
+        """Offsets are on their way to the group's coordinator."""
+        return self._offsets is not None and not self.has_failed
 
     def end(self, *, commit: bool) -> None:
         """What was sent is delivered first, or given up."""
@@ -158,13 +214,15 @@ class TransactionManager:
         if now_us < self._not_before_us:
             self.next_deadline_us = self._not_before_us
             return False
-        if self._coordinator is None or self._coordinator not in self._connections.metadata.nodes:
-            return self._find_coordinator(now_us)
-        if not self._connections.ready(self._coordinator, now_us):
-            at_us = self._connections.retry_at_us(self._coordinator, now_us)
+        of_group = ask == self._commit_offsets
+        coordinator = self._group_coordinator if of_group else self._coordinator
+        if coordinator is None or coordinator not in self._connections.metadata.nodes:
+            return self._find_coordinator(now_us, of_group=of_group)
+        if not self._connections.ready(coordinator, now_us):
+            at_us = self._connections.retry_at_us(coordinator, now_us)
             self.next_deadline_us = NEVER if at_us is None else at_us
             return False
-        ask(self._coordinator, now_us)
+        ask(coordinator, now_us)
         return True
 
     def _next(self, has_incomplete: bool) -> Callable[[int, int], None] | None:
@@ -175,6 +233,8 @@ class TransactionManager:
             return None
         if self._new_partitions and self.state is not ProducerState.ABORTING:
             return self._add_partitions
+        if self._offsets is not None and self.state is not ProducerState.ABORTING:
+            return self._commit_offsets if self._group_is_added else self._add_offsets
         if self.is_ending and not has_incomplete:
             return self._end
         return None
@@ -189,19 +249,25 @@ class TransactionManager:
 
     # ------------------------------------------------------------------------------------------------------ requests
 
-    def _find_coordinator(self, now_us: int) -> bool:
+    def _find_coordinator(self, now_us: int, *, of_group: bool) -> bool:
         node_id = self._connections.least_loaded(now_us)
         if node_id is None or not self._connections.ready(node_id, now_us):
             at_us = None if node_id is None else self._connections.retry_at_us(node_id, now_us)
             self.next_deadline_us = NEVER if at_us is None else at_us
             return False
-        values = {"key": self.transactional_id, "key_type": TRANSACTION}
-        self._ask(node_id, FIND_COORDINATOR, FIND_COORDINATOR_VERSION, values, self._coordinator_found, now_us)
+        values: dict[str, object] = {"key": self.transactional_id, "key_type": TRANSACTION}
+        if of_group and self._offsets is not None:
+            values = {"key": self._offsets.group.group_id, "key_type": GROUP}
+        answered = partial(self._coordinator_found, of_group)
+        self._ask(node_id, FIND_COORDINATOR, FIND_COORDINATOR_VERSION, values, answered, now_us)
         return True
 
-    def _coordinator_found(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+    def _coordinator_found(self, of_group: bool, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is ErrorCode.NONE and int(answer.node_id) != NO_BROKER:
-            self._coordinator = int(answer.node_id)
+            if of_group:
+                self._group_coordinator = int(answer.node_id)
+            else:
+                self._coordinator = int(answer.node_id)
         elif error in FATAL:
             self._fail_fatally(error, f"no coordinator of {self.transactional_id}: {error.name}")
         else:
@@ -250,13 +316,69 @@ class TransactionManager:
 
         self._ask(node_id, ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, values, added, now_us)
 
+    def _add_offsets(self, node_id: int, now_us: int) -> None:
+        assert self._offsets is not None
+        values = {
+            "transactional_id": self.transactional_id,
+            "producer_id": self._idempotence.producer_id,
+            "producer_epoch": self._idempotence.producer_epoch,
+            "group_id": self._offsets.group.group_id,
+        }
+
+        def added(answer: Any, error: ErrorCode, answered_us: int) -> None:
+            if error is ErrorCode.NONE:
+                self._group_is_added = self._group_is_part = True
+            else:
+                self._refused("AddOffsetsToTxn", error, answered_us)
+
+        self._ask(node_id, ADD_OFFSETS_TO_TXN, ADD_OFFSETS_TO_TXN_VERSION, values, added, now_us)
+
+    def _commit_offsets(self, node_id: int, now_us: int) -> None:
+        assert self._offsets is not None
+        offsets, group = self._offsets
+        topics: dict[str, list[dict[str, object]]] = {}
+        for name, offset in offsets.items():
+            one = {"partition_index": name.partition, "committed_offset": offset, "committed_metadata": ""}
+            topics.setdefault(name.topic, []).append(one)
+        values = {
+            "transactional_id": self.transactional_id,
+            "group_id": group.group_id,
+            "producer_id": self._idempotence.producer_id,
+            "producer_epoch": self._idempotence.producer_epoch,
+            "generation_id": group.generation,
+            "member_id": group.member_id,
+            "group_instance_id": group.instance_id,
+            "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
+        }
+        self._group_is_part = True
+        self._ask(node_id, TXN_OFFSET_COMMIT, self._commit_version, values, self._offsets_answered, now_us)
+
+    def _offsets_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        """source: TxnOffsetCommitHandler"""
+        if error is ErrorCode.NONE:
+            found = (part.error_code for topic in answer.topics for part in topic.partitions)
+            error = next((one for one in found if one is not ErrorCode.NONE), error)
+        reason = f"the coordinator answered TxnOffsetCommit with {error.name}"
+        if error is ErrorCode.NONE:
+            self._offsets = None
+        elif error in LOOK_AGAIN:
+            self._group_coordinator = None
+            self._again(now_us)
+        elif error in ASK_AGAIN:
+            self._again(now_us)
+        elif error in COMMIT_ABORTABLE:
+            self._fail_abortably(error, reason)
+        else:
+            fenced = error is ErrorCode.INVALID_PRODUCER_EPOCH
+            self._fail_fatally(ErrorCode.PRODUCER_FENCED if fenced else error, reason)
+
     def _end(self, node_id: int, now_us: int) -> None:
         if self.error is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             # The coordinator has forgotten the id: it takes no EndTxn. source: beginCompletingTransaction
             self._needs_epoch = True
             self._ended()
             return
-        if not self._partitions:  # The coordinator does not know of a transaction.
+        if not self._partitions and not self._group_is_part:  # The coordinator does not know of a transaction.
             self._ended()
             return
         values = {
@@ -278,7 +400,7 @@ class TransactionManager:
             self.state = ProducerState.READY
 
     def _ended(self) -> None:
-        committed = self.state is ProducerState.COMMITTING
+        committed = self.has_committed = self.state is ProducerState.COMMITTING
         self._events.transaction_ended(
             self.transactional_id,
             self._count,
@@ -289,6 +411,7 @@ class TransactionManager:
         self.state = ProducerState.INITIALIZING if self._needs_epoch else ProducerState.READY
         self._partitions.clear()
         self._new_partitions.clear()
+        self._offsets, self._group_is_part = None, False
 
     # -------------------------------------------------------------------------------------------------------- answers
 

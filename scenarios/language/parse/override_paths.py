@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
-from replica.config import TopicConfig
+from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, TransformConfig
+from replica.config import Config, TopicConfig
 from scenarios.language.diagnostics import Problems, did_you_mean
 from scenarios.language.parse.variants import Override
 from scenarios.language.values.synonyms import FIELD_SYNONYMS
@@ -47,14 +47,17 @@ def _nearly(path: str, tree: Mapping) -> str | None:
     return next((".".join((*names, key)) for names, key in close if key is not None), None)
 
 
+_SCHEMAS: dict[str, type[Config]] = {"consumer": ConsumerConfig, "transform": TransformConfig}
+
+
 def _blocks(tree: Mapping) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """Every `config` block that the scenario has or may have: the words of its path, and the keys that it may hold."""
     for name in _entries(tree, "topics"):
         yield ("topics", name, "config"), list(TopicConfig.keys())
     for name, workload in _entries(tree, "workloads").items():
         kind = workload.get("kind") if isinstance(workload, Mapping) else None
-        is_consumer = isinstance(kind, Scalar) and kind.text == "consumer"
-        yield ("workloads", name, "config"), list((ConsumerConfig if is_consumer else ProducerConfig).keys())
+        schema = _SCHEMAS.get(kind.text if isinstance(kind, Scalar) else "", ProducerConfig)
+        yield ("workloads", name, "config"), list(schema.keys())
     yield ("cluster", "config"), list(BrokerConfig.keys())
 
 

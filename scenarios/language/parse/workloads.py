@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import cast
 
 from cluster.client.producer.config import producer_config_from
-from cluster.config import ConsumerConfig, ProducerConfig
+from cluster.client.transform.transform import CommitOrder
+from cluster.config import ConsumerConfig, ProducerConfig, TransformConfig
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
 from scenarios.language.spec import (
@@ -26,6 +28,12 @@ from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 WORKLOADS_MAX = 250
 PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
 
+OUTPUT_PREFIX = "t"
+"""Of what transforms write, unless the file says another one: no producer gets it by its place."""
+COMMIT_ORDERS = ("in-transaction", "after", "before")
+DEFAULT_ORDER = {True: "in-transaction", False: "after"}
+"""By whether there is a transaction."""
+
 _RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)
 
 
@@ -34,6 +42,7 @@ def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
     for name, key_node, value, value_path in scope.reader.entries(node, path, "`workloads`"):
         if new_node(scope, name, key_node, value_path, "client"):
             workloads.update(_read_workloads(scope, name, key_node, value, value_path))
+    _name_outputs(scope, node, path, workloads)
     if len(workloads) > WORKLOADS_MAX:
         scope.reader.error("E140", f"{len(workloads)} workloads; allowed are {WORKLOADS_MAX}", node.place, path=path)
     return workloads
@@ -60,14 +69,21 @@ _COMMON_FIELDS = ("kind", "topic", "config", "start", "stop")
 _PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix", "transaction")
 
 
+_TRANSFORM_FIELDS = (*_COMMON_FIELDS, "to", "batch", "prefix", "offsets", "group-metadata")
+_KINDS = ("producer", "consumer", "transform")
+
+
 def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     reader = scope.reader
     kind_node = node.get("kind") if isinstance(node, Mapping) else None
-    consumer = isinstance(kind_node, Scalar) and kind_node.text == "consumer"
+    kind = kind_node.text if isinstance(kind_node, Scalar) and kind_node.text in _KINDS else "producer"
+    if kind == "transform":
+        return _read_transform(scope, name, node, path)
+    consumer = kind == "consumer"
     known = (*_COMMON_FIELDS, "count") if consumer else _PRODUCER_FIELDS
-    what = f"{'consumer' if consumer else 'producer'} `{name}`"
+    what = f"{kind} `{name}`"
     fields = reader.fields(node, path, what, known, ("kind", "topic"))
-    fields.choice("kind", "producer", ("producer", "consumer"))
+    fields.choice("kind", "producer", _KINDS)
     topic = fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), "")
     start_us = fields.time("start", 0)
     stop_us = fields.time("stop", None)
@@ -102,6 +118,57 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     return workload
 
 
+def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
+    reader, what = scope.reader, f"transform `{name}`"
+    fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, ("kind", "topic", "to", "config"))
+    fields.choice("kind", "transform", _KINDS)
+    config = fields.read("config", lambda n, p: reader.config(n, p, TransformConfig), {})
+    transactional = bool(config.get("transactional.id"))
+    start_us, stop_us = fields.time("start", 0), fields.time("stop", None)
+    if stop_us is not None and stop_us <= start_us:
+        reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
+    workload = Workload(
+        name=name,
+        kind="transform",
+        topic=fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), ""),
+        to=fields.read("to", lambda n, p: _read_topic_name(scope, n, p), ""),
+        config=config,
+        prefix=fields.read("prefix", lambda n, p: _read_letters(scope, n, p), None) or OUTPUT_PREFIX,
+        batch=fields.integer("batch", 1, 1, BATCH_MAX),
+        start_us=start_us,
+        stop_us=stop_us,
+        offsets=cast(CommitOrder, fields.choice("offsets", DEFAULT_ORDER[transactional], COMMIT_ORDERS)),
+        names_member=fields.choice("group-metadata", "full", ("full", "id")) == "full",
+    )
+    if not config.get("group.id"):
+        label = "give it one, as in `config: {group.id: billing}`"
+        reader.error("E126", f"{what} has no `group.id`", reader.places[path], path=f"{path}.config", label=label)
+    if workload.offsets == "in-transaction" and not transactional:
+        label = "give it one, as in `config: {transactional.id: billing-1}`"
+        place = fields.key_place("offsets")
+        reader.error("E126", f"{what} has no `transactional.id`", place, path=f"{path}.offsets", label=label)
+    if workload.to == workload.topic and workload.topic:
+        title = f"{what} would read what it writes"
+        reader.error("E112", title, fields.key_place("to"), path=f"{path}.to")
+    scope.transforms[name] = workload.topic
+    known = ProducerConfig.keys()
+    of_producer = {key: value for key, value in config.items() if key in known}
+    _check_producer_config(reader, of_producer, f"{path}.config", path)
+    return workload
+
+
+def _name_outputs(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> None:
+    """The output of r7 is tr7: each prefix of an input has one of its outputs, the same for all members of a group."""
+    for one in workloads.values():
+        inputs = [other.prefix for other in workloads.values() if other.kind == "producer" and other.topic == one.topic]
+        for prefix in inputs if one.kind == "transform" else ():
+            taken = scope.prefixes.setdefault(f"{one.prefix}{prefix}", one.name)
+            if taken in scope.producers:
+                title = f"the outputs of `{one.name}` would be named like the records of `{taken}`"
+                place = scope.reader.places.get(f"{path}.{one.name}", node.place)
+                scope.reader.error("E134", title, place, path=f"{path}.{one.name}.prefix")
+
+
 def _read_transaction(reader: Reader, node: Node, path: str) -> TransactionPattern:
     fields = reader.fields(node, path, "`transaction`", ("records", "abort-every"), ("records",))
     return TransactionPattern(
@@ -113,13 +180,18 @@ def _read_topic_name(scope: Scope, node: Node, path: str) -> str:
     return scope.client(node, path, "`topic`", list(scope.topics), "topic")
 
 
-def _read_prefix(scope: Scope, node: Node, path: str) -> str:
+def _read_letters(scope: Scope, node: Node, path: str) -> str:
     prefix = scope.reader.text(node, path, "`prefix`")
-    if not re.fullmatch(r"[a-z]{1,8}", prefix):
-        scope.reader.error(
-            "E113", f"`prefix` cannot be `{prefix[:40]}`", node.place, path=path, label="1 to 8 lower-case letters"
-        )
-        return ""
+    if re.fullmatch(r"[a-z]{1,8}", prefix):
+        return prefix
+    scope.reader.error(
+        "E113", f"`prefix` cannot be `{prefix[:40]}`", node.place, path=path, label="1 to 8 lower-case letters"
+    )
+    return ""
+
+
+def _read_prefix(scope: Scope, node: Node, path: str) -> str:
+    prefix = _read_letters(scope, node, path)
     if prefix in scope.prefixes:
         scope.reader.error("E134", f"prefix `{prefix}` belongs to `{scope.prefixes[prefix]}`", node.place, path=path)
     return prefix

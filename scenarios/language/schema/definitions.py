@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, TransformConfig
 from replica.config import Config, TopicConfig
 from replica.errors import ErrorCode
 from replica.rules import Rules
@@ -136,6 +136,7 @@ def _configs() -> dict[str, Schema]:
         "topicConfig": TopicConfig,
         "producerConfig": ProducerConfig,
         "consumerConfig": ConsumerConfig,
+        "transformConfig": TransformConfig,
     }
     return {
         name: mapping({key: ref("scalar") for key in block.keys()}, or_nothing=True)  # noqa: SIM118  # a class method

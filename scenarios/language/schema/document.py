@@ -18,6 +18,7 @@ from scenarios.language.schema.static_half import (
     QUESTION,
     SOURCE,
     TOPIC,
+    TRANSFORM,
 )
 from scenarios.language.spec import SCHEMA
 from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, ref, text
@@ -55,7 +56,7 @@ def _properties() -> dict[str, Schema]:
         "workloads": {
             "type": "object",
             "propertyNames": ref("slug"),
-            "additionalProperties": one_of(PRODUCER, CONSUMER),
+            "additionalProperties": one_of(PRODUCER, CONSUMER, TRANSFORM),
         },
         "timeline": array(ref("step")),
         "expect": ref("expect"),

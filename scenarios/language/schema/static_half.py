@@ -5,7 +5,7 @@ from __future__ import annotations
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.language.expect import LATENCY_STATISTICS, RECORD_KINDS
 from scenarios.language.parse.cluster import BROKERS_MAX, CONTROLLERS, PARTITIONS_MAX
-from scenarios.language.parse.workloads import WORKLOADS_MAX
+from scenarios.language.parse.workloads import COMMIT_ORDERS, WORKLOADS_MAX
 from scenarios.language.questions import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
 from scenarios.language.spec import ABORT_EVERY_MAX, BATCH_MAX, TRANSACTION_RECORDS_MAX
 from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, pattern, ref, table, text
@@ -117,6 +117,19 @@ CONSUMER = mapping(
         "config": ref("consumerConfig"),
     },
     ["kind", "topic"],
+)
+TRANSFORM = mapping(
+    {
+        "kind": {"const": "transform"},
+        **_OF_ANY_CLIENT,
+        "to": text(),
+        "batch": integer(1, BATCH_MAX),
+        "prefix": pattern("[a-z]{1,8}"),
+        "offsets": {"enum": list(COMMIT_ORDERS)},
+        "group-metadata": {"enum": ["full", "id"]},
+        "config": ref("transformConfig"),
+    },
+    ["kind", "topic", "to", "config"],
 )
 
 _OF_ANOMALY = {"enum": list(ANOMALIES)}

@@ -37,6 +37,7 @@ class Scope:
     producers: dict[str, str] = field(default_factory=dict)
     """name -> topic"""
     consumers: dict[str, str] = field(default_factory=dict)
+    transforms: dict[str, str] = field(default_factory=dict)
     outsiders: list[str] = field(default_factory=list)
     """clients from outside, of a cluster that runs"""
     workloads: Mapping[str, Workload] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class Scope:
 
     @property
     def clients(self) -> list[str]:
-        return [*self.producers, *self.consumers]
+        return [*self.producers, *self.consumers, *self.transforms]
 
     @property
     def nodes(self) -> list[str]:

@@ -1,0 +1,256 @@
+"""Consume-transform-produce: one output for each input, and the group's offsets with the outputs, after or before them.
+
+The application's loop, as in Kafka's example ExactlyOnceMessageProcessor: poll; begin a transaction; send what becomes
+of the records; send the offsets behind them; commit; poll again. A transaction that is aborted is done over from where
+the group stands. Two ordinary clients do the work, each with its own connections, in one process.
+
+Simplified: the application takes no time between two calls, and reads ahead of what it has processed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+from typing import Literal
+
+from cluster.client.consumer.consumer import ConsumerCore
+from cluster.client.producer.batch import ProducerRecord
+from cluster.client.producer.producer import ProducerCore, TransactionCall
+from cluster.client.producer.transactions import GroupMetadata
+from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, Send
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from replica.log.records import Record
+
+CommitOrder = Literal["in-transaction", "after", "before"]
+Input = tuple[TopicPartition, Record]
+CLIENTS = 2
+
+
+class Phase(Enum):
+    POLLS = auto()
+    COMMITS_BEFORE = auto()
+    PRODUCES = auto()
+    COMMITS_AFTER = auto()
+
+
+class TransformCore:
+    """A cluster.node.NodeCore of two: connections of the consumer have even numbers, those of the producer odd ones."""
+
+    def __init__(
+        self,
+        make_consumer: Callable[[Callable[[TopicPartition, Record], None]], ConsumerCore],
+        producer: ProducerCore,
+        transform: Callable[[Record], ProducerRecord],
+        *,
+        group_id: str,
+        is_transactional: bool,
+        offsets: CommitOrder,
+        names_member: bool,
+        batch: int,
+    ) -> None:
+        """offsets: committed as part of the transaction, or by the consumer itself after or before it
+
+        names_member: the transaction's offsets name generation and member (KIP-447), not the group alone
+        batch: records of one round at most
+        """
+        self._inputs: deque[Input] = deque()
+        self._consumer = make_consumer(lambda tp, record: self._inputs.append((tp, record)))
+        self._consumer.on_revoked = self._inputs.clear
+        self._producer = producer
+        self._transform = transform
+        self._group_id = group_id
+        self._is_transactional = is_transactional
+        self._order = offsets
+        self._names_member = names_member
+        self._batch = batch
+        self._phase = Phase.POLLS
+        self._round: list[Input] = []
+        self._failed_before = 0
+        self._committed: ErrorCode | None = None
+        self._actions: list[Action] = []
+        self._ended = False
+
+    # ------------------------------------------------------------------------------------------------------- the node
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        deadlines = [core.next_deadline_us for core in (self._consumer, self._producer)]
+        return min((at_us for at_us in deadlines if at_us is not None), default=None)
+
+    @property
+    def accepts(self) -> bool:
+        return False
+
+    @property
+    def max_request_bytes(self) -> int:
+        return 0  # no node connects to a client
+
+    def start(self, now_us: int) -> list[Action]:
+        self._of_consumer(self._consumer.start(now_us))
+        self._of_producer(self._producer.start(now_us))
+        return self._go_on(now_us)
+
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        raise AssertionError("a client accepts no connections")
+
+    def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+        raise AssertionError("a client accepts no connections")
+
+    def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
+        number, of_producer = divmod(connection, CLIENTS)
+        if of_producer:
+            self._of_producer(self._producer.connected(number, now_us))
+        else:
+            self._of_consumer(self._consumer.connected(number, now_us))
+        return self._go_on(now_us)
+
+    def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
+        number, of_producer = divmod(connection, CLIENTS)
+        if of_producer:
+            self._of_producer(self._producer.received(number, frame, now_us))
+        else:
+            self._of_consumer(self._consumer.received(number, frame, now_us))
+        return self._go_on(now_us)
+
+    def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
+        number, of_producer = divmod(connection, CLIENTS)
+        if of_producer:
+            self._of_producer(self._producer.disconnected(number, reason, now_us))
+        else:
+            self._of_consumer(self._consumer.disconnected(number, reason, now_us))
+        return self._go_on(now_us)
+
+    def tick(self, now_us: int) -> list[Action]:
+        self._of_consumer(self._consumer.tick(now_us))
+        self._of_producer(self._producer.tick(now_us))
+        return self._go_on(now_us)
+
+    def _of_consumer(self, actions: Sequence[Action]) -> None:
+        self._actions += [_numbered(action, 0) for action in actions]
+
+    def _of_producer(self, actions: Sequence[Action]) -> None:
+        self._actions += [_numbered(action, 1) for action in actions]
+
+    # ------------------------------------------------------------------------------------------------ the application
+
+    def _go_on(self, now_us: int) -> list[Action]:
+        while not self._ended and self._advance(now_us):
+            pass
+        actions, self._actions = self._actions, []
+        return actions
+
+    def _advance(self, now_us: int) -> bool:
+        """Whether the application has come a step further."""
+        group = self._consumer.group
+        if self._producer.is_fenced or (group is not None and group.is_fenced):
+            self._close(now_us)
+            return False
+        match self._phase:
+            case Phase.POLLS:
+                return self._begin_round(now_us)
+            case Phase.COMMITS_BEFORE:
+                return self._end_commit(Phase.PRODUCES, now_us)
+            case Phase.PRODUCES:
+                return self._end_production(now_us)
+            case Phase.COMMITS_AFTER:
+                return self._end_commit(Phase.POLLS, now_us)
+
+    def _begin_round(self, now_us: int) -> bool:
+        if not self._inputs:
+            return False
+        self._round = [self._inputs.popleft() for _ in range(min(self._batch, len(self._inputs)))]
+        self._polls(False, now_us)
+        if self._order == "before":
+            self._phase = Phase.COMMITS_BEFORE
+            self._commit(now_us)
+        else:
+            self._produce(now_us)
+        return True
+
+    def _produce(self, now_us: int) -> None:
+        self._phase = Phase.PRODUCES
+        self._failed_before = self._producer.failed_records
+        if self._is_transactional:
+            self._of_producer(self._producer.transaction(TransactionCall.BEGIN, now_us))
+        for _, record in self._round:
+            self._of_producer(self._producer.send(self._transform(record), now_us, own_batch=False))
+        if self._order == "in-transaction":
+            self._of_producer(self._producer.send_offsets(self._offsets(), self._group_metadata(), now_us))
+        if self._is_transactional:
+            self._of_producer(self._producer.transaction(TransactionCall.COMMIT, now_us))
+
+    def _end_production(self, now_us: int) -> bool:
+        """commitTransaction has returned, or `flush` without transactions."""
+        if self._producer.has_unfinished:
+            return False
+        failed = self._producer.failed_records > self._failed_before
+        if failed or (self._is_transactional and not self._producer.has_committed):
+            self._do_over(now_us)
+        elif self._order == "after":
+            self._phase = Phase.COMMITS_AFTER
+            self._commit(now_us)
+        else:
+            self._phase = Phase.POLLS
+            self._polls(True, now_us)
+        return True
+
+    def _commit(self, now_us: int) -> None:
+        self._committed = None
+
+        def committed(error: ErrorCode) -> None:
+            self._committed = error
+
+        self._of_consumer(self._consumer.commit(self._offsets(), committed, now_us))
+
+    def _end_commit(self, then: Phase, now_us: int) -> bool:
+        if self._committed is None:
+            return False
+        if self._committed is not ErrorCode.NONE:  # CommitFailedException: the partitions are another member's.
+            self._do_over(now_us)
+        elif then is Phase.PRODUCES:
+            self._produce(now_us)
+        else:
+            self._phase = then
+            self._polls(True, now_us)
+        return True
+
+    def _do_over(self, now_us: int) -> None:
+        """From where the group stands."""
+        self._inputs.clear()
+        self._phase = Phase.POLLS
+        self._of_consumer(self._consumer.rewind(now_us))
+        self._polls(True, now_us)
+
+    def _polls(self, polls: bool, now_us: int) -> None:
+        group = self._consumer.group
+        assert group is not None, "a transform has a group"
+        group.may_join = polls
+        if polls:
+            self._of_consumer(self._consumer.poll(now_us))
+
+    def _offsets(self) -> dict[TopicPartition, int]:
+        return {tp: record.offset + 1 for tp, record in self._round}
+
+    def _group_metadata(self) -> GroupMetadata:
+        group = self._consumer.group
+        assert group is not None, "a transform has a group"
+        if not self._names_member:
+            return GroupMetadata(self._group_id)
+        return GroupMetadata(self._group_id, group.generation, group.member_id, group.instance_id)
+
+    def _close(self, now_us: int) -> None:
+        """Another instance has replaced this one: its application can only end."""
+        self._ended = True
+        self._of_consumer(self._consumer.close(now_us))
+        self._of_producer(self._producer.close(now_us, 0))
+        self._actions = [action for action in self._actions if not isinstance(action, EndProcess)]
+        self._actions.append(EndProcess())
+
+
+def _numbered(action: Action, which: int) -> Action:
+    if isinstance(action, Connect | Send | Close):
+        return replace(action, connection=action.connection * CLIENTS + which)
+    return action
