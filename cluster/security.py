@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from controller.metadata import UserScramCredentialRecord
 from controller.scram import MECHANISMS, credentials_of
@@ -22,30 +23,49 @@ def new_nonce() -> str:
     return secrets.token_hex(SALT_BYTES)
 
 
+class TlsFiles(NamedTuple):
+    """In PEM. certificate: with those between it and the authority, if there are any"""
+
+    certificate: Path
+    key: Path
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Security:
     """passwords: of users, for SASL/PLAIN     scram: the credentials that a new cluster begins with
 
-    Without users, no one has to authenticate.
+    Without users, no one has to authenticate.     tls: None: connections are not encrypted
     """
 
     passwords: Mapping[str, str]
     scram: tuple[UserScramCredentialRecord, ...]
     new_nonce: Callable[[], str] = new_nonce
+    tls: TlsFiles | None = None
 
     @classmethod
-    def of(cls, passwords: Mapping[str, str]) -> Security:
+    def of(cls, passwords: Mapping[str, str], tls: TlsFiles | None = None) -> Security:
         """passwords: by name of the user"""
         scram = [
             credential
             for user, password in passwords.items()
             for credential in credentials_of(user, password, [secrets.token_bytes(SALT_BYTES) for _ in MECHANISMS])
         ]
-        return cls(dict(passwords), tuple(scram))
+        return cls(dict(passwords), tuple(scram), tls=tls)
 
     @property
     def is_on(self) -> bool:
+        """Clients have to authenticate."""
         return bool(self.passwords)
+
+    @property
+    def protocol(self) -> str:
+        """security.protocol of clients"""
+        return {
+            (False, False): "PLAINTEXT",
+            (False, True): "SSL",
+            (True, False): "SASL_PLAINTEXT",
+            (True, True): "SASL_SSL",
+        }[self.is_on, self.tls is not None]
 
 
 OPEN: Final = Security({}, ())

@@ -50,6 +50,7 @@ SHELLS = [
     "cluster/live/acceptor.py",
     "cluster/live/frames.py",
     "cluster/live/sockets.py",
+    "cluster/live/tls.py",
     "cluster/live/writer.py",
     "cluster/live/control.py",
     "cluster/live/neighbours.py",

@@ -75,7 +75,11 @@ class SocketAcceptor:
             return
         prepare(sock)
         self._fabric.time.enter()
-        end = self._fabric.accepted(self._host, sock, caller)
+        try:
+            end = self._fabric.accepted(self._host, sock, caller)
+        except OSError:  # It was over before TLS could begin.
+            sock.close()
+            return
         self._offer(end)
 
     def _offer(self, end: TcpConnection) -> None:

@@ -24,6 +24,7 @@ from cluster.live.request_memory import RequestMemory
 from cluster.live.sockets import LOOPBACK, PortTaken, ServerPort, can_be_dialed, raise_descriptor_limit, tcp_socket
 from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
+from cluster.live.tls import secured, server_context
 from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkEvents
@@ -62,7 +63,7 @@ class TcpFabric:
 
     bind_host: the address that servers with a port of their own listen on, and are reached at
     ports: of those; any other server gets a free one of the loopback
-    security: what its servers ask of clients from outside
+    security: what its servers ask of clients from outside     raises: TlsFilesInvalid
     """
 
     is_live = True
@@ -80,6 +81,7 @@ class TcpFabric:
     ) -> None:
         self.time = time
         self.security = security
+        self._tls = None if security.tls is None else server_context(security.tls)
         self.network = network
         self.events = LiveNetworkEvents(trace, api_name)
         self.hosts: dict[str, Host] = {}
@@ -150,9 +152,12 @@ class TcpFabric:
                 acceptor.close()
 
     def accepted(self, host: Host, sock: socket.socket, caller: Address) -> TcpConnection:
-        """Our end of an accepted connection; known by name if the other end is in this process."""
+        """Our end of an accepted connection; known by name if the other end is in this process. raises: OSError, if it
+        is over already"""
         near = self._callers.pop(caller, None)
         known = self.neighbour(caller) if near is None else near.host.name
+        if known is None and self._tls is not None:
+            sock = secured(sock, self._tls)
         end = TcpConnection(self, host, known or NOBODY, sock, accepted=True)
         if near is not None:
             end.pair_with(near)

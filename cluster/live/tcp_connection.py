@@ -21,6 +21,7 @@ from cluster.live.entrance import Entrance
 from cluster.live.frames import FrameTooLarge, LargeFrame, SocketFrameReader
 from cluster.live.observations import ConnectionTap, Observation
 from cluster.live.peers import client_name
+from cluster.live.tls import why_it_ended
 from cluster.live.writer import FrameWriter, copy_of
 from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.network.world import ConnectionGone, Parking, TornSend
@@ -150,8 +151,8 @@ class TcpConnection(Passage[Sequence[Segment]]):
                 if self._sock_open:
                     raise
             return True
-        except OSError:
-            await self._ended(RESET)
+        except OSError as error:
+            await self._ended(why_it_ended(error, RESET))
         else:
             if count == 0:
                 await self._ended(CLOSED)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cluster.live.tls import RECORD_BYTES, TlsSocket
 from cluster.network.passage import ByteCounts
 from cluster.network.world import TornSend
 from cluster.node import OnSent, Segment, Sent
@@ -56,10 +57,13 @@ class FrameWriter:
     """Its memory is bounded by the protocol: one response at a time on an accepted connection, with those that a fault
     of the network has held and releases at once, and what a client may have in flight on one that was opened here."""
 
-    __slots__ = ("_counts", "_news", "_pieces", "_sent", "_sock", "_stopwatch")
+    __slots__ = ("_chunk", "_counts", "_is_tls", "_news", "_pieces", "_sent", "_sock", "_stopwatch")
 
     def __init__(self, sock: socket.socket, counts: ByteCounts, stopwatch: Callable[[], int]) -> None:
         self._sock = sock
+        self._is_tls = isinstance(sock, TlsSocket)
+        self._chunk = b""
+        """Of a file, over TLS: what is to be written again, as it was, where the socket was full."""
         self._counts = counts
         self._stopwatch = stopwatch
         self._news: list[tuple[OnSent, Sent]] = []
@@ -87,7 +91,10 @@ class FrameWriter:
             piece = pieces[0]
             segment, sent = piece.segment, self._sent
             try:
-                if isinstance(segment, FileSlice):
+                if isinstance(segment, FileSlice) and self._is_tls:
+                    size = segment.length
+                    count = self._send_read(segment, sent)
+                elif isinstance(segment, FileSlice):
                     size = segment.length
                     count = self._sendfile(segment, sent, piece.watched)
                 else:
@@ -115,6 +122,16 @@ class FrameWriter:
             watched.sendfile_bytes += count
         return count
 
+    def _send_read(self, part: FileSlice, sent: int) -> int:
+        """Bytes that TLS has to encrypt. raises: TornSend, OSError"""
+        if not self._chunk:
+            self._chunk = os.pread(part.fd, min(RECORD_BYTES, part.length - sent), part.position + sent)
+            if not self._chunk:
+                raise TornSend("a segment file ended before the bytes its frame had promised")
+        count = self._sock.send(self._chunk)
+        self._chunk = b""
+        return count
+
     def _has_left(self, frame: _WatchedFrame) -> None:
         sent = Sent(frame.began_us, self._stopwatch(), frame.sendfile_calls, frame.sendfile_bytes)
         self._news.append((frame.on_sent, sent))
@@ -130,9 +147,9 @@ class FrameWriter:
             on_sent(sent)
 
     def _count(self, segment: Segment, size: int) -> None:
-        if isinstance(segment, FileSlice):
+        if isinstance(segment, FileSlice) and not self._is_tls:
             self._counts.sendfile += size
-        elif isinstance(segment, memoryview):  # Records that are in memory travel as memoryviews.
+        elif isinstance(segment, FileSlice | memoryview):  # Records that are in memory travel as memoryviews.
             self._counts.fetch_payload_through_python += size
         else:
             self._counts.protocol += size
@@ -140,4 +157,5 @@ class FrameWriter:
     def clear(self) -> None:
         self._news.clear()
         self._pieces.clear()
+        self._chunk = b""
         self._sent = 0

@@ -53,6 +53,9 @@ BROKERS = 3
     "--user", "users", multiple=True, metavar="NAME:PASSWORD-FILE",
     help="Clients must log in with SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), as this user; may be repeated.",
 )  # fmt: skip
+@click.option("--tls", "with_tls", is_flag=True, help="Encrypt, with a certificate made for this cluster.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Your own certificate for --tls.")
+@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key.")
 @set_option
 @plain_option
 def serve(
@@ -68,12 +71,17 @@ def serve(
     no_client_records: bool,
     shows_page: bool,
     users: tuple[str, ...],
+    with_tls: bool,
+    tls_cert: Path | None,
+    tls_key: Path | None,
     overrides: tuple[str, ...],
     plain: bool,
 ) -> int:
     """Start a cluster that Kafka clients can connect to; Ctrl-C stops it and says what became of every record."""
-    security = _security(users)
-    _check_address(host, security)
+    if (tls_cert is None) != (tls_key is None):
+        raise click.UsageError("--tls-cert and --tls-key belong together: give both, or --tls alone")
+    own_files = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
+    _check_address(host, has_users=bool(users), has_tls=with_tls or own_files is not None)
     if max_partitions is not None:
         overrides = (f"cluster.config.max.partitions={max_partitions}", *overrides)
     if scenario is None:
@@ -87,6 +95,7 @@ def serve(
         refuse_cards(chosen)
     _check_ports(port, len(chosen.cluster.brokers))
     must_hold_files(record, "--record")
+    security = _security(users, own_files, record / "tls" / str(port) if with_tls else None, host)
     from scenarios.serve.serving import Server
 
     style = Style.of(sys.stderr, os.environ, plain=plain)
@@ -126,19 +135,30 @@ def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, o
         raise click.exceptions.Exit(int(ExitCode.INVALID_SCENARIO)) from None
 
 
-def _security(users: tuple[str, ...]) -> Security:
+def _security(
+    users: tuple[str, ...], own_files: tuple[Path, Path] | None, certificates: Path | None, host: str
+) -> Security:
+    """certificates: the folder for those of a throw-away authority; None: there is to be none"""
     from cluster.security import OPEN, Security
     from scenarios.serve.access import AccessRefused, passwords_of
 
-    if not users:
+    if not (users or own_files or certificates):
         return OPEN
+    from scenarios.serve.certificates import own_files as usable
+    from scenarios.serve.certificates import throw_away_files
+
     try:
-        return Security.of(passwords_of(users))
+        passwords = passwords_of(users)
+        if own_files is not None:
+            return Security.of(passwords, usable(*own_files))
+        return Security.of(passwords, None if certificates is None else throw_away_files(certificates, host))
     except AccessRefused as refused:
         raise click.UsageError(str(refused)) from None
+    except OSError as error:
+        fail(f"{error.filename} cannot be written: {error.strerror}", ExitCode.MISSING, "choose --record DIR")
 
 
-def _check_address(host: str, security: Security) -> None:
+def _check_address(host: str, *, has_users: bool, has_tls: bool) -> None:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -148,11 +168,15 @@ def _check_address(host: str, security: Security) -> None:
             f"--host wants the IPv4 address that clients will connect to, not {host}: brokers give it to them"
         )
     if not address.is_loopback:
-        if not security.is_on:
-            what = "anyone who reaches it can read and write here: there is no authentication (--user), no encryption"
-        else:
-            what = "there is no encryption: who can listen on the way reads records, and the passwords of PLAIN"
-        click.echo(f"warning: clients of {host}: {what}", err=True)
+        lacking = [
+            *([] if has_users else ["no authentication (--user)"]),
+            *([] if has_tls else ["no encryption (--tls)"]),
+        ]
+        if lacking:
+            told = (
+                f"anyone who reaches {host} can read and write here" if not has_users else "passwords can be overheard"
+            )
+            click.echo(f"warning: {told}: there is {', '.join(lacking)}", err=True)
 
 
 def _check_ports(port: int, brokers: int) -> None:

@@ -31,6 +31,7 @@ from scenarios.observe.wording import count_of
 from scenarios.process.collector import collect_in_short_pauses
 from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
 from scenarios.run.worlds import live, processes
+from scenarios.serve.certificates import AUTHORITY
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
 from scenarios.view.live_tape import LiveTape
 
@@ -277,9 +278,15 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     for name in list(scenario.topics)[:1]:
         lines.append(f"    seq 1 1000 | kcat {at} -P -t {name} -X acks=1")
         lines.append(f"    kcat {at} -C -t {name} -o beginning -e")
-    if users := list(cluster.fabric.security.passwords):
-        how = "security.protocol=SASL_PLAINTEXT, sasl.mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
-        lines.append(f"  clients log in as {' or '.join(users)}, with {how}")
+    security = cluster.fabric.security
+    if security.protocol != "PLAINTEXT":
+        lines.append(f"  security.protocol={security.protocol}")
+    if security.is_on:
+        mechanisms = "sasl.mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+        lines.append(f"    clients log in as {' or '.join(security.passwords)}, with {mechanisms}")
+    authority = None if security.tls is None else security.tls.certificate.with_name(AUTHORITY)
+    if authority is not None and authority.exists():
+        lines.append(f"    ssl.ca.location={authority}")
     lines += [
         "",
         f"  break it:  highwater fault kill {next(iter(scenario.cluster.brokers))}   (or: highwater fault --help)",

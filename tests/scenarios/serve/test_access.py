@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cluster.live.tls import server_context
 from cluster.security import Security
 from scenarios.cli.serve import serve
 from scenarios.serve.access import AccessRefused, passwords_of
+from scenarios.serve.certificates import own_files, throw_away_files
 
 
 def file(folder: Path, content: bytes, mode: int = 0o600) -> Path:
@@ -76,3 +78,44 @@ def test_no_password_is_in_the_words_for_it():
     security = Security.of({"alice": "a secret"})
     assert "a secret" not in f"{security!r} {security} {security.scram}"
     assert security != Security.of({"alice": "a secret"})  # salts of its own
+
+
+# ---------------------------------------------------------------------------------------------------------------- TLS
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    """Two certificates, each with its key."""
+    folder = tmp_path_factory.mktemp("certificates")
+    return [throw_away_files(folder / name, "127.0.0.1") for name in ("one", "other")]
+
+
+def test_the_throw_away_authority_signs_for_the_address_and_keeps_the_key_to_its_owner(certified):
+    files = certified[0]
+    server_context(files)
+    assert files.key.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in sorted(files.key.parent.iterdir())] == ["ca.pem", "server.key", "server.pem"]
+    assert own_files(files.certificate, files.key) == files
+
+
+def test_a_key_of_another_certificate_is_refused(certified):
+    one, other = certified
+    with pytest.raises(AccessRefused, match=f"the key {other.key} is not that of the certificate {one.certificate}"):
+        own_files(one.certificate, other.key)
+
+
+@pytest.mark.parametrize("content", [b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_what_is_no_certificate_is_refused(tmp_path, certified, content):
+    with pytest.raises(AccessRefused, match="are no certificate and key in PEM"):
+        own_files(file(tmp_path, content), certified[0].key)
+
+
+def test_a_certificate_that_is_not_there_is_refused(tmp_path, certified):
+    with pytest.raises(AccessRefused, match=f"{tmp_path}/no cannot be read: No such file or directory"):
+        own_files(tmp_path / "no", certified[0].key)
+
+
+@pytest.mark.parametrize("option", ["--tls-cert", "--tls-key"])
+def test_a_certificate_without_its_key_is_refused(tmp_path, option):
+    done = CliRunner().invoke(serve, [option, "file", "--record", str(tmp_path)])
+    assert (done.exit_code, "give both, or --tls alone" in done.output) == (2, True)
