@@ -121,8 +121,8 @@ CLIENTS: tuple[Mutant, ...] = (
         "commits-count-at-once",
         "A committed offset counts once every in-sync replica has it",
         COMMITS,
-        "        group.offsets.prepare(fitting)\n",
-        "        group.offsets.prepare(fitting)\n        group.offsets.appended(fitting, 0)\n",
+        "            group.offsets.prepare(fitting)\n",
+        "            group.offsets.prepare(fitting)\n            group.offsets.appended(fitting, 0)\n",
         "test tests/cluster/broker/apis/groups/test_groups_broker.py::"
         "test_a_commit_counts_once_every_in_sync_replica_has_it",
     ),

@@ -80,7 +80,9 @@ def test_the_edits_fit_the_source_and_change_it() -> None:
     for mutant in MUTANTS:
         for edit in mutant.edits:
             source = source_of(edit.module)
-            assert changed_source(source, [edit]) != source, mutant.name
+            changed = changed_source(source, [edit])
+            assert changed != source, mutant.name
+            compile(changed, f"<{mutant.name}>", "exec")
 
 
 def holds_with(scenario: Scenario, switch: str, value: Switch) -> bool:
