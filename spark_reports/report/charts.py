@@ -89,17 +89,12 @@ class _PartitionChart:
         with warnings.catch_warnings():
             # Altair merges the one selection all panels share, as it should, and warns that it does.
             warnings.filterwarnings("ignore", message="Automatically deduplicated")
-            spec: Spec = (
-                alt.vconcat(*panels, spacing=12)
-                .resolve_scale(color="shared", strokeDash="shared")
-                .add_params(
-                    alt.param(name=FROM, value=0),
-                    alt.param(name=UNTIL, value=series.to_s(self.end_us)),
-                    alt.param(name=AT, value=-1),
-                )
-                .to_dict(validate=False)
-            )
+            spec: Spec = alt.vconcat(*panels, spacing=12).to_dict(validate=False)
         del spec["config"]  # the page brings its own colours
+        # Altair would copy all panels, with all that is in them, for each of these.
+        spec["resolve"] = {"scale": {"color": "shared", "strokeDash": "shared"}}
+        shown = {FROM: 0, UNTIL: series.to_s(self.end_us), AT: -1}
+        spec["params"] += [{"name": name, "value": value} for name, value in shown.items()]
         told = {"instants": self._name_of(self.instants), "replicas": self.replicas}
         return {**spec, "datasets": self._datasets, "usermeta": told}
 
@@ -171,8 +166,7 @@ class _PartitionChart:
         """`on_top`: layers with tooltips of their own, above the pointer's."""
         x = self._x(labels)
         stack = (*self._behind(), *layers, self._pointer(), *on_top, self._line())
-        together = alt.layer(*[layer.encode(x=x) for layer in stack])
-        return together.properties(width=WIDTH_PX, height=height, title=_title(title))
+        return alt.layer(*[layer.encode(x=x) for layer in stack], width=WIDTH_PX, height=height, title=_title(title))
 
     # ------------------------------------------------------------------------------------------------------- panels
 

@@ -17,7 +17,9 @@ from spark_reports.report.kept import kept
 from spark_reports.report.packing import packed
 
 
+@functools.cache
 def environment() -> jinja2.Environment:
+    """One for all pages of this process: it keeps the templates that it has compiled."""
     made = jinja2.Environment(
         loader=jinja2.FunctionLoader(resource), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
