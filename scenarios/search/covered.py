@@ -25,12 +25,16 @@ _KINDS = {
     "elected, ISR": "sizes of ISR and ELR",
     "append ": "leader epochs",
     "another epoch": "leader epochs",
+    "fetch counts in another epoch": "leader epochs",
     "leads, epochs": "leader epochs",
     "follows, epochs": "leader epochs",
     "leads": "distances of log and high watermark",
     "follows": "distances of log and high watermark",
     "cut, ": "distances of log and high watermark",
     "high watermark": "distances of log and high watermark",
+    "fetch counts": "distances of log and high watermark",
+    "returns while": "distances of log and high watermark",
+    "proposed though": "distances of log and high watermark",
 }
 """By the beginning of a name of coverage.py; the first that fits."""
 KINDS = (IN_CONTEXT, BRANCH, *dict.fromkeys(_KINDS.values()), OTHER)

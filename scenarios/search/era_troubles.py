@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 from replica.rules import Rules
-from scenarios.search.times import GAPS_MS, LAG_MS, LASTING_MS, SESSIONS_MS
+from scenarios.search.times import GAPS_MS, HEALED_MS, LAG_MS, LASTING_MS, SESSIONS_MS
 
 Tree = dict[str, Any]
 
@@ -133,7 +133,8 @@ def _late_orders(trouble: _Trouble) -> list[Tree]:
 
 def _all_blink(trouble: _Trouble) -> list[Tree]:
     """Every broker restarts, one shortly after the other (KIP-101: a replica cut to an old high watermark leads)."""
-    gap_ms = trouble.rng.choice(_GAPS_MS)
+    # All are down before everything is mended and started.
+    gap_ms = min(trouble.rng.choice(_GAPS_MS), (HEALED_MS - 1 - trouble.at_ms) // len(trouble.brokers))
     order = trouble.rng.sample(trouble.brokers, len(trouble.brokers))
     return [
         trouble.lasting(number * gap_ms, "kill", broker, trouble.rng.choice(LASTING_MS[:3]), f"kill-{broker}")

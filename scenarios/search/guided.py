@@ -41,8 +41,8 @@ class Corpus:
         return len(self._kept)
 
     def take(self, found: Found) -> None:
-        """Keep its schedule if any of what it reached is new."""
-        is_new = any(name not in self.times for name in found.reached)
+        """Keep its schedule if any of what it reached is new and counts."""
+        is_new = any(name not in self.times and worth(name) for name in found.reached)
         self.times.update(found.reached)
         if is_new:
             self._kept.append(_Kept(found))

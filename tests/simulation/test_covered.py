@@ -32,7 +32,16 @@ def test_runs_are_numbered_by_their_seeds_in_whatever_order_they_come() -> None:
     assert covered(*runs).reached() == covered(*reversed(runs)).reached() == expected
 
 
-@pytest.mark.parametrize("name", ["kip101-hw-truncation-loss", "acks1-leader-kill"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kip101-hw-truncation-loss",
+        "acks1-leader-kill",
+        "kafka-7128-early-join",
+        "stale-fetch-across-epochs",
+        "zk-version-stuck-isr",
+    ],
+)
 def test_every_name_has_a_kind(name: str) -> None:
     watcher = Coverage()
     run_scenario(load_file(find_scenario(name)).scenario, runs_dir=None, watchers=(watcher,))

@@ -8,18 +8,19 @@ from itertools import pairwise
 
 import pytest
 
-from replica.trace.events import LeaderElected, LogTruncated
+from replica.trace.events import LeaderElected, LogTruncated, TraceRow
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.process.pool import in_order
 from scenarios.run.runner import run_scenario
-from scenarios.search.coverage import Coverage, coverage_of, sentence_without_names
+from scenarios.search.coverage import Coverage, coverage_of, sentence_without_names, worth
 from scenarios.search.guided import GENERATION_RUNS, Corpus, generations
 from scenarios.search.mix import BATCH_SEEDS, mix_of
 from scenarios.search.mutation import at_ms, faults_of, mutated
 from scenarios.search.schedules import MENDED, Schedule, Tree
 from scenarios.search.search import Found, SeedJob, schedule_of
 from scenarios.search.times import CHAOS_BEGINS_MS, CHAOS_ENDS_MS, HEALED_MS
+from tests.trace_builder import TraceBuilder
 
 JOBS = [SeedJob(seed, "kafka-2.0", safe=False, swarm=True) for seed in range(1, 3 * GENERATION_RUNS + 1)]
 LOSES_BYTES = ("power_off", "wipe", "fill_disk")
@@ -36,6 +37,34 @@ def test_what_a_run_reached_is_a_function_of_its_events() -> None:
     assert any(name.startswith("branch log_truncated: ") and "| follower |" in name for name in reached)
     turns = [row.at_us // 1000 for row in result.rows if isinstance(row.event, LogTruncated | LeaderElected)]
     assert turns and set(turns) <= set(while_running.moments_ms)
+
+
+@pytest.mark.parametrize(
+    ("name", "reached"),
+    [
+        ("kafka-7128-early-join", "returns while its leader knows of as little as it has, 4"),
+        ("kafka-7128-early-join", "proposed though it lacks what is committed, 4"),
+        ("stale-fetch-across-epochs", "fetch counts that a log was cut for since, beyond its end by 8"),
+        ("zk-version-stuck-isr", "fetch counts in another epoch, of a member of the ISR by 1"),
+    ],
+)
+def test_what_is_one_step_from_a_loss_counts_much(name: str, reached: str) -> None:
+    coverage = Coverage()
+    run_scenario(load_file(find_scenario(name)).scenario, runs_dir=None, watchers=(coverage,), traced=False)
+    assert reached in coverage.reached
+    assert worth(reached) > 10 * worth("branch isr_proposed: b# wants b# in the ISR")
+    assert worth("branch isr_proposed: b# wants b# in the ISR | leader | kill") == 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_was_committed_before_an_unclean_election_counts_no_more(clean: bool) -> None:
+    rows: list[TraceRow] = []
+    script = TraceBuilder([rows.append])
+    script.append("b1", 0, "r0")
+    script.advance(1)
+    script.elect("b2", "b2", clean=clean)
+    script.leads("b2", 1)
+    assert ("leads without committed records, 1" in coverage_of(rows)) is clean
 
 
 @pytest.mark.parametrize(
@@ -131,6 +160,14 @@ def verbs_of(job: SeedJob) -> Found:
     schedule = schedule_of(job)
     verbs = [next(key for key in step if key not in ("at", "as", "for")) for step in faults_of(schedule.tree)]
     return Found(job.seed, (), schedule, tuple(f"{one} {other}" for one, other in pairwise(verbs)))
+
+
+def test_all_brokers_are_down_before_everything_is_started() -> None:
+    """Five of them, 2.5 s apart, from the last moment at which a trouble may begin."""
+    schedule = schedule_of(SeedJob(21, "kafka-2.0", safe=False))
+    kills = [at_ms(step) for step in schedule.tree["timeline"] if "kill" in step]
+    assert len(kills) == 5 and max(kills) < HEALED_MS
+    schedule.scenario()
 
 
 def test_the_processes_change_nothing() -> None:
