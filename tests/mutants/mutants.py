@@ -11,5 +11,6 @@ from mutants_of_clients import CLIENTS
 from mutants_of_control import CONTROL
 from mutants_of_logs import LOGS
 from mutants_of_replication import REPLICATION
+from mutants_of_transactions import TRANSACTIONS
 
-MUTANTS: tuple[Mutant, ...] = (*REPLICATION, *CONTROL, *LOGS, *CLIENTS)
+MUTANTS: tuple[Mutant, ...] = (*REPLICATION, *CONTROL, *LOGS, *CLIENTS, *TRANSACTIONS)

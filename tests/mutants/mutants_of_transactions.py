@@ -1,0 +1,246 @@
+"""Transactions, their coordinator and their readers; and the groups whose coordinator assigns (KIP-848)."""
+
+from __future__ import annotations
+
+from mutant import Mutant, mutant
+
+LOG = "replica.log.log"
+PRODUCERS = "replica.log.producer_state"
+OPEN = "replica.log.open_transactions"
+INDEX = "replica.log.transaction_index"
+COORDINATOR = "cluster.transactions.coordinator"
+ENDING = "cluster.transactions.ending"
+TRANSACTION = "cluster.transactions.transaction"
+MEMBERSHIP = "cluster.groups.consumer_membership"
+RETENTION = "replica.log.retention"
+TRANSCRIPTS = "test tests/cluster/transactions/test_transactions.py::test_transcript"
+OF_GROUPS = "test tests/cluster/groups/test_groups.py::test_transcript"
+OF_LOGS = "test tests/replica/log/test_log_transactions.py::"
+OF_BROKERS = "test tests/cluster/broker/apis/transactions/test_transactional_log.py::"
+
+TRANSACTIONS: tuple[Mutant, ...] = (
+    # --------------------------------------------------------------------------------------------------------- the log
+    mutant(
+        "older-epoch-writes",
+        "A batch of an older producer epoch is refused, and not for its sequence alone (KIP-98)",
+        PRODUCERS,
+        "    if batch.producer_epoch < entry.epoch:\n",
+        "    if False:\n",
+        "txn-producer-id-expires / remembered: "
+        "event batch_refused with client p1, error INVALID_PRODUCER_EPOCH, from 40.000 s on",
+    ),
+    mutant(
+        "zombies-write",
+        "A leader compares a batch with what it knows of its producer (S31)",
+        PRODUCERS,
+        "        _check_epoch(entry, batch)\n        if from_client:\n            _check_sequence(entry, batch)\n",
+        "",
+        "txn-producer-id-expires / remembered: S31",
+    ),
+    mutant(
+        "older-coordinator-ends",
+        "A marker of an older coordinator epoch is refused",
+        PRODUCERS,
+        "        if marker.coordinator_epoch < entry.coordinator_epoch:\n",
+        "        if False:\n",
+        OF_LOGS + "test_an_older_coordinator_and_an_older_producer_end_nothing",
+    ),
+    mutant(
+        "open-transactions-are-stable",
+        "The last stable offset stands at the first record of an open transaction (S32)",
+        LOG,
+        "        if not transactions.ongoing and not transactions.unreplicated:\n",
+        "        if True:\n",
+        "txn-reader-held-up: S32",
+    ),
+    mutant(
+        "markers-count-at-once",
+        "A transaction is unstable until its marker is replicated (S32)",
+        OPEN,
+        "        self.unreplicated[completed.first_offset] = completed.last_offset\n",
+        "",
+        OF_LOGS + "test_a_marker_above_the_high_watermark_leaves_its_transaction_unstable",
+    ),
+    mutant(
+        "aborts-are-not-indexed",
+        "An ABORT marker puts its transaction into the index of aborted ones",
+        LOG,
+        "        if completed.is_aborted:\n",
+        "        if False:\n",
+        "txn-aborted-seen: event never record_read with record r5",
+    ),
+    mutant(
+        "index-is-never-complete",
+        "The search for aborted transactions ends where none in a later segment can overlap",
+        INDEX,
+        "            if aborted.last_stable_offset >= upper_offset:\n",
+        "            if False:\n",
+        OF_LOGS + "test_the_search_ends_where_nothing_more_can_overlap",
+    ),
+    mutant(
+        "reader-keeps-what-was-aborted",
+        "A reader of committed records leaves out the batches of aborted transactions",
+        "cluster.client.consumer.aborted",
+        "        return header.is_transactional and header.producer_id in self._open\n",
+        "        return False\n",
+        "txn-aborted-seen: event never record_read with record r5",
+    ),
+    mutant(
+        "producer-expires-in-its-transaction",
+        "A producer is not forgotten while its transaction is open",
+        PRODUCERS,
+        "        return entry.transaction_offset is None and now_ms",
+        "        return now_ms",
+        OF_LOGS + "test_a_producer_with_an_open_transaction_does_not_expire",
+    ),
+    # ---------------------------------------------------------------------------------------------------- verification
+    mutant(
+        "nothing-is-verified",
+        "A transaction's first batch needs the guard of the question to the coordinator (KIP-890)",
+        LOG,
+        "        if not self.producers.has_ongoing_transaction(header.producer_id, header.producer_epoch):\n",
+        "        if False:\n",
+        OF_BROKERS + "test_a_batch_that_is_late_begins_no_transaction",
+    ),
+    mutant(
+        "markers-leave-guards",
+        "A marker makes the answers worthless that were asked for before it (VerificationGuard)",
+        PRODUCERS,
+        "        self.verifications.clear(batch.producer_id)\n        first_offset",
+        "        first_offset",
+        OF_LOGS + "test_a_marker_between_question_and_append_makes_the_answer_worthless",
+    ),
+    mutant(
+        "every-partition-is-in-it",
+        "A coordinator says that a partition is in a transaction only if it is",
+        COORDINATOR,
+        "ErrorCode.NONE if name in inside else ErrorCode.TRANSACTION_ABORTABLE",
+        "ErrorCode.NONE",
+        "txn-hanging / verified: event record_read with record s0",
+    ),
+    # ---------------------------------------------------------------------------------------------------- coordinator
+    mutant(
+        "any-epoch-adds",
+        "An instance of an older epoch adds nothing to a transaction",
+        COORDINATOR,
+        "        if transaction.producer_epoch != given.producer_epoch:\n",
+        "        if False:\n",
+        TRANSCRIPTS + "[transactions_fencing]",
+    ),
+    mutant(
+        "decisions-are-forgotten",
+        "A new coordinator sends the markers of what its predecessor had decided",
+        COORDINATOR,
+        "            if transaction.state in PREPARED:\n                self._endings",
+        "            if False:\n                self._endings",
+        "txn-coordinator-dies: event transaction_state_changed with state CompleteCommit, from 8.000 s on",
+    ),
+    mutant(
+        "transactions-never-time-out",
+        "A transaction that is open for longer than transaction.timeout.ms is aborted",
+        COORDINATOR,
+        "            if is_open and transaction.started_ms + transaction.timeout_ms < now_ms:\n",
+        "            if False:\n",
+        "txn-reader-held-up: event record_read with record s0, between 30.000 s and 45.000 s",
+    ),
+    mutant(
+        "a-fence-leaves-the-epoch",
+        "A coordinator that ends a transaction by itself raises the producer's epoch",
+        TRANSACTION,
+        "        bumped = self.producer_epoch if self.has_failed_epoch_fence else self.producer_epoch + 1\n",
+        "        bumped = self.producer_epoch\n",
+        TRANSCRIPTS + "[transactions_fencing]",
+    ),
+    mutant(
+        "an-end-leaves-the-epoch",
+        "With transaction.version 2 each end raises the producer's epoch (KIP-890)",
+        TRANSACTION,
+        "        if bumps:\n",
+        "        if False:\n",
+        TRANSCRIPTS + "[transactions_v2]",
+    ),
+    mutant(
+        "complete-before-the-markers",
+        "A transaction is complete once every partition has its marker",
+        ENDING,
+        "        if transit is not None and not transaction.partitions:\n",
+        "        if transit is not None:\n",
+        TRANSCRIPTS + "[transactions_commit]",
+    ),
+    mutant(
+        "every-marker-commits",
+        "The markers say what was decided (S30)",
+        ENDING,
+        "                    commit=transaction.state is State.PREPARE_COMMIT,\n",
+        "                    commit=True,\n",
+        "txn-aborted-seen: S30",
+    ),
+    mutant(
+        "commit-and-abort-are-the-same",
+        "A decision to commit is not answered when an abort is asked for again",
+        ENDING,
+        "        if transaction.state in PREPARED and transaction.state is not asked:\n",
+        "        if False:\n",
+        TRANSCRIPTS + "[transactions_commit]",
+    ),
+    # ------------------------------------------------------------------------------------------------------- producer
+    mutant(
+        "sequences-of-a-refused-batch-are-lost",
+        "A transactional producer gives the sequence of a refused batch to the next one",
+        "cluster.client.producer.idempotence",
+        "            self._sequences(tp).close_up(batch)\n",
+        "            pass\n",
+        "test tests/cluster/client/producer/test_producer_parts.py::"
+        "test_a_transactional_producer_gives_the_sequence_of_a_refused_batch_to_the_next",
+    ),
+    # --------------------------------------------------------------------------------------------- groups of KIP-848
+    mutant(
+        "older-member-epoch-heartbeats",
+        "A member that names another epoch than the coordinator knows is fenced",
+        MEMBERSHIP,
+        "    if said > known or not may_have_missed_it:\n",
+        "    if False:\n",
+        OF_GROUPS + "[groups_consumers]",
+    ),
+    mutant(
+        "older-member-epoch-commits",
+        "A zombie member's commit is refused: its epoch is stale",
+        "cluster.groups.coordinator",
+        "    return ErrorCode.NONE if member.epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH\n",
+        "    return ErrorCode.NONE\n",
+        OF_GROUPS + "[groups_consumers]",
+    ),
+    mutant(
+        "partitions-are-given-twice",
+        "A partition is given to a member once its holder has given it up",
+        MEMBERSHIP,
+        "lambda one: group.holder(one) is None",
+        "lambda one: True",
+        OF_GROUPS + "[groups_consumers]",
+    ),
+    mutant(
+        "silent-members-stay",
+        "A member that sends no heartbeat for the session timeout is out",
+        MEMBERSHIP,
+        "            member = group.members.get(member_id)\n            if member is not None:\n                why",
+        "            member = group.members.get(member_id)\n            if False:\n                why",
+        OF_GROUPS + "[groups_consumers]",
+    ),
+    # ------------------------------------------------------------------------------------------------------ retention
+    mutant(
+        "retention-takes-what-is-not-committed",
+        "Retention takes nothing above the high watermark (S14)",
+        RETENTION,
+        "        if end > high_watermark or is_empty_end",
+        "        if is_empty_end",
+        "test tests/replica/log/test_retention.py::test_what_goes[not what is not committed]",
+    ),
+    mutant(
+        "retention-skips-the-young",
+        "A segment that is young keeps those behind it",
+        RETENTION,
+        " or not goes(segment):\n            break\n        count += 1",
+        " or not goes(segment):\n            continue\n        count += 1",
+        "test tests/replica/log/test_retention.py::test_an_old_segment_behind_a_young_one_stays",
+    ),
+)
