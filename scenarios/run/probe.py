@@ -103,6 +103,11 @@ class CoreProbe:
             if partition.leader is not None
         ]
 
+    def committed_readers(self) -> Sequence[str]:
+        workloads = self._cluster.scenario.workloads.values()
+        consumers = [one for one in workloads if one.kind == "consumer"]
+        return [one.name for one in consumers if one.consumer_config().isolation_level == "read_committed"]
+
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         if self._cluster.scenario.rules.membership == "zk-session":
             return 0, {}  # There is no metadata log: brokers know only the requests of controllers.

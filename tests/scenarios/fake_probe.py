@@ -22,6 +22,7 @@ class FakeProbe:
     metadata: tuple[int, Mapping[str, int]] = field(default=(0, {}))
     metadata_of_controllers: Sequence[MetadataLogSnapshot] = ()
     stable: Sequence[StableOffsetSnapshot] = ()
+    readers: Sequence[str] = ()
 
     def leader_states(self) -> Sequence[LeaderSnapshot]:
         return self.leaders
@@ -34,6 +35,9 @@ class FakeProbe:
 
     def stable_offsets(self) -> Sequence[StableOffsetSnapshot]:
         return self.stable
+
+    def committed_readers(self) -> Sequence[str]:
+        return self.readers
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         return self.metadata

@@ -12,7 +12,7 @@ everything. Nothing is switched off where configuration may break a property: th
 | every append, truncation and recovery | S9 S10 (the end) S16 S17 S26 S27 (the end) S30 (the end) S31 |
 | every move of a high watermark | S2 S3 S4 S6 S8 S14 S24 S25 |
 | every start of a leadership | S5 S6 S12 S13 |
-| every record sent, acked or read | S11 S25 S28 S29 |
+| every record sent, acked or read | S11 S25 S28 S29 S33 (the end) |
 | through the probe | S7 S15 S22 S23 S32 |
 | at the end of a run that ended quietly | L1 brokers, L2 ISR, L3 logs, L4 answers, L5 metadata |
 | live, every request | L6 |
@@ -101,6 +101,10 @@ class Probe(Protocol):
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]: ...
 
     def stable_offsets(self) -> Sequence[StableOffsetSnapshot]: ...
+
+    def committed_readers(self) -> Sequence[str]:
+        """Consumers with isolation.level=read_committed."""
+        ...
 
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         """End of the controllers' metadata log, and how far each running broker has applied it."""

@@ -36,10 +36,11 @@ class _Transaction:
 class TransactionsAreWhole(Invariant):
     """S30: all records of a transaction have one fate, in all of its partitions: that which its producer was told.
     `S30 late-batch`: no record lies among those of a later transaction of its producer, to be committed with them.
+    `S30 forgotten-decision`: the same where the topic of transactions was re-based, or a disk has lost bytes, so that
+    a decision may be forgotten: configuration allows that.
 
     Judged by the logs of the last leaders, below their high watermarks; a record without a marker is undecided.
-    Weakened: not where the topic of transactions, or the partition of the records, was re-based, or any disk has lost
-    bytes: then a decision may be forgotten. The records are lost to their producer (verdict.py).
+    Weakened: not for records of a partition that was re-based.
     """
 
     NAME = "S30"
@@ -78,20 +79,14 @@ class TransactionsAreWhole(Invariant):
             self.leaders[event.topic, event.partition] = event
 
     def ended(self) -> None:
-        if not self.transactions or self.truth.bytes_lost:
-            return
-        if any(name.topic == TRANSACTIONS_TOPIC and self._is_rebased(name) for name in self.view.partitions):
-            return
         of_record = {name: transaction for transaction in self.transactions for name in transaction.records}
         for (topic, number), replica in self.leaders.items():
             partition = TopicPartition(topic, number)
-            if topic not in INTERNAL_TOPICS and not self._is_rebased(partition):
+            if of_record and topic not in INTERNAL_TOPICS and not _is_rebased(self, partition):
                 self._decide(partition, replica, of_record)
+        name = "S30 forgotten-decision" if _may_be_forgotten(self) else self.NAME
         for transaction in self.transactions:
-            self._judge(transaction)
-
-    def _is_rebased(self, partition: TopicPartition) -> bool:
-        return self.truth.of(*partition).rebased_epoch >= 0
+            self._judge(transaction, name)
 
     def _decide(
         self, partition: TopicPartition, replica: trace.ReplicaFound, of_record: Mapping[str, _Transaction]
@@ -122,13 +117,23 @@ class TransactionsAreWhole(Invariant):
             names = self.mirror.sent.records(partition, batch.base_offset, batch.crc)
             undecided.setdefault(batch.producer_id, []).extend((name, batch.base_offset) for name in names)
 
-    def _judge(self, transaction: _Transaction) -> None:
+    def _judge(self, transaction: _Transaction, name: str) -> None:
         expected = transaction.told or next(iter(transaction.fates.values()), None)
-        for name, fate in transaction.fates.items():
+        for record, fate in transaction.fates.items():
             if fate != expected:
                 told = f"its producer was told that it is {transaction.told}" if transaction.told else "others are not"
-                self.broken(f"{name} of {transaction} is {fate}, and {told}")
+                self.broken(f"{record} of {transaction} is {fate}, and {told}", name=name)
                 return
+
+
+def _is_rebased(invariant: Invariant, partition: TopicPartition) -> bool:
+    return invariant.truth.of(*partition).rebased_epoch >= 0
+
+
+def _may_be_forgotten(invariant: Invariant) -> bool:
+    """Whether a coordinator may know nothing of what another one has decided."""
+    kept_in = (name for name in invariant.view.partitions if name.topic == TRANSACTIONS_TOPIC)
+    return invariant.truth.bytes_lost or any(_is_rebased(invariant, name) for name in kept_in)
 
 
 class ZombiesWriteNothing(Invariant):
@@ -257,6 +262,55 @@ class StableIsDecided(Invariant):
                 self.broken(f"{where} up to {end}, and the transaction that began at {unstable} is open", topic, number)
 
 
+class AbortedIsNotRead(Invariant):
+    """S33: a consumer with isolation.level=read_committed reads no record of a transaction that was aborted.
+
+    Judged at the end, by the logs of the last leaders. Weakened as S30: not where a decision may be forgotten, or where
+    the partition was re-based, for then it may have been committed when it was read.
+    """
+
+    NAME = "S33"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.readers: dict[str, None] = {}
+        self.reads: dict[_PartitionName, dict[int, trace.RecordRead]] = {}
+        self.aborted: list[trace.AbortedBatchFound] = []
+        self.leaders: dict[_PartitionName, str] = {}
+        return {
+            trace.RecordRead: self._read,
+            trace.AbortedBatchFound: self._aborted,
+            trace.ReplicaFound: self._replica,
+        }
+
+    def probed(self, probe: Probe) -> None:
+        if not self.readers:
+            self.readers = dict.fromkeys(probe.committed_readers())
+
+    def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
+        if event.client in self.readers:
+            self.reads.setdefault((event.topic, event.partition), {}).setdefault(event.offset, event)
+
+    def _aborted(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
+        self.aborted.append(event)
+
+    def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
+        if event.is_leader:
+            self.leaders[event.topic, event.partition] = event.node
+
+    def ended(self) -> None:
+        if not self.reads or _may_be_forgotten(self):
+            return
+        for batch in self.aborted:
+            name = batch.topic, batch.partition
+            if self.leaders.get(name) != batch.node or _is_rebased(self, TopicPartition(*name)):
+                continue
+            for offset in range(batch.base_offset, batch.last_offset + 1):
+                read = self.reads.get(name, {}).get(offset)
+                if read is not None:
+                    sentence = f"{read.client} read {read.record} at offset {offset}, and its transaction was aborted"
+                    self.broken(sentence, *name)
+
+
 class _Unstable:
     """Of one log. open: producer id -> first offset of its transaction     marked: (first offset, offset of the marker)
     of those that ended, until the marker is replicated"""
@@ -279,4 +333,9 @@ class _Unstable:
         return min((*self.open.values(), *(first for first, _ in self.marked)), default=None)
 
 
-INVARIANTS: tuple[type[Invariant], ...] = (TransactionsAreWhole, ZombiesWriteNothing, StableIsDecided)
+INVARIANTS: tuple[type[Invariant], ...] = (
+    TransactionsAreWhole,
+    ZombiesWriteNothing,
+    StableIsDecided,
+    AbortedIsNotRead,
+)

@@ -120,18 +120,6 @@ def fenced_by_the_next_instance(script: TransactionScript) -> None:
     script.finish(0)
 
 
-def committed_and_forgotten(script: TransactionScript) -> None:
-    """A disk has lost bytes, maybe those with the decision; then the coordinator aborts."""
-    script.begin()
-    script.write("r0")
-    script.end()
-    script.emit(
-        trace.DataLost(node="b2", topic="__transaction_state", partition=0, size_bytes=100, reason="power is off")
-    )
-    script.mark(commit=False)
-    script.finish(0)
-
-
 def marker_truncated_and_written_again(script: TransactionScript) -> None:
     script.begin()
     script.write("r0")
@@ -151,7 +139,6 @@ def marker_truncated_and_written_again(script: TransactionScript) -> None:
         one_after_the_other,
         undecided_at_the_end,
         fenced_by_the_next_instance,
-        committed_and_forgotten,
         marker_truncated_and_written_again,
     ],
 )
@@ -235,6 +222,33 @@ def test_a_run_that_breaks_the_rule_is_caught(name: str, story: Story) -> None:
     script = TransactionScript()
     story(script)
     assert script.broken() == [name], [violation.sentence for violation in script.checker.violations]
+
+
+def test_a_decision_that_is_forgotten_is_promised_to_nobody() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    script.end()
+    script.emit(
+        trace.DataLost(node="b2", topic="__transaction_state", partition=0, size_bytes=100, reason="power is off")
+    )
+    script.mark(commit=False)
+    script.finish(0)
+    assert script.broken() == ["S30 forgotten-decision"]
+    assert not script.checker.violations[0].event.promised
+
+
+@pytest.mark.parametrize(("readers", "broken"), [(["r1"], ["S33"]), (["r2"], [])])
+def test_a_reader_of_committed_records_gets_nothing_that_is_aborted(readers: list[str], broken: list[str]) -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    script.checker.probe(FakeProbe(readers=readers))
+    script.read("r0", 0)
+    script.mark(commit=False)
+    script.end(committed=False)
+    script.finish(0)
+    assert script.broken() == broken
 
 
 @pytest.mark.parametrize(("profile", "missing"), [("kafka-4.1", 0), ("kafka-3.9", 1), ("kafka-3.5", 1)])

@@ -16,7 +16,7 @@ from scenarios.explain.record_text import explanation_text
 from scenarios.terminal.style import Style
 
 INVARIANTS = (
-    {f"S{number}" for number in range(1, 33)}
+    {f"S{number}" for number in range(1, 34)}
     | {"S25 min-isr", "L3 follower-hw", "S30 late-batch"}
     | {f"L{number}" for number in range(1, 6)}
 )
