@@ -32,7 +32,7 @@ class SaslGate:
         outbox: Outbox,
         connections: AcceptedConnections,
         mechanisms: Mapping[str, Callable[[], SaslServer]],
-        api_versions: Callable[[RequestHeader], bytes],
+        api_versions: Callable[[RequestHeader], tuple[bytes, bool]],
     ) -> None:
         self._outbox = outbox
         self._connections = connections

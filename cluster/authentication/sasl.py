@@ -13,7 +13,7 @@ from enum import Enum, auto
 from cluster.authentication.mechanisms import SaslError, SaslRefusal, SaslServer
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader, read_request_header
-from cluster.protocol.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, VERSIONS, api_name
+from cluster.protocol.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, api_name
 from replica.errors import ErrorCode, PeerViolation
 
 NO_LIFETIME = 0
@@ -68,14 +68,15 @@ class Earlier:
 
 
 class SaslAuthenticator:
-    """mechanisms: makes the broker's side of one exchange, by name     api_versions: a whole answer to such a request
+    """mechanisms: makes the broker's side of one exchange, by name
+    api_versions: a whole answer to such a request, and whether the broker knows that version of it
     max_reauth_ms: connections.max.reauth.ms     earlier: set where the client authenticates again
     """
 
     def __init__(
         self,
         mechanisms: Mapping[str, Callable[[], SaslServer]],
-        api_versions: Callable[[RequestHeader], bytes],
+        api_versions: Callable[[RequestHeader], tuple[bytes, bool]],
         max_reauth_ms: int,
         earlier: Earlier | None = None,
     ) -> None:
@@ -137,9 +138,10 @@ class SaslAuthenticator:
     def _versions(self, header: RequestHeader) -> Outcome:
         if self.state is not SaslState.HANDSHAKE_OR_VERSIONS_REQUEST:
             return GivenUp(f"Unexpected ApiVersions request received during SASL authentication state {self._at}")
-        if header.api_version <= VERSIONS[API_VERSIONS][1]:
+        answer, is_known = self._api_versions(header)
+        if is_known:
             self.state = SaslState.HANDSHAKE_REQUEST
-        return Answered(self._api_versions(header), API_VERSIONS)
+        return Answered(answer, API_VERSIONS)
 
     def _handshake(self, header: RequestHeader, mechanism: str) -> Outcome:
         self._in_requests = header.api_version >= 1

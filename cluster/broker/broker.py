@@ -257,6 +257,8 @@ class BrokerCore:
         fixed = {(one.name, one.mechanism): one for one in security.scram}
         is_fixed = self._rules.membership == "zk-session"
 
+        versions = ApiVersionsHandler(self._parts())
+
         def credential(user: str, mechanism: int) -> UserScramCredentialRecord | None:
             return (fixed if is_fixed else self.cache.image.scram).get((user, mechanism))
 
@@ -265,7 +267,7 @@ class BrokerCore:
             outbox=self._outbox,
             connections=self._server.connections,
             mechanisms=mechanisms(security, credential),
-            api_versions=ApiVersionsHandler(self._parts()).answer,
+            api_versions=lambda header: (versions.answer(header), versions.knows(header.api_version)),
         )
 
     def _coordinator_topic(self, name: str) -> CoordinatorTopic:

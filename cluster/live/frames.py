@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 
 SIZE_BYTES = 4
+LIMITS = "socket.request.max.bytes; before a login sasl.server.max.receive.size"
 SCRATCH_BYTES = 64 * 1024
 """Limit of one read of small frames; one buffer serves all connections, because nothing waits while it is in use."""
 LEAST_STEP_BYTES, STEP_BYTES = 16 * 1024, 1 << 20
@@ -55,7 +56,7 @@ class SocketFrameReader:
         if self._announced is None and len(self._buffer) >= SIZE_BYTES:
             size = int.from_bytes(self._buffer[:SIZE_BYTES], "big", signed=True)
             if size < 0 or (self.max_bytes is not None and size > self.max_bytes):
-                limit = "" if self.max_bytes is None else f", {self.max_bytes} are allowed (socket.request.max.bytes)"
+                limit = "" if self.max_bytes is None else f", {self.max_bytes} are allowed ({LIMITS})"
                 raise FrameTooLarge(f"a frame of {size} bytes was announced{limit}")
             self._announced = size
         return self._announced

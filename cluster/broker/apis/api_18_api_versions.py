@@ -31,6 +31,10 @@ class ApiVersionsHandler:
     ) -> None:
         self._outbox.respond(connection, (self.answer(header),), API_VERSIONS)
 
+    def knows(self, version: int) -> bool:
+        """Of this API; another one is answered, too, with an error."""
+        return version <= self._offered()[API_VERSIONS][1]
+
     def answer(self, header: RequestHeader) -> bytes:
         """The whole response, with its size."""
         return encode_api_versions_response(

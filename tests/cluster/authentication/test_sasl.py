@@ -96,6 +96,15 @@ def test_versions_may_be_asked_once_and_an_unknown_version_of_it_again(world):
     assert client.closed
 
 
+def test_a_version_that_its_era_does_not_know_may_be_asked_anew(tmp_path):
+    """librdkafka begins with the newest."""
+    client = SaslWorld(tmp_path, "kafka-3.5").client()
+    client.send(API_VERSIONS, 4)
+    assert client.caller.answers[-1][4:6] == int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+    assert client.ask(API_VERSIONS, 3).error_code is ErrorCode.NONE
+    assert client.plain().error_code is ErrorCode.NONE
+
+
 @pytest.mark.parametrize("first", [b"", b"\x60\x82\x02\x1d", b"GET / HTTP/1.1\r\n", bytes(4), b"\x16\x03\x01\x02\x00"])
 def test_a_first_packet_that_is_no_request_closes_the_connection(world, first):
     client = world.client()
