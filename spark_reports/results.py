@@ -192,6 +192,23 @@ COLUMNS: dict[str, ResultColumn] = {
     "sendfile_calls": ResultColumn(_INT, "system calls for them"),
     "bytes_per_call": ResultColumn("double", "sendfile_bytes by sendfile_calls"),
     "sendfile_share": ResultColumn("double", "share of the answered bytes that left by sendfile"),
+    "transactional_id": ResultColumn(_TEXT, "transactional.id"),
+    "producer_id": ResultColumn(_INT, "producer id of the transactional.id"),
+    "producer_epoch": ResultColumn(_INT, "epoch of the producer id when the transaction began"),
+    "partitions": ResultColumn(_LIST, "partitions that had joined the transaction, as topic-number"),
+    "decided_us": ResultColumn(_INT, "when the decision to commit or abort was on all in-sync replicas (null: none)"),
+    "state": ResultColumn(_TEXT, "state that it reached, by Kafka's name"),
+    "coordinator": ResultColumn(_TEXT, "the broker that stated this"),
+    "fenced": ResultColumn(_FLAG, "ended by the coordinator itself: a new instance came, or it timed out"),
+    "duration_us": ResultColumn(_INT, "from its begin to its end (null: it has none)"),
+    "markers_us": ResultColumn(_INT, "from the decision until every partition had its marker (null: not all have)"),
+    "last_stable_offset": ResultColumn(_INT, "last stable offset (exclusive): read_committed reads below it"),
+    "member": ResultColumn(_TEXT, "member id (null: nobody)"),
+    "client_id": ResultColumn(_TEXT, "client.id of the member"),
+    "generation": ResultColumn(_INT, "generation of the group; of a consumer group of KIP-848 the member's epoch"),
+    "unread_us": ResultColumn(_INT, "time in which the group had members, and none of them was to read it"),
+    "longest_unread_us": ResultColumn(_INT, "the longest stretch of that"),
+    "members": ResultColumn(_INT, "members that were to read it, one after the other"),
 }
 """Every column may be null in Parquet."""
 
@@ -303,6 +320,23 @@ RESULT_TABLES: dict[str, ResultTable] = {
         "bytes per answered fetch and per system call, by broker and who fetched",
         "run node peer partition_reads record_bytes bytes_per_read empty_fetches requests bytes_per_request "
         "sendfile_bytes sendfile_calls bytes_per_call sendfile_share",
+    ),
+    "transactions": ResultTable(
+        "one row per transaction of a transactional.id, as its coordinators have written it",
+        "run transactional_id producer_id producer_epoch partitions from_us decided_us until_us state coordinator "
+        "fenced duration_us markers_us",
+    ),
+    "lso_stalls": ResultTable(
+        "stretches in which a last stable offset stood below its high watermark: read_committed waited",
+        f"{_TERM} from_us until_us last_stable_offset waiting_records",
+    ),
+    "group_assignments": ResultTable(
+        "which member of a group was to read a partition, over time, by its coordinator's word",
+        "run group topic partition member client_id generation from_us until_us",
+    ),
+    "group_unread": ResultTable(
+        "time in which nobody of a group was to read a partition",
+        "run group topic partition observed_us unread_us longest_unread_us members",
     ),
 }
 

@@ -16,6 +16,7 @@ from spark_reports.transforms.availability import availability, unavailability, 
 from spark_reports.transforms.elections import elections
 from spark_reports.transforms.exposure import data_at_risk
 from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
+from spark_reports.transforms.groups import group_assignments, group_unread
 from spark_reports.transforms.high_watermark import hw_stalls
 from spark_reports.transforms.isr import isr_changes, isr_intervals
 from spark_reports.transforms.lag import replication_lag
@@ -34,6 +35,7 @@ from spark_reports.transforms.replica_timeline import replica_timeline
 from spark_reports.transforms.settling import settled
 from spark_reports.transforms.terms import leader_terms
 from spark_reports.transforms.thin import thinned
+from spark_reports.transforms.transactions import lso_stalls, transactions
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import key_moments, lost_records, runs
 
@@ -129,6 +131,10 @@ _DEFINITIONS: dict[str, _Define] = {
     "data_at_risk": lambda tables, trace: data_at_risk(trace.produce, tables["leader_terms"], trace.high_watermark),
     "catch_ups": lambda tables, trace: catch_ups(tables.node_turns, trace.log, trace.fetch, tables["isr_changes"]),
     "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.fetch, trace.request),
+    "transactions": lambda tables, trace: transactions(trace.transaction),
+    "lso_stalls": lambda tables, trace: lso_stalls(trace.transaction, trace.high_watermark, tables["leader_terms"]),
+    "group_assignments": lambda tables, trace: group_assignments(trace.group, tables.run_ends),
+    "group_unread": lambda tables, trace: group_unread(tables["group_assignments"]),
 }
 
 

@@ -12,14 +12,17 @@ import pyarrow as pa
 Fold = Callable[[Iterator[tuple[Any, ...]]], Iterable[tuple[Any, ...]]]
 """The events of one partition in their order, without the partition -> rows of a result table, without it."""
 
-KEY_COLUMNS = 3
-"""Run, topic and partition stand in front, of events and of rows."""
 _ROWS_AT_ONCE = 10_000
 
 
-def fold_batches(fold: Fold, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """in: events sorted by partition and order     out: batches of `schema`"""
-    facts = chain.from_iterable(map(_rows, batches))
+def fold_batches(
+    fold: Fold, schema: pa.Schema, key_columns: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """in: events sorted by partition and order     out: batches of `schema`
+
+    key_columns: how many stand in front, of events and of rows: run, topic and partition, or others
+    """
+    facts = chain.from_iterable(_rows(batch, key_columns) for batch in batches)
     by_partition = groupby(facts, itemgetter(0))
     made = ((*key, *row) for key, group in by_partition for row in fold(map(itemgetter(1), group)))
     while rows := list(islice(made, _ROWS_AT_ONCE)):
@@ -27,9 +30,9 @@ def fold_batches(fold: Fold, schema: pa.Schema, batches: Iterator[pa.RecordBatch
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+def _rows(batch: pa.RecordBatch, key_columns: int) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     columns = [_values(column) for column in batch.columns]
-    return zip(zip(*columns[:KEY_COLUMNS], strict=True), zip(*columns[KEY_COLUMNS:], strict=True), strict=True)
+    return zip(zip(*columns[:key_columns], strict=True), zip(*columns[key_columns:], strict=True), strict=True)
 
 
 def _values(column: pa.Array) -> list[Any]:

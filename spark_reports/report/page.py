@@ -16,6 +16,7 @@ from replica.trace.events import REAL_KAFKA
 from replica.trace.signs import SIGNS
 from spark_reports.report import standstill, words
 from spark_reports.report.charts import partition_chart
+from spark_reports.report.coordinators import coordinator_notes
 from spark_reports.report.decisive import Span, decisive_span, together
 from spark_reports.report.differences import differences
 from spark_reports.report.embedding import chart_in_html, environment, page_style, resource, vega_script
@@ -190,6 +191,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
         "notes": words.notes(counts, silent, unanswered)
         + [one.what for one in stood if verdict]
         + standstill.held_back(tables["hw_stalls"].in_order("from_us", "topic", "partition"), stood)
+        + coordinator_notes(tables)
         + internal_notes(internal),
         "why": why,
         "why_left_out": why_left_out,
@@ -232,6 +234,10 @@ def _lists(tables: Tables) -> dict[str, _Listed]:
         "catch_ups": listed("catch_ups", "started_us", "topic", "partition", "node"),
         "fetching": listed("fetch_efficiency", "node", "peer"),
         "isr_changes": listed("isr_changes", "seq"),
+        "transactions": listed("transactions", "from_us", "transactional_id"),
+        "lso_stalls": listed("lso_stalls", "from_us", "topic", "partition"),
+        "group_unread": listed("group_unread", "group", "topic", "partition"),
+        "group_assignments": listed("group_assignments", "from_us", "group", "topic", "partition"),
     }
 
 
@@ -242,6 +248,10 @@ def _contents(lists: Mapping[str, _Listed], internal: Sequence[Any]) -> list[tup
         ("elections", "Elections", lists["elections"].total or None),
         ("unavailability", "Unavailability", outages or None),
         ("stalls", "High watermarks that stood still", lists["hw_stalls"].total),
+        ("transactions", "Transactions", lists["transactions"].total),
+        ("lso", "Last stable offsets below the high watermark", lists["lso_stalls"].total),
+        ("unread", "Groups: time unread", lists["group_unread"].total),
+        ("assignments", "Groups: who reads what", lists["group_assignments"].total),
         ("acks", "Time to the ack", None),
         ("catch-ups", "Catching up after a restart", lists["catch_ups"].total),
         ("internal", "Internal topics", len(internal)),

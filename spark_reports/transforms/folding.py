@@ -24,13 +24,16 @@ from spark_reports.schema import PARTITION_KEY
 cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
 
 
-def folded(facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, schema: str) -> DataFrame:
+def folded(
+    facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, schema: str, key: Sequence[str] = PARTITION_KEY
+) -> DataFrame:
     """The rows that `fold` makes of each partition's events.
 
-    facts:   events by the fold's names for them; each with *PARTITION_KEY, seq and the columns that it fills. Events
+    facts:   events by the fold's names for them; each with *key, seq and the columns that it fills. Events
              of one seq come in the order of this mapping.
     columns: in the order in which the fold gets them; `what` among them is the name in `facts`
-    schema:  of the rows, *PARTITION_KEY in front
+    schema:  of the rows, *key in front
+    key:     what is folded apart: partitions, or something else of a run
     """
     named = [
         rows.withColumns({"what": F.lit(what), "_place": F.lit(place)})
@@ -38,11 +41,11 @@ def folded(facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, s
     ]
     together = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
     is_short = is_for_short_traces(together.sparkSession)
-    apart = together.coalesce(1) if is_short else together.repartition(*PARTITION_KEY)
-    ordered = apart.sortWithinPartitions(*PARTITION_KEY, "seq", "_place").select(*PARTITION_KEY, *columns)
+    apart = together.coalesce(1) if is_short else together.repartition(*key)
+    ordered = apart.sortWithinPartitions(*key, "seq", "_place").select(*key, *columns)
     out = StructType.fromDDL(schema)
     assert isinstance(out, StructType)
-    fold_all = functools.partial(fold_batches, fold, to_arrow_schema(out))
+    fold_all = functools.partial(fold_batches, fold, to_arrow_schema(out), len(key))
     return _folded_here(ordered, fold_all, out) if is_short else ordered.mapInArrow(fold_all, out)
 
 

@@ -13,7 +13,6 @@ import pytest
 from playwright.sync_api import Browser
 
 from replica.trace import events as t
-from replica.trace.events import TraceRow
 from scenarios.cli.view import write_page
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
@@ -25,6 +24,7 @@ from scenarios.view.live_tape import LiveTape, PageProgress
 from scenarios.view.tape import record_tape
 from tests.browser import needs_chromium
 from tests.driven import Driven, axe_core, driven
+from tests.group_script import GroupScript
 from tests.hostile_names import EVIL
 
 
@@ -70,51 +70,25 @@ def test_a_tape_without_coordinators_is_what_it_was(tmp_path: Path) -> None:
     assert {len(change) for change in changes_of(document, "append")} == {5}
 
 
-class GroupScript:
-    """Events of one group, one a second."""
+def owners_of(script: GroupScript) -> dict[str, str | None]:
+    groups = Groups()
+    for row in script.rows:
+        groups(row)
+    return groups.groups[script.group].owners
 
-    def __init__(self, group: str = "g") -> None:
-        self.group = group
-        self.rows: list[TraceRow] = []
-        self.log = t.TraceLog([self.rows.append])
 
-    def say(self, kind: type[t.TraceEvent], **columns: Any) -> None:
-        self.log.at_us += 1_000_000
-        given: dict[str, Any] = {"node": "b1", "group": self.group, "reason": "as it is"}
-        if kind in (t.GroupMemberJoined, t.GroupMemberLeft):
-            given["instance"] = None
-        self.log.emit(kind(**given | columns))
-
-    def joined(self, member: str, **columns: Any) -> None:
-        self.say(t.GroupMemberJoined, member=member, client_id=f"{member}-client", generation=0, **columns)
-
-    def rebalanced(self, generation: int, protocol: str, **parts: tuple[str, ...]) -> None:
-        members, first = tuple(parts), next(iter(parts), None)
-        self.say(t.GroupRebalanced, generation=generation, members=members, member=first, protocol=protocol)
-        if parts:
-            self.say(t.GroupAssigned, generation=generation, members=members)
-        for member, partitions in parts.items():
-            about = {"client_id": f"{member}-client", "generation": generation}
-            self.say(t.GroupMemberAssigned, member=member, partitions=partitions, **about)
-
-    def owners(self) -> dict[str, str | None]:
-        groups = Groups()
-        for row in self.rows:
-            groups(row)
-        return groups.groups[self.group].owners
-
-    def story(self) -> list[tuple[Any, ...]]:
-        """Of the tape: (partition, owner or None) when it changes, and the phases between."""
-        document = record_tape(self.rows).as_json()
-        found: list[tuple[Any, ...]] = []
-        for changes in document["changes"]:
-            for kind, _, *values in changes:
-                if kind == "group":
-                    found.append((["no members", "rebalancing", "stable"][values[1]], values[2]))
-                elif kind == "own":
-                    member = document["members"][values[1]][0] if values[1] >= 0 else None
-                    found.append((document["assigned"][values[0]], member if values[2] else "no group"))
-        return found
+def story_of(script: GroupScript) -> list[tuple[Any, ...]]:
+    """Of the tape: (partition, owner or None) when it changes, and the phases between."""
+    document = record_tape(script.rows).as_json()
+    found: list[tuple[Any, ...]] = []
+    for changes in document["changes"]:
+        for kind, _, *values in changes:
+            if kind == "group":
+                found.append((["no members", "rebalancing", "stable"][values[1]], values[2]))
+            elif kind == "own":
+                member = document["members"][values[1]][0] if values[1] >= 0 else None
+                found.append((document["assigned"][values[0]], member if values[2] else "no group"))
+    return found
 
 
 def test_members_of_an_eager_group_have_nothing_while_it_rebalances() -> None:
@@ -122,10 +96,10 @@ def test_members_of_an_eager_group_have_nothing_while_it_rebalances() -> None:
     script.joined("m1")
     script.rebalanced(1, "range", m1=("t-0", "t-1"))
     script.joined("m2")
-    script.say(t.GroupRebalanceBegan, generation=1)
-    assert script.owners() == {"t-0": None, "t-1": None}
+    script.rebalance_began(1)
+    assert owners_of(script) == {"t-0": None, "t-1": None}
     script.rebalanced(2, "range", m1=("t-0",), m2=("t-1",))
-    assert script.story() == [
+    assert story_of(script) == [
         ("stable", -1), ("stable", 1), ("t-0", "m1"), ("t-1", "m1"), ("rebalancing", 1), ("t-0", None), ("t-1", None),
         ("rebalancing", 2), ("stable", 2), ("t-0", "m1"), ("t-1", "m2"),
     ]  # fmt: skip
@@ -137,21 +111,20 @@ def test_members_of_a_cooperative_group_keep_what_they_have() -> None:
     script.joined("m1")
     script.rebalanced(1, "cooperative-sticky", m1=("t-0", "t-1"))
     script.joined("m2")
-    script.say(t.GroupRebalanceBegan, generation=1)
-    assert script.owners() == {"t-0": "m1", "t-1": "m1"}
+    script.rebalance_began(1)
+    assert owners_of(script) == {"t-0": "m1", "t-1": "m1"}
     script.rebalanced(2, "cooperative-sticky", m1=("t-0",), m2=())
-    assert script.owners() == {"t-0": "m1", "t-1": None}
+    assert owners_of(script) == {"t-0": "m1", "t-1": None}
 
 
 def test_a_member_of_a_consumer_group_has_what_it_is_still_to_give_up() -> None:
     script = GroupScript()
     script.joined("m1")
-    about = {"member": "m1", "client_id": "c"}
-    script.say(t.GroupMemberReconciled, **about, generation=1, partitions=("t-0", "t-1"), revoking=())
-    script.say(t.GroupMemberReconciled, **about, generation=1, partitions=("t-0",), revoking=("t-1",))
-    assert script.owners() == {"t-0": "m1", "t-1": "m1"}
-    script.say(t.GroupMemberReconciled, **about, generation=2, partitions=("t-0",), revoking=())
-    assert script.owners() == {"t-0": "m1", "t-1": None}
+    script.reconciled("m1", 1, "t-0", "t-1")
+    script.reconciled("m1", 1, "t-0", revoking=("t-1",))
+    assert owners_of(script) == {"t-0": "m1", "t-1": "m1"}
+    script.reconciled("m1", 2, "t-0")
+    assert owners_of(script) == {"t-0": "m1", "t-1": None}
 
 
 def test_a_static_member_that_comes_back_has_what_it_had_and_an_empty_group_leaves_nothing_unread() -> None:
@@ -159,10 +132,10 @@ def test_a_static_member_that_comes_back_has_what_it_had_and_an_empty_group_leav
     script.joined("m1", instance="i1")
     script.rebalanced(1, "range", m1=("t-0",))
     script.joined("m2", instance="i1")
-    assert script.owners() == {"t-0": "m2"}
-    script.say(t.GroupMemberLeft, member="m2", client_id="c", generation=1)
+    assert owners_of(script) == {"t-0": "m2"}
+    script.left("m2")
     script.rebalanced(2, "range")
-    assert script.owners() == {} and script.story()[-2:] == [("t-0", "no group"), ("no members", 2)]
+    assert owners_of(script) == {} and story_of(script)[-2:] == [("t-0", "no group"), ("no members", 2)]
 
 
 def test_a_tape_of_a_running_cluster_goes_on_with_open_transactions_and_groups(held_up: Path) -> None:
@@ -244,7 +217,7 @@ def hostile_run(held_up: Path, runs_dir: Path) -> Path:
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema("transaction")), part)
     script = GroupScript(EVIL)
     script.joined(f"m1{EVIL}")
-    script.say(t.GroupRebalanceBegan, generation=0)
+    script.rebalance_began()
     script.rebalanced(1, EVIL, **{f"m1{EVIL}": (f"t-0{EVIL}",)})
     columns = [name for name in arrow_schema("group").names if name not in ("seq", "at_us", "event", "causes")]
     rows = [

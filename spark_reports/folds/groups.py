@@ -1,0 +1,68 @@
+"""Who of a group is to read which partition, by its coordinator's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+COLUMNS = ("what", "at_us", "member", "client_id", "instance", "generation", "partitions", "is_empty", "is_cooperative")
+JOINED, LEFT, REBALANCES, REBALANCED, HAS, REMOVED, OVER = (
+    "joined", "left", "rebalances", "rebalanced", "has", "removed", "over",
+)  # fmt: skip
+
+Owner = tuple[str | None, str | None, int | None]
+"""Member, client.id, generation; all None: nobody."""
+NOBODY: Owner = (None, None, None)
+
+
+def group_assignments(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """A row for each stretch in which one member, or nobody, is to read a partition, while the group has members.
+
+    A partition counts from the first member that has it until the group is empty. Members of an eager group have
+    nothing from the begin of a rebalance on, those of a cooperative one keep what they have until they are given
+    something else. A static member that comes back has what it had.
+    """
+    members: dict[str, tuple[str | None, str | None, tuple[str, ...], int]] = {}
+    now: dict[str, tuple[Owner, int]] = {}
+    is_cooperative = False
+    for what, at_us, member, client_id, instance, generation, partitions, is_empty, cooperative in facts:
+        if what == JOINED:
+            held: tuple[str, ...] = ()
+            for name, (_, one, theirs, _) in list(members.items()):
+                if instance is not None and one == instance:
+                    held = theirs
+                    del members[name]
+            members[member] = (client_id, instance, held, generation)
+        elif what == LEFT:
+            members.pop(member, None)
+        elif what == REBALANCES and not is_cooperative:
+            members = {name: (client, one, (), epoch) for name, (client, one, _, epoch) in members.items()}
+        elif what == REBALANCED:
+            is_cooperative = cooperative
+            if is_empty:
+                members.clear()
+        elif what == HAS:
+            known = members.get(member, (client_id, None, (), generation))
+            members[member] = (known[0], known[1], tuple(partitions), generation)
+        elif what == REMOVED:
+            members.clear()
+        owners: dict[str, Owner] = dict.fromkeys(now, NOBODY) if members else {}
+        for name, (client, _, theirs, epoch) in members.items():
+            owners.update(dict.fromkeys(theirs, (name, client, epoch)))
+        if what == OVER:
+            owners = {}
+        yield from _ended(now, owners, at_us)
+        for partition, owner in owners.items():
+            if partition not in now:
+                now[partition] = (owner, at_us)
+
+
+def _ended(now: dict[str, tuple[Owner, int]], owners: dict[str, Owner], at_us: int) -> Iterator[tuple[Any, ...]]:
+    """The stretches that end now, longer than nothing; a new generation of the same member is the same stretch."""
+    for partition, (owner, from_us) in list(now.items()):
+        if partition in owners and owners[partition][0] == owner[0]:
+            continue
+        del now[partition]
+        if at_us > from_us:
+            topic, _, number = partition.rpartition("-")
+            yield topic, int(number), *owner, from_us, at_us

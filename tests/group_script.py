@@ -1,0 +1,49 @@
+"""Events of one consumer group, written by hand, one a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from replica.trace import events as t
+from replica.trace.events import TraceRow
+
+
+class GroupScript:
+    """rows: what was said     listeners: of every event, too"""
+
+    def __init__(self, group: str = "g", listeners: Sequence[Callable[[TraceRow], None]] = ()) -> None:
+        self.group = group
+        self.rows: list[TraceRow] = []
+        self.log = t.TraceLog([self.rows.append, *listeners])
+
+    def say(self, kind: type[t.TraceEvent], **columns: Any) -> None:
+        self.log.at_us += 1_000_000
+        given: dict[str, Any] = {"node": "b1", "group": self.group, "reason": "as it is"}
+        if kind in (t.GroupMemberJoined, t.GroupMemberLeft):
+            given["instance"] = None
+        self.log.emit(kind(**given | columns))
+
+    def joined(self, member: str, **columns: Any) -> None:
+        self.say(t.GroupMemberJoined, member=member, client_id=f"{member}-client", generation=0, **columns)
+
+    def left(self, member: str) -> None:
+        self.say(t.GroupMemberLeft, member=member, client_id=f"{member}-client", generation=0)
+
+    def rebalance_began(self, generation: int = 0) -> None:
+        self.say(t.GroupRebalanceBegan, generation=generation)
+
+    def rebalanced(self, generation: int, protocol: str, **parts: tuple[str, ...]) -> None:
+        """parts: of each member. The members' parts are stated in the same instant as the assignment."""
+        members, first = tuple(parts), next(iter(parts), None)
+        self.say(t.GroupRebalanced, generation=generation, members=members, member=first, protocol=protocol)
+        if parts:
+            self.say(t.GroupAssigned, generation=generation, members=members)
+        for member, partitions in parts.items():
+            self.log.at_us -= 1_000_000
+            about = {"client_id": f"{member}-client", "generation": generation}
+            self.say(t.GroupMemberAssigned, member=member, partitions=partitions, **about)
+
+    def reconciled(self, member: str, epoch: int, *partitions: str, revoking: tuple[str, ...] = ()) -> None:
+        about = {"client_id": f"{member}-client", "generation": epoch}
+        self.say(t.GroupMemberReconciled, member=member, partitions=partitions, revoking=revoking, **about)
