@@ -101,6 +101,13 @@ class BrokerConfig(Config):
     log_retention_hours: int = key("log.retention.hours", 168, low=-1, high=INT32_MAX)
     log_retention_bytes: int = key("log.retention.bytes", -1, low=-1)
     log_retention_check_interval_ms: int = key("log.retention.check.interval.ms", 300_000, low=1)
+    log_cleaner_enable: bool = key("log.cleaner.enable", True)
+    log_cleaner_backoff_ms: int = key("log.cleaner.backoff.ms", 15_000, low=1)
+    log_cleaner_dedupe_buffer_size: int = key("log.cleaner.dedupe.buffer.size", 134_217_728, low=1)
+    log_cleaner_min_cleanable_ratio: float = key("log.cleaner.min.cleanable.ratio", 0.5, low=0, high=1)
+    log_cleaner_min_compaction_lag_ms: int = key("log.cleaner.min.compaction.lag.ms", 0, low=0)
+    log_cleaner_max_compaction_lag_ms: int = key("log.cleaner.max.compaction.lag.ms", NEVER, low=1)
+    log_cleaner_delete_retention_ms: int = key("log.cleaner.delete.retention.ms", 86_400_000, low=0)
     producer_id_expiration_ms: int = key("producer.id.expiration.ms", 86_400_000, low=1)
     producer_id_expiration_check_interval_ms: int = key("producer.id.expiration.check.interval.ms", 600_000, low=1)
 

@@ -145,6 +145,10 @@ class TopicConfig(Config):
     retention_ms: int = key("retention.ms", 604_800_000, low=-1)
     retention_bytes: int = key("retention.bytes", -1, low=-1)
     file_delete_delay_ms: int = key("file.delete.delay.ms", 60_000, low=0)
+    min_cleanable_dirty_ratio: float = key("min.cleanable.dirty.ratio", 0.5, low=0, high=1)
+    min_compaction_lag_ms: int = key("min.compaction.lag.ms", 0, low=0)
+    max_compaction_lag_ms: int = key("max.compaction.lag.ms", NEVER, low=1)
+    delete_retention_ms: int = key("delete.retention.ms", 86_400_000, low=0)
     leader_replication_throttled_replicas: str = key(
         "leader.replication.throttled.replicas", "", pattern=THROTTLED_REPLICAS, doc=THROTTLED_REPLICAS_FORM
     )
@@ -154,7 +158,7 @@ class TopicConfig(Config):
 
     @property
     def is_compacted(self) -> bool:
-        """Every record must have a key. Simplified: that is all; nothing is ever compacted."""
+        """Every record must have a key, and of each key the last record stays."""
         return "compact" in self.cleanup_policy
 
     @property
@@ -196,5 +200,9 @@ BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
     "retention.ms": "log.retention.ms",
     "retention.bytes": "log.retention.bytes",
     "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
 }
 """The broker-wide default of each topic key (LogConfig.ServerDefaultHeaderName)."""

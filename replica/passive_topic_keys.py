@@ -1,6 +1,6 @@
 """Topic keys of Kafka that nothing here acts upon: checked, kept and described, so that ordinary clients can set them.
 
-Differs from Kafka: there is no compaction, and no timestamp but the producer's.
+Differs from Kafka: there is no timestamp but the producer's, and a batch keeps the codec that it came with.
 Source: TopicConfig.java, LogConfig.java (4.1, without tiered storage)
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from replica.config import NEVER, Config, TopicConfig, key
+from replica.config import Config, TopicConfig, key
 
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -25,11 +25,7 @@ class PassiveTopicConfig(Config):
     compression_lz4_level: int = key("compression.lz4.level", 9, low=1, high=17)
     compression_type: str = key("compression.type", "producer", choices=CODECS)
     compression_zstd_level: int = key("compression.zstd.level", 3, low=-131_072, high=22)
-    delete_retention_ms: int = key("delete.retention.ms", 86_400_000, low=0)
-    max_compaction_lag_ms: int = key("max.compaction.lag.ms", NEVER, low=1)
     message_timestamp_type: str = key("message.timestamp.type", "CreateTime", choices=("CreateTime", "LogAppendTime"))
-    min_cleanable_dirty_ratio: float = key("min.cleanable.dirty.ratio", 0.5, low=0, high=1)
-    min_compaction_lag_ms: int = key("min.compaction.lag.ms", 0, low=0)
     preallocate: bool = key("preallocate", False)
     segment_jitter_ms: int = key("segment.jitter.ms", 0, low=0)
 

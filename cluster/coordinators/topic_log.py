@@ -5,7 +5,7 @@ read from its start when the broker is elected. source: GroupMetadataManager.sca
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 from cluster.broker.replicas.delayed import ProduceResults
@@ -14,6 +14,7 @@ from cluster.outbox import Outbox
 from cluster.protocol.versions import PRODUCE, VERSIONS
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, Offset, TopicPartition
+from replica.log.log import Log
 from replica.log.records import BatchHeader, Record, check_crc, read_records
 from replica.log.verification import NOT_ASKED_FOR
 
@@ -83,12 +84,13 @@ class TopicLog:
             return
         log = led.log
         size_bytes = log.bytes_available(log.log_start_offset, log.log_end_offset)
-        first = partial(self._read_on, log.raw_batches(), take, is_wanted, done)
+        first = partial(self._read_on, log, log.log_start_offset, take, is_wanted, done)
         self._outbox.timers.at(log.disk.speed.read_ends_us(size_bytes, now_us), first)
 
     def _read_on(
         self,
-        batches: Iterator[tuple[BatchHeader, bytes]],
+        log: Log,
+        offset: Offset,
         take: Take,
         is_wanted: Callable[[], bool],
         done: Callable[[int], None],
@@ -97,11 +99,13 @@ class TopicLog:
         if not is_wanted():
             return
         left = LOAD_BYTES_PER_STEP
-        for header, batch in batches:
+        for header, batch in log.raw_batches(offset):
             take(header, batch)
             left -= len(batch)
             if left <= 0:
-                self._outbox.timers.at(now_us + 1, partial(self._read_on, batches, take, is_wanted, done))
+                # By its offset, not its place: between the steps the log may be compacted.
+                rest = partial(self._read_on, log, header.last_offset + 1, take, is_wanted, done)
+                self._outbox.timers.at(now_us + 1, rest)
                 return
         done(now_us)
 

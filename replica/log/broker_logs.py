@@ -146,6 +146,12 @@ class BrokerLogs:
         for manager in list(self.directories.values()):
             manager.checkpoint_log_start_offsets()
 
+    def cleaned_to(self, topic_partition: TopicPartition) -> Offset | None:
+        return self._holder(topic_partition).cleaned_to(topic_partition)
+
+    def set_cleaned_to(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        self._holder(topic_partition).set_cleaned_to(topic_partition, offset)
+
     def remove_expired_producers(self, now_us: int) -> None:
         for manager in self.directories.values():
             manager.remove_expired_producers(now_us)

@@ -59,8 +59,14 @@ def end_transaction_marker(
 
 
 def read_end_transaction_marker(batch: Bytes) -> EndTransactionMarker | None:
-    """The marker in a control batch; None: another control record. raises: KafkaError CORRUPT_MESSAGE"""
-    record = read_records(batch)[0]
+    """The marker in a control batch; None: another control record, or none that compaction has left.
+
+    raises: KafkaError CORRUPT_MESSAGE
+    """
+    records = read_records(batch)
+    if not records:
+        return None
+    record = records[0]
     number = control_type_of(record.key)
     if number not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         return None

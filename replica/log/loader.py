@@ -16,7 +16,7 @@ from replica.ids import Offset
 from replica.log.disk import LOG_SUFFIX, Disk
 from replica.log.leader_epochs import LeaderEpochCache
 from replica.log.records import BatchHeader
-from replica.log.segment import DELETED_SUFFIX, FILE_SUFFIXES, Segment
+from replica.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,11 @@ def checked_from(bases: Sequence[Offset], recovery_point: Offset) -> Offset:
     """
     below = [base for base in bases if base <= recovery_point]
     return below[-1] if below else 0
+
+
+def _base_of(name: str) -> Offset:
+    """Of the segment that a file belongs to. source: LogFileUtils.offsetFromFile"""
+    return int(name.partition(".")[0])
 
 
 class LogLoader:
@@ -95,6 +100,7 @@ class LogLoader:
 
     def _open_segments(self) -> list[Offset]:
         """Open all segments; returns the base offsets of those whose indexes are missing or implausible."""
+        self._finish_swap()
         names = sorted(entry.name for entry in os.scandir(self._directory))
         bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names if name.endswith(LOG_SUFFIX)]
         for name in names:
@@ -109,6 +115,35 @@ class LogLoader:
             if not sound:
                 unsound.append(base_offset)
         return unsound
+
+    def _finish_swap(self) -> None:
+        """A crash in the middle of a cleaning leaves files that are not whole, which go, or files that are, and that
+        take the place of the segments they were made of. source: LogLoader.load, removeTempFilesAndCollectSwapFiles
+        """
+        names = sorted(entry.name for entry in os.scandir(self._directory))
+        cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+        first_cleaned = min(map(_base_of, cleaned), default=None)
+        swaps = []
+        for name in names:
+            # A segment of which some files still have the first suffix was not swapped: the old ones are all there.
+            is_swap = name.endswith(SWAP_SUFFIX)
+            if name in cleaned or (is_swap and first_cleaned is not None and _base_of(name) >= first_cleaned):
+                (self._directory / name).unlink()
+            elif is_swap:
+                swaps.append(name)
+        bases: list[Offset] = []
+        ends: list[Offset] = []
+        for name in swaps:
+            if name.endswith(f"{LOG_SUFFIX}{SWAP_SUFFIX}"):
+                bases.append(_base_of(name))
+                ends.append(Segment.end_of_file(self._directory / name, bases[-1]))
+        for name in names:
+            stem, _, kind = name.partition(".")
+            is_of_segment = f".{kind}" in FILE_SUFFIXES and stem.isdecimal()
+            if bases and is_of_segment and min(bases) <= int(stem) < max(ends):
+                (self._directory / name).unlink()
+        for name in swaps:
+            (self._directory / name).rename(self._directory / name.removesuffix(SWAP_SUFFIX))
 
     def _recover(self, segment: Segment) -> bool:
         """Check every batch; False when the segment had to be cut."""

@@ -35,7 +35,7 @@ from replica.log.records import (
     stamp,
 )
 from replica.log.retention import RetiredSegments, below_start, too_large, too_old
-from replica.log.segment import Segment
+from replica.log.segment import CLEANED_SUFFIX, Segment
 from replica.log.segments import LogSegments
 from replica.log.transaction_index import AbortedTransaction
 from replica.log.validation import Inspected, check_order, validate_produced, whole_batches
@@ -142,6 +142,11 @@ class Log:
     def latest_epoch(self) -> LeaderEpoch | None:
         """The newest leader epoch this log knows, from a batch or from becoming leader."""
         return self.leader_epochs.latest_epoch
+
+    @property
+    def segments(self) -> LogSegments:
+        """To look at, not to change."""
+        return self._segments
 
     @property
     def first_segment_base(self) -> Offset:
@@ -341,15 +346,10 @@ class Log:
         Differs from Kafka: there the offset index says how far that is, so the list may name more than is needed.
         source: LocalLog.addAbortedTransactions
         """
-        aborted: list[AbortedTransaction] = []
         if not found.length:
-            return aborted
+            return []
         first, _ = self._segments.locate(fetch_offset)
-        upper_offset = first.offset_at(found.position + found.length)
-        for segment in self._segments.from_offset(first.base_offset):
-            if segment.aborted.collect(fetch_offset, upper_offset, aborted):
-                break
-        return aborted
+        return self._segments.aborted_between(fetch_offset, first.offset_at(found.position + found.length), first)
 
     @property
     def size_bytes(self) -> int:
@@ -428,6 +428,22 @@ class Log:
         As in Kafka, records that DeleteRecords has taken from the log's first segment still count.
         """
         return max(segment.max_timestamp_ms for segment in self._segments)
+
+    # -------------------------------------------------------------------------------------------------- compaction
+
+    def begin_cleaned(self, base_offset: Offset, created_us: int) -> Segment:
+        """A segment that is not part of the log until `replace_segments`. source: UnifiedLog.createNewCleanedSegment"""
+        self._check_disk(self.disk.check_writable)
+        return Segment.create(self.directory, base_offset, self.disk, created_us, CLEANED_SUFFIX)
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """A cleaned segment, which is on disk, takes the place of others; their files are to be removed some time later
+        (Segment.remove).     source: UnifiedLog.replaceSegments
+        """
+        self._segments.replace(old, new)
+        if self.disk.sync:
+            sync_directory(self.directory)
+        self.producers.forget_snapshots_at([segment.base_offset for segment in old[1:]])
 
     # ---------------------------------------------------------------------------------------------------- truncate
 

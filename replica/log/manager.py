@@ -14,6 +14,7 @@ from replica.config import TopicConfig
 from replica.ids import CLUSTER_ID, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
 from replica.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     META_PROPERTIES,
@@ -69,6 +70,7 @@ class LogManager:
         self._default_config = default_config
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._high_watermarks: dict[TopicPartition, Offset] = {}
+        self._cleaned_to: dict[TopicPartition, Offset] = {}
         self._deleted: dict[Path, Log] = {}
         self._deletions = 0
         self._now_us = 0
@@ -126,6 +128,7 @@ class LogManager:
         recovery_points = read_offsets(self.root / RECOVERY_POINTS)
         log_start_offsets = read_offsets(self.root / LOG_START_OFFSETS)
         self._high_watermarks = read_offsets(self.root / HIGH_WATERMARKS)
+        self._cleaned_to = read_offsets(self.root / CLEANER_OFFSETS)
         for directory in sorted(self.root.iterdir()):
             if directory.name.endswith(DELETED_SUFFIX):
                 # Simplified: at once; Kafka lets its delay begin anew.
@@ -188,6 +191,8 @@ class LogManager:
         self.topic_ids.pop(topic_partition, None)
         self.recoveries.pop(topic_partition, None)
         self._high_watermarks.pop(topic_partition, None)
+        if self._cleaned_to.pop(topic_partition, None) is not None:
+            self._write_cleaned_to()
         self._deletions += 1
         directory = self.root / _name_of_deleted(topic_partition, uuid5(self.directory_id, str(self._deletions)))
         log.forget_files()
@@ -206,6 +211,7 @@ class LogManager:
         """Truncate a log and write the lowered recovery point at once (LogManager.truncateTo). Returns its new end."""
         log_end_offset = self.logs[topic_partition].truncate_to(offset)
         self.checkpoint_recovery_points()
+        self._log_was_cut(topic_partition)
         return log_end_offset
 
     def truncate_fully_and_start_at(self, topic_partition: TopicPartition, offset: Offset) -> None:
@@ -213,6 +219,7 @@ class LogManager:
         self.logs[topic_partition].truncate_fully_and_start_at(offset)
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
+        self._log_was_cut(topic_partition)
 
     # ------------------------------------------------------------------------------------------------- checkpoints
 
@@ -255,6 +262,28 @@ class LogManager:
             if log.log_start_offset > log.first_segment_base
         }
         write_offsets(self.root / LOG_START_OFFSETS, offsets, sync=self.disk.sync)
+
+    # -------------------------------------------------------------------------------------------------- compaction
+
+    def cleaned_to(self, topic_partition: TopicPartition) -> Offset | None:
+        """Up to where the cleaner has been; None: it has not cleaned the log yet."""
+        return self._cleaned_to.get(topic_partition)
+
+    def set_cleaned_to(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """source: LogCleanerManager.updateCheckpoints"""
+        self._cleaned_to[topic_partition] = offset
+        self._write_cleaned_to()
+
+    def _write_cleaned_to(self) -> None:
+        if self._is_writable():
+            offsets = {name: offset for name, offset in self._cleaned_to.items() if name in self.logs}
+            write_offsets(self.root / CLEANER_OFFSETS, offsets, sync=self.disk.sync)
+
+    def _log_was_cut(self, topic_partition: TopicPartition) -> None:
+        """What is appended from now on is dirty. source: LogCleanerManager.maybeTruncateCheckpoint"""
+        base_offset = self.logs[topic_partition].segments.active.base_offset
+        if self._cleaned_to.get(topic_partition, 0) > base_offset:
+            self.set_cleaned_to(topic_partition, base_offset)
 
     # --------------------------------------------------------------------------------------------- flush and close
 

@@ -265,6 +265,12 @@ class ProducerStateManager:
         for snapshot in [snapshot for snapshot in self._snapshots if snapshot < offset]:
             self._delete_snapshot(snapshot)
 
+    def forget_snapshots_at(self, offsets: Iterable[Offset]) -> None:
+        """Compaction has joined the segments that began there to others."""
+        for offset in offsets:
+            if offset in self._snapshots:
+                self._delete_snapshot(offset)
+
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Nothing is left in the log: nothing is known."""
         self._producers.clear()

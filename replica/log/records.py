@@ -30,6 +30,7 @@ CRC_START = 21
 
 INT64 = 2**63
 
+NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
@@ -38,6 +39,8 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
+"""The base timestamp says when the cleaner may remove the batch's tombstones, or its marker (KIP-534)."""
 
 DECOMPRESSED_BYTES_MAX = 128 << 20
 """Bound on what a batch of a log may grow to in memory; a leader appends none that grows to more."""
@@ -81,6 +84,11 @@ class BatchHeader(NamedTuple):
     def codec(self) -> str:
         number = self.attributes & CODEC_MASK
         return CODECS[number] if number < len(CODECS) else f"codec {number}"
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on compaction may remove its tombstones, or its marker; None: it has not been set yet."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
     def is_control(self) -> bool:
@@ -154,6 +162,9 @@ def corrupt(message: str, **events: object) -> KafkaError:
 # ------------------------------------------------------------------------------------------- the records of a batch
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 class Record(NamedTuple):
     """One record, with its absolute offset and timestamp."""
 
@@ -161,7 +172,7 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
+    headers: Headers
 
 
 def build_batch(
@@ -176,9 +187,11 @@ def build_batch(
     compression: str = "none",
     transactional: bool = False,
     control: bool = False,
+    headers: Headers = (),
 ) -> bytearray:
     """One batch of (key, value) pairs, as a client would send it: base offset 0, no leader epoch.
 
+    headers: of each record
     timestamp_ms: one for all records, or one per record; milliseconds
     compression: one of CODECS
     """
@@ -188,16 +201,7 @@ def build_batch(
     base_timestamp = timestamps[0]
     body = bytearray()
     for offset_delta, ((key, value), timestamp) in enumerate(zip(records, timestamps, strict=True)):
-        record = bytearray(b"\0")  # record attributes: unused by Kafka
-        _put_varint(record, timestamp - base_timestamp)
-        _put_varint(record, offset_delta)
-        _put_bytes(record, key)
-        _put_bytes(record, value)
-        record.append(0)  # no headers
-        _put_varint(body, len(record))
-        body += record
-    batch = bytearray(BATCH_HEADER_BYTES)
-    batch += body if compression == "none" else compress(compression, body)
+        _put_record(body, timestamp - base_timestamp, offset_delta, key, value, headers)
     fields = (
         CODECS.index(compression) | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
         len(records) - 1,
@@ -208,6 +212,40 @@ def build_batch(
         base_sequence,
         len(records),
     )
+    return _sealed(base_offset, leader_epoch, fields, body if compression == "none" else compress(compression, body))
+
+
+def rebuild_batch(header: BatchHeader, records: Sequence[Record], delete_horizon_ms: int | None) -> bytearray:
+    """The batch `header` with these of its records. Its offsets and its producer's sequence numbers stay; () for a
+    batch that is kept for these alone.
+
+    raises: BadStream if its codec is not installed
+    source: MemoryRecords.buildRetainedRecordsInto, DefaultRecordBatch.writeEmptyHeader
+    """
+    kept = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+    if not records:
+        fields = (kept, header.last_offset_delta, NO_TIMESTAMP, header.max_timestamp)
+        body = bytearray()
+    else:
+        is_set = delete_horizon_ms is not None
+        base_timestamp = records[0].timestamp_ms if delete_horizon_ms is None else delete_horizon_ms
+        body = bytearray()
+        for record in records:
+            delta = record.offset - header.base_offset
+            _put_record(body, record.timestamp_ms - base_timestamp, delta, record.key, record.value, record.headers)
+        if header.codec != "none":
+            body = bytearray(compress(header.codec, body))
+        attributes = kept | header.attributes & CODEC_MASK | (DELETE_HORIZON if is_set else 0)
+        newest = max(record.timestamp_ms for record in records)
+        fields = (attributes, header.last_offset_delta, base_timestamp, newest)
+    producer = (header.producer_id, header.producer_epoch, header.base_sequence, len(records))
+    return _sealed(header.base_offset, header.leader_epoch, (*fields, *producer), body)
+
+
+def _sealed(base_offset: Offset, leader_epoch: LeaderEpoch, fields: tuple[int, ...], body: Bytes) -> bytearray:
+    """fields: of the header, from the attributes on"""
+    batch = bytearray(BATCH_HEADER_BYTES)
+    batch += body
     length = len(batch) - LOG_OVERHEAD_BYTES
     _HEADER.pack_into(batch, 0, base_offset, length, leader_epoch, MAGIC, 0, *fields)
     _CRC.pack_into(batch, _CRC_POSITION, crc32c(memoryview(batch)[CRC_START:]))
@@ -282,6 +320,25 @@ def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Recor
     if not -INT64 <= timestamp < INT64:
         timestamp = as_int64(timestamp)
     return Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers)), end
+
+
+def _put_record(
+    out: bytearray, timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Headers
+) -> None:
+    record = bytearray(b"\0")  # record attributes: unused by Kafka
+    _put_varint(record, timestamp_delta)
+    _put_varint(record, offset_delta)
+    _put_bytes(record, key)
+    _put_bytes(record, value)
+    if headers:
+        _put_varint(record, len(headers))
+        for name, content in headers:
+            _put_bytes(record, name.encode())
+            _put_bytes(record, content)
+    else:
+        record.append(0)
+    _put_varint(out, len(record))
+    out += record
 
 
 def _put_varint(out: bytearray, number: int) -> None:

@@ -34,6 +34,10 @@ TIME_INDEX_SUFFIX = ".timeindex"
 TXN_INDEX_SUFFIX = ".txnindex"
 FILE_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+"""Of the files that the cleaner is writing."""
+SWAP_SUFFIX = ".swap"
+"""Of cleaned files that are whole, and that are about to replace those of the log."""
 
 INT32_MAX = 2**31 - 1
 SCAN_BYTES = 16 << 10
@@ -56,6 +60,7 @@ class Segment:
         "_file",
         "_first_timestamp_ms",
         "_is_closed",
+        "_suffix",
         "_tail_lasts",
         "_tail_positions",
         "_tail_start",
@@ -73,8 +78,9 @@ class Segment:
         "time_index",
     )
 
-    def __init__(self, directory: Path, base_offset: Offset, disk: Disk, now_us: int) -> None:
-        self.path = f"{directory}/{base_offset:020d}{LOG_SUFFIX}"
+    def __init__(self, directory: Path, base_offset: Offset, disk: Disk, now_us: int, suffix: str = "") -> None:
+        self.path = f"{directory}/{base_offset:020d}{LOG_SUFFIX}{suffix}"
+        self._suffix = suffix
         self.base_offset = base_offset
         self.created_us = now_us
         self._disk = disk
@@ -100,9 +106,9 @@ class Segment:
         self._written_entries: tuple[int, int] | None = None
 
     @classmethod
-    def create(cls, directory: Path, base_offset: Offset, disk: Disk, now_us: int) -> Segment:
-        """A new, empty file."""
-        segment = cls(directory, base_offset, disk, now_us)
+    def create(cls, directory: Path, base_offset: Offset, disk: Disk, now_us: int, suffix: str = "") -> Segment:
+        """A new, empty file. suffix: CLEANED_SUFFIX while it is not part of the log"""
+        segment = cls(directory, base_offset, disk, now_us, suffix)
         segment._file = OpenFile(os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644))
         disk.open_files.used(segment)
         disk.forget(segment.path)
@@ -117,6 +123,17 @@ class Segment:
         disk.opened(segment.path, file_size)
         segment.size = file_size
         return segment, segment._load_indexes()
+
+    @staticmethod
+    def end_of_file(path: Path, base_offset: Offset) -> Offset:
+        """Where the batches of a segment's file end, which nothing else is known of. source: readNextOffset"""
+        end = base_offset
+        with path.open("rb") as file:
+            position = 0
+            while len(head := os.pread(file.fileno(), BATCH_HEADER_BYTES, position)) == BATCH_HEADER_BYTES:
+                header = read_header(head)
+                end, position = header.last_offset + 1, position + header.size_bytes
+        return end
 
     @property
     def file(self) -> OpenFile:
@@ -201,11 +218,19 @@ class Segment:
 
     def _waited_ms(self, timestamp_ms: int, now_us: int) -> int:
         """Age of the segment in record time, or in wall time when the records carry none."""
-        if self._first_timestamp_ms is None:
-            self._first_timestamp_ms = read_header(self._pread(BATCH_HEADER_BYTES, 0)).max_timestamp
-        if self._first_timestamp_ms >= 0:
-            return timestamp_ms - self._first_timestamp_ms
+        first_timestamp_ms = self.first_timestamp_ms
+        if first_timestamp_ms >= 0:
+            return timestamp_ms - first_timestamp_ms
         return (now_us - self.created_us) // 1000
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """The largest in its first batch; -1: it has none, or there is no batch. source: getFirstBatchTimestamp"""
+        if self._first_timestamp_ms is None:
+            if self.size == 0:
+                return -1
+            self._first_timestamp_ms = read_header(self._pread(BATCH_HEADER_BYTES, 0)).max_timestamp
+        return self._first_timestamp_ms
 
     @property
     def largest_timestamp_ms(self) -> int:
@@ -401,7 +426,7 @@ class Segment:
         self._written_entries = (len(self.index), len(self.time_index))
 
     def _sibling(self, suffix: str) -> str:
-        return self.path.removesuffix(LOG_SUFFIX) + suffix
+        return f"{self.path.removesuffix(self._suffix).removesuffix(LOG_SUFFIX)}{suffix}{self._suffix}"
 
     # ---------------------------------------------------------------------------------------------- flush and close
 
@@ -422,6 +447,19 @@ class Segment:
             Path(self._sibling(suffix)).unlink(missing_ok=True)
         self._disk.forget(self.path)
         self.close()
+
+    def rename_to(self, suffix: str) -> None:
+        """Its files have another suffix from now on, none once they are part of the log. The data come first, so that
+        a start that finds them finds all of them. source: LogSegment.changeFileSuffixes
+        """
+        before = {kind: Path(self._sibling(kind)) for kind in FILE_SUFFIXES}
+        self._disk.forget(self.path)
+        self.path = f"{self.path.removesuffix(self._suffix)}{suffix}"
+        self._suffix = suffix
+        for kind, path in before.items():
+            if path.exists():
+                path.rename(self._sibling(kind))
+        self._disk.opened(self.path, self.size)
 
     def retire(self) -> None:
         """The files no longer belong to the log, and stand under other names until `remove`: Kafka's consumers may

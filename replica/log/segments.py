@@ -5,12 +5,13 @@ Source: Kafka LogSegments, LocalLog.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 
 from replica.ids import Offset
 from replica.log.records import BatchHeader
-from replica.log.segment import Segment
+from replica.log.segment import SWAP_SUFFIX, Segment
+from replica.log.transaction_index import AbortedTransaction
 
 
 class LogSegments:
@@ -52,6 +53,10 @@ class LogSegments:
         """The segment `offset` lies in and all after it."""
         return self._segments[self.index_of(offset) :]
 
+    def between(self, low: Offset, high: Offset) -> list[Segment]:
+        """The segment that `low` lies in, and those behind it that begin before `high`. source: LogSegments.values"""
+        return [] if low >= high else self._segments[self.index_of(low) : bisect_left(self._bases, high)]
+
     def locate(self, offset: Offset) -> tuple[Segment, int]:
         """Segment and position of the first batch that ends at or after `offset`, which lies below the log's end."""
         index = self.index_of(offset)
@@ -68,8 +73,21 @@ class LogSegments:
         if end <= first.next_offset:
             return first.locate(end) - position
         last = self.index_of(end)
+        if self._segments[last] is first:
+            return first.size - position  # The offsets up to `end` were compacted away.
         between = self._segments[self.index_of(first.base_offset) + 1 : last]
         return first.size - position + sum(segment.size for segment in between) + self._segments[last].locate(end)
+
+    def aborted_between(self, low: Offset, high: Offset, first: Segment) -> list[AbortedTransaction]:
+        """Those that overlap with [low, high); `first` is the segment that `low` lies in.
+
+        source: LocalLog.collectAbortedTransactions
+        """
+        aborted: list[AbortedTransaction] = []
+        for segment in self.from_offset(first.base_offset):
+            if segment.aborted.collect(low, high, aborted):
+                break
+        return aborted
 
     def scan(self, low: Offset, high: Offset) -> Iterator[tuple[Segment, int, BatchHeader]]:
         """(segment, position, header) of each batch that holds offsets of [low, high)."""
@@ -92,6 +110,21 @@ class LogSegments:
             segment.retire()
         del self._segments[:count], self._bases[:count]
         return retired
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put a cleaned segment in the place of neighbours; the active one is none of them.
+
+        A crash leaves either the old files, or the new ones with SWAP_SUFFIX, which the next start puts into their
+        place. source: LocalLog.replaceSegments
+        """
+        first = self._segments.index(old[0])
+        assert self._segments[first : first + len(old)] == list(old), "neighbours are replaced"
+        new.rename_to(SWAP_SUFFIX)
+        for segment in old:
+            segment.retire()
+        new.rename_to("")
+        self._segments[first : first + len(old)] = [new]
+        self._bases[first : first + len(old)] = [new.base_offset]
 
     def delete_all(self) -> None:
         """Delete every file; `add` must follow unless the log itself goes."""

@@ -62,6 +62,13 @@ class GroupEvent(TraceEvent):
     TABLE: ClassVar[str] = "group"
 
 
+class CompactionEvent(TraceEvent):
+    """Events about compacted topics: the table `compaction`, which only runs with such topics have."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "compaction"
+
+
 class TransactionEvent(TraceEvent):
     """Events about transactions: the table `transaction`, which only runs with transactions have."""
 

@@ -21,6 +21,7 @@ from typing import Annotated, NamedTuple, Protocol, get_type_hints
 from replica.ids import INTERNAL_TOPICS as INTERNAL_TOPICS
 from replica.ids import OUTSIDE as OUTSIDE
 from replica.trace import client as events_client
+from replica.trace import compaction as events_compaction
 from replica.trace import controller as events_controller
 from replica.trace import groups as events_group
 from replica.trace import replica as events_replica
@@ -29,6 +30,7 @@ from replica.trace import server as events_server
 from replica.trace import transactions as events_transaction
 from replica.trace.client import *  # noqa: F403  an event is declared once, not listed here a second time
 from replica.trace.columns import TraceEvent as TraceEvent
+from replica.trace.compaction import *  # noqa: F403
 from replica.trace.controller import *  # noqa: F403
 from replica.trace.groups import *  # noqa: F403
 from replica.trace.replica import *  # noqa: F403
@@ -80,7 +82,13 @@ def _column(name: str, hint: object) -> Column:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
         nullable = True
-    kinds: dict[object, str] = {int: "int64", str: "string", bool: "bool", tuple[str, ...]: "list<string>"}
+    kinds: dict[object, str] = {
+        int: "int64",
+        str: "string",
+        bool: "bool",
+        tuple[str, ...]: "list<string>",
+        tuple[int, ...]: "list<int64>",
+    }
     return Column(name, kinds[hint], nullable, str(doc))
 
 
@@ -93,6 +101,7 @@ FAMILIES = (
     events_group,
     events_server,
     events_transaction,
+    events_compaction,
 )
 EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
     declared
@@ -103,7 +112,7 @@ EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
 EVENT_NAMES: dict[type[TraceEvent], str] = {cls: event_name(cls) for cls in EVENT_CLASSES}
 CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_NAMES.items()}
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")
-OPTIONAL_TABLES: tuple[str, ...] = ("group", "request", "transaction")
+OPTIONAL_TABLES: tuple[str, ...] = ("group", "request", "transaction", "compaction")
 """Written only by runs that have such events."""
 
 

@@ -40,6 +40,7 @@ _OF_EVENT: Mapping[str, str] = {
     "topic_deleted": "note",
     "log_start_offset_advanced": "note",
     "records_expired": "note",
+    "log_compacted": "note",
     "isr_committed": "isr",
     "elr_committed": "isr",
     "isr_rejected": "refused",

@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from cluster.broker.replicas.delayed import DelayedProduce, ProduceResults
 from cluster.broker.replicas.fetches import Fetches
+from cluster.broker.replicas.log_cleaner import LogCleaner
 from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.transaction_checks import TransactionChecks
@@ -94,6 +95,7 @@ class ReplicaManager:
         self._phase_us = phase_us
         self._checkpoints_high_watermarks = False
         self._produces: Purgatory[DelayedProduce] = Purgatory()
+        self._cleaner = LogCleaner(config, self.partitions, logs, clock, self._remove_later)
         self.transaction_checks = TransactionChecks(rules)
         self.fetches = Fetches(
             node=node,
@@ -112,6 +114,7 @@ class ReplicaManager:
         self._repeat(recovery_us, self._checkpoint_logs, now_us, delay_us=LOG_TASKS_BEGIN_US)
         retention_us = self._config.log_retention_check_interval_ms * 1000
         self._repeat(retention_us, self._expire_records, now_us, delay_us=LOG_TASKS_BEGIN_US)
+        self._repeat(self._config.log_cleaner_backoff_ms * 1000, self._cleaner.run, now_us)
         expiration_check_us = self._config.producer_id_expiration_check_interval_ms * 1000
         self._repeat(expiration_check_us, self._expire_producers, now_us)
 
@@ -383,11 +386,16 @@ class ReplicaManager:
         self._logs.checkpoint_high_watermarks(self.high_watermarks())
 
     def _expire_records(self, now_us: int) -> None:
-        """source: LogManager.cleanupLogs, LocalLog.deleteSegmentFiles"""
+        """Of compacted logs the cleaner does it. source: LogManager.cleanupLogs"""
         for partition in self.partitions.values():
-            for segment in partition.expire_records(now_us):
-                due_us = now_us + partition.log.config.file_delete_delay_ms * 1000
-                self._outbox.timers.at(due_us, _remover(segment))
+            if not partition.log.config.is_compacted:
+                self._remove_later(partition, partition.expire_records(now_us), now_us)
+
+    def _remove_later(self, partition: Partition, segments: Sequence[Segment], now_us: int) -> None:
+        """source: LocalLog.deleteSegmentFiles"""
+        for segment in segments:
+            due_us = now_us + partition.log.config.file_delete_delay_ms * 1000
+            self._outbox.timers.at(due_us, _remover(segment))
 
     def _expire_producers(self, now_us: int) -> None:
         self._logs.remove_expired_producers(self._clock.at(now_us))

@@ -262,6 +262,8 @@ class Partition:
         cause = self.events.appended(info, "leader")
         if not from_client:
             self._transactions.appended(records, info)
+        if self.log.config.is_compacted and from_client:
+            self.events.keys_appended(info, records)
         advances = leader.step(Appended(now_us=wall_us, log_end_offset=info.log_end_offset))
         for action in advances:
             assert isinstance(action, AdvanceHighWatermark), "an append proposes no ISR"

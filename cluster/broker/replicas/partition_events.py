@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from cluster.broker.replicas.delayed import FetchParams
 from cluster.protocol.api_01_fetch import FetchPartition
 from controller.image import PartitionRegistration
 from replica.follower_inputs import SetHighWatermark
-from replica.ids import BrokerId, LeaderEpoch, Names, Offset, TopicPartition
+from replica.ids import INTERNAL_TOPICS, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 from replica.leader_inputs import AdvanceHighWatermark, ProposeIsr
+from replica.log.cleaner.cleanable import LogToClean
+from replica.log.cleaner.cleaner import Cleaned
 from replica.log.control_records import ControlRecordType, EndTransactionMarker
 from replica.log.log import AppendInfo
-from replica.log.records import BatchHeader
+from replica.log.records import BatchHeader, Bytes, read_records
 from replica.trace.events import (
     BatchAppended,
+    BatchCompacted,
     DivergenceFound,
     FollowerFetched,
     FollowingBegan,
     HighWatermarkAdvanced,
     HighWatermarkLearned,
     IsrProposed,
+    KeysAppended,
     LastStableOffsetMoved,
     LeadershipBegan,
+    LogCompacted,
     LogStartOffsetAdvanced,
     LogTruncated,
     Recorder,
     RecordsExpired,
     TransactionMarkerWritten,
 )
+
+KEY_CHARACTERS_MAX = 40
+
+
+def key_text(key: bytes | None) -> str:
+    """A record's key as a word of the trace; what is no short, printable text goes by its digest."""
+    content = key or b""
+    text = content.decode("utf-8", "replace")
+    if len(text) <= KEY_CHARACTERS_MAX and text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text:
+        return text
+    return f"#{sha256(content).hexdigest()[:KEY_CHARACTERS_MAX]}"
+
+
+def _records_are(count: int) -> str:
+    return "1 record is" if count == 1 else f"{count} records are"
 
 
 class PartitionEvents:
@@ -111,6 +133,60 @@ class PartitionEvents:
                 reason=reason,
             )
         )
+
+    def compacted(self, role: str, leader_epoch: LeaderEpoch, found: LogToClean, cleaned: Cleaned) -> None:
+        if cleaned.problem is None:
+            start = f"{self.node} compacts {self._topic_partition} up to {cleaned.end_offset}"
+            share = f"{found.dirty_ratio:.0%} of it was new since {found.first_dirty_offset}"
+            reason = f"{start}: {share}; {_records_are(cleaned.records_removed)} gone"
+        else:
+            reason = f"{self.node} gives up compacting {self._topic_partition}: {cleaned.problem.message}"
+        self._recorder.emit(
+            LogCompacted(
+                node=self.node,
+                role=role,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=leader_epoch,
+                offset=cleaned.end_offset,
+                size_bytes=cleaned.bytes_before - cleaned.bytes_after,
+                reason=reason,
+            )
+        )
+        if self._topic in INTERNAL_TOPICS:
+            return
+        for batch in cleaned.batches:
+            self._recorder.emit(
+                BatchCompacted(
+                    node=self.node,
+                    topic=self._topic,
+                    partition=self._number,
+                    leader_epoch=batch.before.leader_epoch,
+                    base_offset=batch.before.base_offset,
+                    last_offset=batch.before.last_offset,
+                    crc=batch.before.crc,
+                    new_crc=None if batch.after is None else batch.after.crc,
+                    removed=batch.removed,
+                    aborted=batch.was_aborted,
+                )
+            )
+
+    def keys_appended(self, info: AppendInfo, batch: Bytes) -> None:
+        """To a compacted topic, so that it is known which of its records compaction may take."""
+        for header in info.batches:
+            records = read_records(batch)
+            self._recorder.aside(
+                KeysAppended(
+                    node=self.node,
+                    topic=self._topic,
+                    partition=self._number,
+                    leader_epoch=header.leader_epoch,
+                    base_offset=header.base_offset,
+                    crc=header.crc,
+                    keys=tuple(key_text(record.key) for record in records),
+                    tombstones=tuple(record.offset for record in records if record.value is None),
+                )
+            )
 
     def appended(self, info: AppendInfo, role: str) -> int | None:
         """One event per batch; returns the last one's seq, None for a duplicate, which appends nothing."""

@@ -1,6 +1,6 @@
 """Broker keys of Kafka that nothing here acts upon: described with Kafka's defaults, for tools that read them.
 
-Differs from Kafka: their features do not exist here (transactions, compaction, TLS and SASL, quotas),
+Differs from Kafka: their features do not exist here (TLS and SASL, quotas),
 or is fixed. None can be set. source: KafkaConfig.configDef (4.1)
 """
 
@@ -22,11 +22,9 @@ class PassiveKey(NamedTuple):
 
 
 _TABLE: Final = (
-    (BOOLEAN, "log.cleaner.enable", "true", "Whether logs are compacted in the background."),
     (BOOLEAN, "log.preallocate", "false", "Whether a segment's file has its full size from the start."),
     (CLASS, "alter.config.policy.class.name", None, "Class that may refuse changes of settings."),
     (CLASS, "create.topic.policy.class.name", None, "Class that may refuse new topics."),
-    (DOUBLE, "log.cleaner.min.cleanable.ratio", "0.5", "Share of a log that is to be compacted before it is."),
     (INT, "background.threads", "10", "Threads for tasks in the background."),
     (INT, "group.coordinator.threads", "4", "Threads of the group coordinator."),
     (INT, "log.cleaner.threads", "1", "Threads that compact logs."),
@@ -41,7 +39,6 @@ _TABLE: Final = (
     (INT, "transactional.id.expiration.ms", "604800000", "How long an unused transactional id is known."),
     (LIST, "metric.reporters", "", "Classes that report metrics."),
     (LIST, "sasl.enabled.mechanisms", "GSSAPI", "SASL mechanisms of listeners that use SASL."),
-    (LONG, "log.cleaner.delete.retention.ms", "86400000", "How long compaction keeps tombstones."),
     (LONG, "log.flush.scheduler.interval.ms", "9223372036854775807", "How often logs are looked at for a flush."),
     (LONG, "queued.max.request.bytes", "-1", "Bytes of requests that may wait for a handler, -1 for any number."),
     (PASSWORD, "sasl.jaas.config", None, "Login of SASL listeners."),

@@ -1,0 +1,5 @@
+"""Compaction: of each key the last record stays, and logs with `cleanup.policy=compact` stay small.
+
+May import: replica, replica.log.
+Open first: cleaner.py.
+"""

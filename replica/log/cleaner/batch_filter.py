@@ -1,0 +1,112 @@
+"""What compaction leaves of one batch.
+
+Source: Kafka Cleaner.cleanInto, shouldRetainRecord; MemoryRecords.filterTo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from replica.ids import Offset
+from replica.log.cleaner.offset_map import OffsetMap
+from replica.log.cleaner.transactions import CleanedTransactions
+from replica.log.records import (
+    CONTROL,
+    BatchHeader,
+    Record,
+    check_crc,
+    corrupt,
+    read_records,
+    rebuild_batch,
+)
+
+
+class LastRecord(NamedTuple):
+    """Of an idempotent producer that is known. data_offset: of its last record, None if only a marker is known"""
+
+    data_offset: Offset | None
+    producer_epoch: int
+
+
+class Filtered(NamedTuple):
+    """batch: as it stays, None when it goes     removed: offsets of the records that go now, as far as they were there
+    was_aborted: with its transaction
+    """
+
+    batch: bytes | bytearray | None
+    removed: tuple[Offset, ...]
+    was_aborted: bool
+
+
+class BatchFilter:
+    """Of one round of cleaning.
+
+    last_records: of the producers that are known, by producer id
+    upper_offset: where the round ends (exclusive): the batch before it stays, so that its offsets are not used again
+    """
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        transactions: CleanedTransactions,
+        last_records: Mapping[int, LastRecord],
+        *,
+        upper_offset: Offset,
+        now_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self._map = offset_map
+        self._transactions = transactions
+        self._last_records = last_records
+        self._upper_offset = upper_offset
+        self._now_ms = now_ms
+        self._delete_retention_ms = delete_retention_ms
+
+    def filter(self, header: BatchHeader, batch: bytes) -> Filtered:
+        """raises: KafkaError CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE"""
+        if not check_crc(batch, 0, header):
+            # Differs from Kafka, which copies the records and gives them a new checksum.
+            raise corrupt(f"the batch at offset {header.base_offset} fails its CRC")
+        is_control = bool(header.attributes & CONTROL)
+        horizon_ms = header.delete_horizon_ms
+        if is_control:
+            may_go = self._transactions.control_batch(header, batch)
+            goes = may_go and horizon_ms is not None and horizon_ms <= self._now_ms
+        else:
+            may_go = goes = self._transactions.batch(header)
+        must_stay = header.last_offset + 1 == self._upper_offset or self._is_last_of_producer(header)
+        records = read_records(batch)
+        was_aborted = goes and not is_control
+        if goes:
+            kept: list[Record] = []
+        elif is_control:
+            kept = records
+        else:
+            kept = [record for record in records if self._stays(header, record)]
+        removed = () if is_control else tuple(sorted({r.offset for r in records} - {r.offset for r in kept}))
+        if not kept:
+            return Filtered(rebuild_batch(header, (), None) if must_stay else None, removed, was_aborted)
+        begins_horizon = horizon_ms is None and (may_go if is_control else any(record.value is None for record in kept))
+        if len(kept) == len(records) and not begins_horizon:
+            return Filtered(batch, (), False)
+        if begins_horizon:
+            horizon_ms = self._now_ms + self._delete_retention_ms
+        return Filtered(rebuild_batch(header, kept, horizon_ms), removed, was_aborted)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """The batch that holds a producer's last sequence number, or the epoch that fences it."""
+        last = self._last_records.get(header.producer_id) if header.has_producer_id else None
+        if last is None:
+            return False
+        if last.data_offset is not None:
+            return header.last_offset == last.data_offset
+        return bool(header.attributes & CONTROL) and header.producer_epoch == last.producer_epoch
+
+    def _stays(self, header: BatchHeader, record: Record) -> bool:
+        if record.offset > self._map.latest_offset:
+            return True
+        if record.key is None or record.offset < self._map.get(record.key):
+            return False
+        horizon_ms = header.delete_horizon_ms
+        return record.value is not None or horizon_ms is None or self._now_ms < horizon_ms

@@ -1,0 +1,53 @@
+"""Events about topics with `cleanup.policy=compact`: which keys records have, and what compaction takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from replica.trace import columns as column
+from replica.trace.columns import CompactionEvent, ControlEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCompacted(ControlEvent):
+    """The cleaner of a broker has been through one log. What changed is in the table `compaction`."""
+
+    node: column.Node
+    role: column.Role
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: column.Epoch
+    offset: Annotated[int, "of the records below it, the log holds the last of each key"]
+    size_bytes: Annotated[int, "bytes of the segments that were replaced, less those of the new ones"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysAppended(CompactionEvent):
+    """A leader appended a batch to a compacted topic: the keys of its records."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: Annotated[int, "leader epoch stamped on the batch"]
+    base_offset: Annotated[int, "first offset of the batch"]
+    crc: column.Crc
+    keys: Annotated[tuple[str, ...], "key of each record; one that is no short text by its digest"]
+    tombstones: Annotated[tuple[int, ...], "offsets of the records without a value"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCompacted(CompactionEvent):
+    """The cleaner wrote a batch anew, or left it out. It follows the `log_compacted` of its log."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    leader_epoch: Annotated[int, "leader epoch stamped on the batch"]
+    base_offset: Annotated[int, "first offset of the batch"]
+    last_offset: Annotated[int, "last offset of the batch (inclusive)"]
+    crc: Annotated[int, "CRC-32C of the batch before"]
+    new_crc: Annotated[int | None, "CRC-32C of the batch now; null: it is gone"]
+    removed: Annotated[tuple[int, ...], "offsets of the records that were taken out this time"]
+    aborted: Annotated[bool, "they went because their transaction was aborted"]
