@@ -7,6 +7,9 @@ from typing import Protocol
 from replica.trace import events as trace
 from replica.trace.events import Recorder
 
+NAME_HEADER = "name"
+"""A record without a value carries its name, by which the trace knows it, in this header."""
+
 
 class CausalRecorder(Recorder, Protocol):
     """A recorder that also knows what led to the step in progress (`TraceLog` does)."""

@@ -403,11 +403,11 @@ class Log:
         return self._segments.scan(low, high) if low < high else iter(())
 
     def offset_for_timestamp(
-        self, timestamp_ms: int, timestamps_of: Callable[[bytes], Sequence[int]] = read_timestamps
+        self, timestamp_ms: int, timestamps_of: Callable[[bytes], Sequence[tuple[Offset, int]]] = read_timestamps
     ) -> tuple[Offset, int] | None:
         """(offset, timestamp) of the first record whose timestamp is `timestamp_ms` or later; None: all are older.
 
-        timestamps_of: the timestamps of a batch's records; an exception from it ends the search
+        timestamps_of: offsets and timestamps of a batch's records; an exception from it ends the search
         """
         for segment in self._segments:
             if segment.max_timestamp_ms < timestamp_ms or segment.next_offset <= self.log_start_offset:
@@ -416,7 +416,7 @@ class Log:
             for position, header in segment.scan(segment.locate(start)):
                 if header.max_timestamp < timestamp_ms:
                     continue
-                for offset, at_ms in enumerate(timestamps_of(segment.read_batch(position, header)), header.base_offset):
+                for offset, at_ms in timestamps_of(segment.read_batch(position, header)):
                     if at_ms >= timestamp_ms and offset >= self.log_start_offset:
                         return offset, at_ms
         return None

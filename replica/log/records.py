@@ -187,11 +187,11 @@ def build_batch(
     compression: str = "none",
     transactional: bool = False,
     control: bool = False,
-    headers: Headers = (),
+    headers: Sequence[Headers] = (),
 ) -> bytearray:
     """One batch of (key, value) pairs, as a client would send it: base offset 0, no leader epoch.
 
-    headers: of each record
+    headers: of each record, () if none has any
     timestamp_ms: one for all records, or one per record; milliseconds
     compression: one of CODECS
     """
@@ -201,7 +201,8 @@ def build_batch(
     base_timestamp = timestamps[0]
     body = bytearray()
     for offset_delta, ((key, value), timestamp) in enumerate(zip(records, timestamps, strict=True)):
-        _put_record(body, timestamp - base_timestamp, offset_delta, key, value, headers)
+        of_record = headers[offset_delta] if headers else ()
+        _put_record(body, timestamp - base_timestamp, offset_delta, key, value, of_record)
     fields = (
         CODECS.index(compression) | (TRANSACTIONAL if transactional else 0) | (CONTROL if control else 0),
         len(records) - 1,
@@ -272,9 +273,15 @@ def read_records(batch: Bytes, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> lis
     return records
 
 
-def read_timestamps(batch: Bytes) -> list[int]:
-    """Of the records of one whole batch, in the order of their offsets, in milliseconds. raises: as read_records"""
+def read_timestamps(batch: Bytes) -> list[tuple[Offset, int]]:
+    """(offset, milliseconds) of the records of one whole batch, in their order. raises: as read_records"""
     header = read_header(batch)
+    if header.record_count != header.last_offset_delta + 1:
+        return [(record.offset, record.timestamp_ms) for record in read_records(batch)]  # It was compacted.
+    return list(enumerate(_timestamps(batch, header), header.base_offset))
+
+
+def _timestamps(batch: Bytes, header: BatchHeader) -> list[int]:
     if header.attributes & LOG_APPEND_TIME:
         return [header.max_timestamp] * header.record_count
     try:

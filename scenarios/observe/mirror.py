@@ -22,14 +22,16 @@ compaction."""
 
 
 class ReplicaLog(BatchList):
-    """One replica's log. Offsets of a log may have gaps only at its start.
+    """One replica's log, with the batches that compaction has taken since. Its offsets may have gaps at its start, and
+    where a follower was sent a log that had been compacted.
 
     epochs: (leader epoch, base offset of its first batch), oldest first, as the batches say
     doubtful: its disk lost bytes and has not been read since, so its end is not known
     exists: its broker has reported it, and not deleted it since
+    compacted: offsets of records that compaction took out of it
     """
 
-    __slots__ = ("doubtful", "end", "epochs", "exists", "node", "start")
+    __slots__ = ("compacted", "doubtful", "end", "epochs", "exists", "node", "start")
 
     def __init__(self, columns: BatchColumns, node: str) -> None:
         super().__init__(columns)
@@ -40,6 +42,7 @@ class ReplicaLog(BatchList):
         """log end offset as the batches show it"""
         self.doubtful = False
         self.exists = False
+        self.compacted: set[int] = set()
 
     def append(self, place: int) -> None:
         super().append(place)
@@ -53,6 +56,7 @@ class ReplicaLog(BatchList):
         dropped = super().cut_to(end)
         while dropped and self.epochs and self.epochs[-1][1] >= dropped[0].base_offset:
             self.epochs.pop()
+        self.compacted = {offset for offset in self.compacted if offset < end}
         if end < self.start or not len(self):
             self.start = end
         self.end = self[-1].last_offset + 1 if len(self) else self.start
@@ -78,6 +82,8 @@ class LogMirror:
         self._starts: dict[tuple[TopicPartition, str], int] = {}
         """below which offset all records of a log are known to be deleted"""
         self._columns: dict[TopicPartition, BatchColumns] = {}
+        self._last_of_keys: dict[str, int] = {}
+        """offset of the last record of each key, in the log that is being compacted"""
         self.handlers: dict[type, Callable[[Any], None]] = {
             trace.BatchSent: self._batch_sent,
             trace.BatchRefused: self._batch_refused,
@@ -91,6 +97,9 @@ class LogMirror:
             trace.ReplicaDeleted: self._replica_deleted,
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
             trace.RecordsExpired: self._records_expired,
+            trace.LogCompacted: self._log_compacted,
+            trace.KeysAppended: self.sent.compacted.keys_appended,
+            trace.BatchCompacted: self._batch_compacted,
             trace.TopicDeleted: self._topic_deleted,
         }
 
@@ -124,9 +133,12 @@ class LogMirror:
         Such a batch counts as one record: how many it claims to hold is not known to be true.
         """
         found = []
+        gone = self.log(partition, node).compacted
         for batch in self.log(partition, node):
             names = self.sent.records(partition, batch.base_offset, batch.crc) or (f"?{batch.base_offset}",)
-            found += [(offset, name, batch) for offset, name in enumerate(names, batch.base_offset)]
+            found += [
+                (offset, name, batch) for offset, name in enumerate(names, batch.base_offset) if offset not in gone
+            ]
         return found
 
     def names_in(self, partition: TopicPartition, node: str, base_offset: int) -> tuple[str, ...]:
@@ -166,12 +178,14 @@ class LogMirror:
             event.base_offset,
             event.last_offset,
             event.leader_epoch,
-            event.crc,
+            self.sent.compacted.crc_as_appended(partition, event.base_offset, event.crc),
             event.producer_id,
             event.producer_epoch,
             event.base_sequence,
         )
         log.append(self._place(partition, batch))
+        if batch.crc != event.crc:
+            log.compacted |= self.sent.compacted.gone(partition, event.base_offset, event.crc)
         if event.role == "leader":
             self.sent.appended(partition, batch.base_offset, batch.crc)
         if (partition, event.node) in self._doomed:
@@ -221,6 +235,28 @@ class LogMirror:
     def _records_expired(self, event: trace.RecordsExpired) -> None:
         """On whichever replica: it may lead later, and need not have the records then."""
         self._begin_at(event, EXPIRED)
+
+    def _log_compacted(self, event: trace.LogCompacted) -> None:
+        """Of each key, the last record that the cleaner has seen: what it takes is compared with these."""
+        partition = TopicPartition(event.topic, event.partition)
+        last = self._last_of_keys = {}
+        for batch in self.log(partition, event.node).between(0, event.offset):
+            for offset, record in self.sent.compacted.keyed(partition, batch.base_offset, batch.leader_epoch):
+                last[record.key] = offset
+
+    def _batch_compacted(self, event: trace.BatchCompacted) -> None:
+        """A record may go if a later one has its key, if it is a tombstone, or if its transaction was aborted."""
+        partition = TopicPartition(event.topic, event.partition)
+        self.sent.compacted.compacted(event)
+        log = self.log(partition, event.node)
+        log.compacted.update(event.removed)
+        names = self.names_in(partition, event.node, event.base_offset)
+        keyed = dict(self.sent.compacted.keyed(partition, event.base_offset, event.leader_epoch))
+        for offset in event.removed if names else ():
+            record = keyed.get(offset)
+            is_old = record is not None and (record.is_tombstone or self._last_of_keys.get(record.key, -1) > offset)
+            if is_old or event.aborted:
+                self.deleted[names[offset - event.base_offset]] = COMPACTED
 
     def _begin_at(self, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired, why: str) -> None:
         partition, start = TopicPartition(event.topic, event.partition), event.log_start_offset

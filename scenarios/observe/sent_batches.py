@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_left
 
 from replica.ids import TopicPartition
+from scenarios.observe.compacted_batches import CompactedBatches
 from scenarios.observe.name_index import NameIndex
 from scenarios.observe.record_table import WordTable
 
@@ -107,10 +108,12 @@ class SentBatches:
     several partitions, and to one partition more than once.
 
     names: of every record that was in some batch; others may add theirs, to keep their events by place
+    compacted: a batch that the cleaner has written anew is the one that was sent
     """
 
     def __init__(self) -> None:
         self.names = NameIndex()
+        self.compacted = CompactedBatches()
         self._partitions: dict[TopicPartition, PartitionBatches] = {}
         self._senders = WordTable()
         # Of each batch: its last sender, place of its last append, and the start of its records; those end where the
@@ -195,6 +198,7 @@ class SentBatches:
 
     def topic_deleted(self, topic: str) -> None:
         """Batches sent to a topic of that name from now on are unrelated to earlier ones."""
+        self.compacted.topic_deleted(topic)
         for partition, known in self._partitions.items():
             if partition.topic == topic:
                 self._partitions[partition] = PartitionBatches(known.numbers)
@@ -228,7 +232,9 @@ class SentBatches:
 
     def _at(self, partition: TopicPartition, base_offset: int, crc: int) -> int:
         known = self._partitions.get(partition)
-        return -1 if known is None else known.at(base_offset, crc)
+        if known is None:
+            return -1
+        return known.at(base_offset, self.compacted.crc_as_appended(partition, base_offset, crc))
 
     def _of(self, number: int) -> tuple[str, ...]:
         return tuple(map(self.names.name, self._records[self._first[number] : self._first[number + 1]]))

@@ -16,6 +16,7 @@ The committed log is only ever shortened ("re-based") in two ways, both of which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from replica.ids import TopicPartition
@@ -87,12 +88,17 @@ class CommittedLog:
         for node, matched in self.matched.items():
             self.matched[node] = min(matched, self.end)
 
-    def match(self, node: str, places: Iterable[int]) -> None:
-        """Compare further batches of a replica, in offset order, from where it matched so far."""
+    def match(self, node: str, places: Iterable[int], are_gone: Callable[[int, int], bool]) -> None:
+        """Compare further batches of a replica, in offset order, from where it matched so far.
+
+        are_gone: whether compaction has taken all batches of a range of offsets
+        """
         columns = self._batches.columns
         matched = self.matched.get(node, 0)
         for place in places:
             base = columns.bases[place]
+            if base > matched and are_gone(matched, base):
+                matched = base
             if base > matched:
                 break
             if base < matched:
@@ -145,14 +151,23 @@ class Truth:
             )
         return known  # type: ignore[no-any-return]
 
+    def _are_gone(self, topic: str, number: int) -> Callable[[int, int], bool]:
+        return partial(self.mirror.sent.compacted.are_gone, TopicPartition(topic, number))
+
     def partition(self, topic: str, number: int) -> PartitionView | None:
         return self.view.partitions.get((topic, number))  # type: ignore[call-overload, no-any-return]
 
     def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         committed = self.of(event.topic, event.partition)
-        if event.base_offset < committed.end and committed.matched.get(event.node, 0) == event.base_offset:
+        matched = committed.matched.get(event.node, 0)
+        if event.base_offset < committed.end and (
+            matched == event.base_offset
+            or (
+                matched < event.base_offset and self._are_gone(event.topic, event.partition)(matched, event.base_offset)
+            )
+        ):
             log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-            committed.match(event.node, (log.place_at(-1),))
+            committed.match(event.node, (log.place_at(-1),), self._are_gone(event.topic, event.partition))
 
     def _end_stated(self, row: TraceRow, event: Any) -> None:
         committed = self.of(event.topic, event.partition)
@@ -174,7 +189,8 @@ class Truth:
             del committed.corrupted[event.node]
             committed.excused[event.node] = None  # recovery cut at the batch that the disk had damaged
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-        committed.match(event.node, log.places_between(committed.matched[event.node], log.end))
+        places = log.places_between(committed.matched[event.node], log.end)
+        committed.match(event.node, places, self._are_gone(event.topic, event.partition))
         if lost_records:
             committed.excused[event.node] = None
 
@@ -228,7 +244,8 @@ class Truth:
             committed.extend(logs[node], hw)
             for other, log in logs.items():
                 if committed.matched.get(other, 0) == before and not log.doubtful:
-                    committed.match(other, log.places_between(before, hw))
+                    places = log.places_between(before, hw)
+                    committed.match(other, places, self._are_gone(event.topic, event.partition))
 
     @staticmethod
     def _served_below(committed: CommittedLog, node: str, high_watermark: int) -> None:

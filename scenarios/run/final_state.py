@@ -6,7 +6,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from cluster.client.consumer.events import record_name
 from cluster.live.record_names import is_believable
 from replica.config import TopicConfig
 from replica.errors import KafkaError
@@ -16,14 +18,9 @@ from replica.log.disk import Disk
 from replica.log.log import Log
 from replica.log.records import BatchHeader, check_crc, read_records
 from replica.trace.events import AbortedBatchFound, LogEntryFound, ReplicaFound
+from scenarios.observe.compacted_batches import CompactedBatches
 from scenarios.run.aborted_records import aborted_batches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
-
-
-def record_name(value: bytes | None) -> str:
-    """A record is named by the first word of its value."""
-    return "?" if value is None else value.split(b" ", 1)[0].decode("utf-8", "replace")
-
 
 NameBatch = Callable[[TopicPartition, int, int], Sequence[str] | None]
 """Names of the records of a batch, by partition, base offset and CRC; () for one of unknown sender.
@@ -32,7 +29,14 @@ None: no event for each record
 """
 
 
-def state_final_logs(cluster: ClusterUnderTest, name_batch: NameBatch) -> None:
+class Naming(NamedTuple):
+    """compacted: batches that the cleaner has written anew go by the CRC that they had before"""
+
+    name_batch: NameBatch
+    compacted: CompactedBatches
+
+
+def state_final_logs(cluster: ClusterUnderTest, naming: Naming) -> None:
     """Emit LogEntryFound and ReplicaFound for every replica, in the order of partitions and brokers."""
     brokers = cluster.brokers()
     for topic_partition in sorted(cluster.view.partitions):
@@ -40,17 +44,21 @@ def state_final_logs(cluster: ClusterUnderTest, name_batch: NameBatch) -> None:
             if name in brokers:
                 partition = brokers[name].replicas.partitions.get(topic_partition)
                 if partition is not None:
-                    _state_replica(cluster, name_batch, topic_partition, name, partition.log, partition.high_watermark)
+                    _state_replica(cluster, naming, topic_partition, name, partition.log, partition.high_watermark)
                 elif topic_partition in brokers[name].logs.logs:  # on its disk, and it has no orders about it
                     logs = brokers[name].logs
                     checkpointed = logs.high_watermark_checkpoint(topic_partition)
-                    _state_replica(cluster, name_batch, topic_partition, name, logs.logs[topic_partition], checkpointed)
+                    _state_replica(cluster, naming, topic_partition, name, logs.logs[topic_partition], checkpointed)
             elif name in cluster.machines:  # else a client has registered as a broker, and has no disk here
-                _state_stopped(cluster, name_batch, topic_partition, name, cluster.machines[name])
+                _state_stopped(cluster, naming, topic_partition, name, cluster.machines[name])
 
 
 def _state_stopped(
-    cluster: ClusterUnderTest, name_batch: NameBatch, topic_partition: TopicPartition, name: str, machine: Machine
+    cluster: ClusterUnderTest,
+    naming: Naming,
+    topic_partition: TopicPartition,
+    name: str,
+    machine: Machine,
 ) -> None:
     """Read a stopped broker's log as its next start would recover it, in a copy: the disk stays as the run left it."""
     disk = next((disk for disk in machine.disks.values() if (disk.root / str(topic_partition)).is_dir()), None)
@@ -67,7 +75,7 @@ def _state_stopped(
             log.log_start_offset = max(log.log_start_offset, replica.log_start_offset)
         else:
             high_watermark = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
-        _state_replica(cluster, name_batch, topic_partition, name, log, min(high_watermark, log.log_end_offset))
+        _state_replica(cluster, naming, topic_partition, name, log, min(high_watermark, log.log_end_offset))
         log.abandon()
 
 
@@ -79,7 +87,10 @@ def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: 
     if len(names) == header.record_count:
         return list(enumerate(names, header.base_offset))
     try:
-        return [(record.offset, record_name(record.value)) for record in read_records(batch)]
+        records = read_records(batch)
+        if len(names) == header.last_offset_delta + 1:  # Compaction has taken some of them.
+            return [(record.offset, names[record.offset - header.base_offset]) for record in records]
+        return [(record.offset, record_name(record)) for record in records]
     except KafkaError:  # its codec is not installed
         count = header.record_count if is_believable(header) else 1
         return [(offset, f"?{offset}") for offset in range(header.base_offset, header.base_offset + count)]
@@ -87,7 +98,7 @@ def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: 
 
 def _state_replica(
     cluster: ClusterUnderTest,
-    name_batch: NameBatch,
+    naming: Naming,
     topic_partition: TopicPartition,
     name: str,
     log: Log,
@@ -104,7 +115,7 @@ def _state_replica(
         if header.is_control:
             continue
         has_transactions |= header.is_transactional
-        names = name_batch(topic_partition, header.base_offset, header.crc)
+        names = naming.name_batch(topic_partition, header.base_offset, header.crc)
         for offset, record in () if names is None else _entries(header, batch, names):
             if offset < log.log_start_offset:
                 continue
@@ -116,7 +127,7 @@ def _state_replica(
                     offset=offset,
                     record=record,
                     leader_epoch=header.leader_epoch,
-                    crc=header.crc,
+                    crc=naming.compacted.crc_as_appended(topic_partition, header.base_offset, header.crc),
                 )
             )
     for aborted in aborted_batches(log.raw_batches()) if has_transactions else ():

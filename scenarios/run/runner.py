@@ -36,7 +36,7 @@ from scenarios.process.failures import first_leaf
 from scenarios.process.work_folders import work_folder
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.faults import Faults
-from scenarios.run.final_state import NameBatch, state_final_logs
+from scenarios.run.final_state import NameBatch, Naming, state_final_logs
 from scenarios.run.kafka_limits import RealKafka
 from scenarios.run.probe import CoreProbe, PartitionRounds
 from scenarios.run.runs import lock_sha256
@@ -221,7 +221,7 @@ class ScenarioRun:
         self.timeline.finish()
         self.trace.cause = None
         self.trace.observed_by = None if self._real is None else LOG_DIRECTORY
-        state_final_logs(self.cluster, self.name_batch)
+        state_final_logs(self.cluster, Naming(self.name_batch, self.mirror.sent.compacted))
         self.trace.observed_by = None
         if self._real is None:
             self.invariants.probe(CoreProbe(self.cluster))

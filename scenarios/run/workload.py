@@ -78,10 +78,11 @@ class Workloads:
 
     def produce(self, step: Produce) -> None:
         workload = self._cluster.scenario.workloads[step.producer]
-        self._send(workload, step.count, step.batch, step.size_bytes, step.record_key, step.partition)
+        size_bytes = None if step.tombstone else step.size_bytes
+        self._send(workload, step.count, step.batch, size_bytes, step.record_key, step.partition)
 
     def _send(
-        self, workload: Workload, count: int, batch: int, size_bytes: int, key: str | None, partition: int | None
+        self, workload: Workload, count: int, batch: int, size_bytes: int | None, key: str | None, partition: int | None
     ) -> None:
         """An application that is down sends nothing; its records are not even named."""
         machine = self._cluster.machines[workload.name]
@@ -126,11 +127,15 @@ class Workloads:
             self._producers[kind] = isinstance(core, OperatedProducer)
         return self._producers[kind]
 
-    def _record(self, workload: Workload, size_bytes: int, key: str | None, partition: int | None) -> ProducerRecord:
+    def _record(
+        self, workload: Workload, size_bytes: int | None, key: str | None, partition: int | None
+    ) -> ProducerRecord:
+        """size_bytes: None for a tombstone"""
         name = f"{workload.prefix}{self._sent[workload.name]}"
         self._sent[workload.name] += 1
         record_key = None if key is None else key.encode()
-        return ProducerRecord(workload.topic, partition, record_key, value_of(name, size_bytes), name)
+        value = None if size_bytes is None else value_of(name, size_bytes)
+        return ProducerRecord(workload.topic, partition, record_key, value, name)
 
     def ask_end_offset(self, client: str, topic_partition: TopicPartition) -> None:
         """Let a client ask for the end of a partition (ListOffsets latest)."""

@@ -72,9 +72,9 @@ class TimestampReader:
 
     def __init__(self, *, works_apart: bool) -> None:
         self._works_apart = works_apart
-        self._last: tuple[bytes, list[int] | KafkaError] | None = None
+        self._last: tuple[bytes, list[tuple[Offset, int]] | KafkaError] | None = None
 
-    def timestamps_of(self, batch: bytes) -> list[int]:
+    def timestamps_of(self, batch: bytes) -> list[tuple[Offset, int]]:
         """raises: TakesLong; call `read` and look up once more     KafkaError: as read_timestamps"""
         if not self._works_apart or not takes_long([memoryview(batch)]):
             return read_timestamps(batch)

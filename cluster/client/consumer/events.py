@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from cluster.client.events import ClientEvents
+from cluster.client.events import NAME_HEADER, ClientEvents
 from replica.ids import TopicPartition
 from replica.log.records import Record
 from replica.trace import events as trace
 
 
 def record_name(record: Record) -> str:
-    """The first word of the value; a tombstone goes by its key."""
-    text = record.value if record.value is not None else record.key or b"?"
+    """The first word of the value. A tombstone has its name in a header; one of another client goes by its key."""
+    text = record.value
+    if text is None:
+        text = dict(record.headers).get(NAME_HEADER) or record.key or b"?"
     return text.split(b" ", 1)[0].decode("utf-8", "replace")
 
 

@@ -7,24 +7,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cluster.client.events import NAME_HEADER
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, TopicPartition
-from replica.log.records import BATCH_HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, build_batch
+from replica.log.records import (
+    BATCH_HEADER_BYTES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Headers,
+    build_batch,
+)
 
 MAX_RECORD_OVERHEAD_BYTES = 21
 """DefaultRecord.MAX_RECORD_OVERHEAD: the most that length, timestamp, offset and attributes of a record can take."""
 RECORD_FIXED_BYTES = 2
-"""Attributes, and the count of its headers: always none."""
+"""Attributes, and the count of its headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """A record that an application hands to `send`. `name` is its name in the trace: the first word of the value."""
+    """A record that an application hands to `send`. `name` is its name in the trace: the first word of the value; a
+    tombstone, which has no value, carries it in a header."""
 
     topic: str
     partition: int | None
     key: bytes | None
     value: bytes | None
     name: str
+
+    @property
+    def headers(self) -> Headers:
+        return ((NAME_HEADER, self.name.encode()),) if self.value is None else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,9 +67,13 @@ def _field_bytes(data: bytes | None) -> int:
     return 1 if data is None else varint_bytes(len(data)) + len(data)
 
 
+def _headers_bytes(record: ProducerRecord) -> int:
+    return sum(_field_bytes(name.encode()) + _field_bytes(content) for name, content in record.headers)
+
+
 def record_bytes_upper_bound(record: ProducerRecord) -> int:
     """Upper bound of a batch of this one record. Source: AbstractRecords.estimateSizeInBytesUpperBound"""
-    fields = _field_bytes(record.key) + _field_bytes(record.value) + 1
+    fields = _field_bytes(record.key) + _field_bytes(record.value) + 1 + _headers_bytes(record)
     return BATCH_HEADER_BYTES + MAX_RECORD_OVERHEAD_BYTES + fields
 
 
@@ -133,7 +150,8 @@ class ProducerBatch:
     def _size_in_batch(self, pending: PendingRecord) -> int:
         timestamp_delta = pending.timestamp_ms - self.records[0].timestamp_ms if self.records else 0
         deltas = varint_bytes(timestamp_delta) + varint_bytes(len(self.records))
-        fields = _field_bytes(pending.record.key) + _field_bytes(pending.record.value)
+        record = pending.record
+        fields = _field_bytes(record.key) + _field_bytes(record.value) + _headers_bytes(record)
         body = RECORD_FIXED_BYTES + deltas + fields
         return varint_bytes(body) + body
 
@@ -184,6 +202,7 @@ class ProducerBatch:
                 base_sequence=self.base_sequence,
                 compression=compression,
                 transactional=self.transactional,
+                headers=[pending.record.headers for pending in self.records],
             )
         return self.encoded
 

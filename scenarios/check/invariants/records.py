@@ -121,7 +121,8 @@ class ReadsAreCommitted(Invariant):
 class SequencesAreContiguous(Invariant):
     """S26: in each log, the batches of one idempotent producer epoch follow each other without a gap or a repeat; a
     new epoch starts at 0. A log that has forgotten a producer (its batches were truncated) takes any first sequence,
-    as Kafka does (R18). That the epochs of a transactional producer do not fall is S31.
+    as Kafka does (R18); so does a follower whose leader's log was compacted. That the epochs of a transactional
+    producer do not fall is S31.
     """
 
     NAME = "S26"
@@ -149,6 +150,10 @@ class SequencesAreContiguous(Invariant):
         key = (event.topic, event.partition, event.node)
         last = self.last.setdefault(key, {})
         epoch, sequence = last.get(event.producer_id, (-1, -1))
+        if event.role == "follower" and self.mirror.sent.compacted.has_any(
+            TopicPartition(event.topic, event.partition)
+        ):
+            epoch = -1
         first = event.base_sequence
         if epoch == event.producer_epoch:
             wanted = (sequence + 1) % self._WRAP
@@ -198,7 +203,8 @@ class DisksHoldWhatWasAppended(Invariant):
         return {trace.LogEntryFound: self._entry, trace.ReplicaFound: self._replica}
 
     def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
-        batch = self.mirror.log((event.topic, event.partition), event.node).at(event.offset)  # type: ignore[arg-type]
+        log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
+        batch = None if event.offset in log.compacted else log.at(event.offset)
         if batch is None or batch.crc != event.crc or batch.leader_epoch != event.leader_epoch:
             sentence = (
                 f"{event.node} holds {event.record} at offset {event.offset} of {event.topic}-{event.partition}, "

@@ -11,7 +11,7 @@ from scenarios.language.spec import BATCH_MAX, RECORD_BYTES_MAX
 from scenarios.language.values.reading import Fields
 from scenarios.language.values.scope import Scope
 from scenarios.language.verbs.declaration import Given, Kind, Verb, key, verb
-from scenarios.language.verbs.kinds import CONSUMER, PARTITION, PRODUCER, TEXT, integer, size
+from scenarios.language.verbs.kinds import BOOLEAN, CONSUMER, PARTITION, PRODUCER, TEXT, integer, size
 
 Target = int | Literal["beginning", "end"]
 
@@ -28,13 +28,14 @@ def _size_of(scope: Scope, before: Mapping[str, Any]) -> int:
 
 @verb(
     "produce",
-    example="{from: p1, count: 10, batch: 5, size: 1kB, key: k, partition: 0}",
+    example="{from: p1, count: 10, batch: 5, size: 1kB, key: k, partition: 0, tombstone: false}",
     usage="produce p1 10",
     disturbs=False,
 )
 class Produce(Verb):
     """The application sends `count` records at once, `batch` records to a request; `size` is that of each value.
-    Without `batch` or `size`, the workload's; without `partition`, the partitioner's choice.
+    Without `batch` or `size`, the workload's; without `partition`, the partitioner's choice. A `tombstone` has a key
+    and no value: in a compacted topic it deletes what has that key.
     """
 
     producer: str = key(PRODUCER, "from")
@@ -43,9 +44,11 @@ class Produce(Verb):
     size_bytes: int = key(size(1, RECORD_BYTES_MAX), "size", default=100, default_of=_size_of)
     record_key: str | None = key(TEXT, "key", default=None)
     partition: int | None = key(integer(example="0"), default=None)
+    tombstone: bool = key(BOOLEAN, default=False)
 
     def sentence(self) -> str:
-        count = "1 record" if self.count == 1 else f"{self.count} records"
+        what = "tombstone" if self.tombstone else "record"
+        count = f"1 {what}" if self.count == 1 else f"{self.count} {what}s"
         batches = f" in batches of {self.batch}" if self.batch > 1 and self.count > 1 else ""
         return f"{self.producer} sends {count}{batches}"
 

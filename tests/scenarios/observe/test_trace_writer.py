@@ -23,7 +23,13 @@ from replica.trace.events import (
 from scenarios.observe import trace_writer
 from scenarios.observe.trace_writer import TraceError, TraceWriter, arrow_schema, part_files, read_rows, trace_sha256
 
-SAMPLES: dict[str, Any] = {"int64": 7, "string": "b1 – é", "bool": True, "list<string>": ("b1", "b2")}
+SAMPLES: dict[str, Any] = {
+    "int64": 7,
+    "string": "b1 – é",
+    "bool": True,
+    "list<string>": ("b1", "b2"),
+    "list<int64>": (3, -5),
+}
 
 
 def one_of_each(log: TraceLog) -> None:
@@ -33,7 +39,7 @@ def one_of_each(log: TraceLog) -> None:
         full = {column.name: SAMPLES[column.type] for column in columns_of_event(cls)}
         first = log.emit(cls(**full))
         empty = {column.name: None for column in columns_of_event(cls) if column.nullable}
-        lists = {column.name: () for column in columns_of_event(cls) if column.type == "list<string>"}
+        lists = {column.name: () for column in columns_of_event(cls) if column.type.startswith("list<")}
         log.emit(cls(**{**full, **empty, **lists}), first, 0)
 
 
