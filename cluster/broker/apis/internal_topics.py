@@ -21,7 +21,6 @@ CreateTopic = Callable[[WantedTopic, int], None]
 
 def wanted_topic(name: str, config: BrokerConfig) -> WantedTopic:
     """Settings of a topic that a client's request creates. source: AutoTopicCreationManager.creatableTopic"""
-    # Simplified: the policy is kept and described, but no log is compacted.
     if name == OFFSETS_TOPIC:
         return WantedTopic(
             name,
