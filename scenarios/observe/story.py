@@ -128,6 +128,7 @@ class Story:
             trace.TopicDeleted: self._topic_deleted,
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
             trace.RecordsExpired: self._log_start_advanced,
+            trace.LogCompacted: self._log_compacted,
             trace.IsrProposed: self._isr_proposed,
             trace.IsrCommitted: self._isr_committed,
             trace.ElrCommitted: self._elr_committed,
@@ -241,6 +242,10 @@ class Story:
         self._say(row, event.reason)
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
+        if event.role == "leader":
+            self._say(row, event.reason)
+
+    def _log_compacted(self, row: TraceRow, event: trace.LogCompacted) -> None:
         if event.role == "leader":
             self._say(row, event.reason)
 

@@ -66,7 +66,7 @@ class BatchFilter:
     def filter(self, header: BatchHeader, batch: bytes) -> Filtered:
         """raises: KafkaError CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE"""
         if not check_crc(batch, 0, header):
-            # Differs from Kafka, which copies the records and gives them a new checksum.
+            # Differs from Kafka: it copies the records and gives them a new checksum.
             raise corrupt(f"the batch at offset {header.base_offset} fails its CRC")
         is_control = bool(header.attributes & CONTROL)
         horizon_ms = header.delete_horizon_ms

@@ -269,11 +269,12 @@ class EpochsMatch(Invariant):
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         base = event.base_offset
+        crc = self.mirror.sent.compacted.crc_as_appended(TopicPartition(event.topic, event.partition), base, event.crc)
         for node, log in self.mirror.logs[event.topic, event.partition].items():  # type: ignore[index]
             if node == event.node or log.end <= base:
                 continue
             other = log.at(base)
-            if other is not None and other.leader_epoch == event.leader_epoch and other.crc != event.crc:
+            if other is not None and other.leader_epoch == event.leader_epoch and other.crc != crc:
                 sentence = (
                     f"{event.node} and {node} hold different batches of epoch {event.leader_epoch} at offset {base} of "
                     f"{event.topic}-{event.partition}"

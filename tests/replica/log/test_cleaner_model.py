@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-import pytest
 from cleaner_home import home, put, reopened, run
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -226,9 +225,4 @@ def _read_committed(log: Log, stable: int) -> dict[str, str]:
 
 
 TestCleaner = CleanerMachine.TestCase
-TestCleaner.settings = settings(deadline=None, max_examples=examples(60), stateful_step_count=40)
-
-
-@pytest.mark.soak
-class TestCleanerLong(CleanerMachine.TestCase):
-    settings = settings(deadline=None, max_examples=examples(1500), stateful_step_count=80)
+TestCleaner.settings = settings(deadline=None, max_examples=examples(100), stateful_step_count=40)
