@@ -31,8 +31,7 @@ class RunFolderUnusable(Exception):
 
 
 class Trace(NamedTuple):
-    """The trace tables of one or many runs, each with the column `run` in front; `group`, `request` and `transaction`
-    may be empty."""
+    """The trace tables of one or many runs, each with the column `run` in front; those from `group` on may be empty."""
 
     control: DataFrame
     log: DataFrame
@@ -44,6 +43,7 @@ class Trace(NamedTuple):
     group: DataFrame
     request: DataFrame
     transaction: DataFrame
+    compaction: DataFrame
 
 
 def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:

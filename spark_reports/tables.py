@@ -13,6 +13,7 @@ from replica.trace.names import BATCH_APPENDED, HIGH_WATERMARK_ADVANCED, HIGH_WA
 from spark_reports.io import Trace
 from spark_reports.schema import REPLICA_KEY
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
+from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.elections import elections
 from spark_reports.transforms.exposure import data_at_risk
 from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
@@ -30,7 +31,7 @@ from spark_reports.transforms.partitions import (
     with_the_leaders_reasons,
 )
 from spark_reports.transforms.reading import read_stalls
-from spark_reports.transforms.records import deleted_records, final_entries, record_counts, record_fates
+from spark_reports.transforms.records import final_entries, record_counts, record_fates
 from spark_reports.transforms.replica_timeline import replica_timeline
 from spark_reports.transforms.settling import settled
 from spark_reports.transforms.terms import leader_terms
@@ -90,7 +91,7 @@ class ResultTables(Mapping[str, DataFrame]):
         return final_entries(self._trace.final_log)
 
     def records(self) -> DataFrame:
-        deleted = deleted_records(self._trace.produce, self._trace.log, self.control)
+        deleted = gone_records(self._trace, self.control)
         return self._keep("records", record_fates(self._trace.produce, self._trace.consume, self.entries, deleted))
 
 

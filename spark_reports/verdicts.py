@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from spark_reports.io import read_trace
 from spark_reports.schema import RUN
-from spark_reports.transforms.records import ACKED, FAILED, UNKNOWN, deleted_records, final_entries, record_fates
+from spark_reports.transforms.compaction import gone_records
+from spark_reports.transforms.records import ACKED, FAILED, UNKNOWN, final_entries, record_fates
 from spark_reports.transforms.settling import settled
 from spark_reports.transforms.verdict import VERDICT_ORDER, anomalies
 
@@ -33,7 +34,7 @@ def judge_runs(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, RunVe
     """
     trace = read_trace(spark, run_dirs)
     entries = final_entries(trace.final_log)
-    deleted = deleted_records(trace.produce, trace.log, trace.control)
+    deleted = gone_records(trace, trace.control)
     fates = settled(record_fates(trace.produce, trace.consume, entries, deleted))
     found = anomalies(fates, entries, trace.final_log, trace.consume, trace.transaction, trace.control)
     names_of_run = {row[RUN]: set(row["names"]) for row in _anomaly_names(found).collect()}

@@ -49,5 +49,6 @@ class BatchCompacted(CompactionEvent):
     last_offset: Annotated[int, "last offset of the batch (inclusive)"]
     crc: Annotated[int, "CRC-32C of the batch before"]
     new_crc: Annotated[int | None, "CRC-32C of the batch now; null: it is gone"]
+    cleaned_to: Annotated[int, "where the round ended: below it lies the last record of each key"]
     removed: Annotated[tuple[int, ...], "offsets of the records that were taken out this time"]
     aborted: Annotated[bool, "they went because their transaction was aborted"]

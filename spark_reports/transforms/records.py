@@ -26,7 +26,7 @@ from spark_reports.schema import PARTITION_KEY, RUN
 
 RECORD_KEY = (*PARTITION_KEY, "record")
 ACKED, FAILED, UNKNOWN = "acked", "failed", "unknown"
-DELETED, EXPIRED = "deleted", "expired"
+DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
 _NEVER = (1 << 63) - 1
 
 
@@ -133,11 +133,11 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
 def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, deleted: DataFrame) -> DataFrame:
     """One row per record that was sent, stored, read or deleted: one conditional groupBy over all four, no joins.
 
-    in:  produce and consume tables, final_entries(), deleted_records()
+    in:  produce and consume tables, final_entries(), and the records that are gone for a good reason: *RECORD_KEY, why
     out: *RECORD_KEY, client, acks, sent_us, sent_seq, told (acked, failed = definitely not written, unknown), told_us
          and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset, latency_us, error,
-         copies (in the final log), offset (the first), present, readable, read, deleted, expired, and lost, unseen,
-         missing, duplicated, dirty, reordered
+         copies (in the final log), offset (the first), present, readable, read, deleted, expired, compacted, and lost,
+         unseen, missing, duplicated, dirty, reordered
     """
     nothing = F.lit(None)
     sends = produce.filter(F.col("record").isNotNull()).select(
@@ -214,6 +214,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         F.max(F.col("event") == "read").alias("read"),
         F.max(F.col("event") == DELETED).alias("deleted"),
         F.max(F.col("event") == EXPIRED).alias("expired"),
+        F.max(F.col("event") == COMPACTED).alias("compacted"),
     )
     told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
     for column in ("client", "acked_by", "error"):
@@ -223,7 +224,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         "acked_us",
         "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "offset",
         (F.col("copies") > 0).alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
-        "deleted", "expired",
+        "deleted", "expired", "compacted",
     )  # fmt: skip
 
 
@@ -231,7 +232,7 @@ def _with_anomalies(fates: DataFrame) -> DataFrame:
     before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     sent_before = F.max(F.when(F.col("present"), F.col("sent_seq"))).over(before)
     is_acked = F.col("told") == ACKED
-    is_gone = ~F.col("present") & ~F.col("deleted") & ~F.col("expired")
+    is_gone = ~F.col("present") & ~F.col("deleted") & ~F.col("expired") & ~F.col("compacted")
     return fates.withColumns(
         {
             "lost": is_acked & is_gone,

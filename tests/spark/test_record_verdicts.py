@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from replica.trace import events as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.tables import ResultTables
-from spark_reports.transforms.records import deleted_records, final_entries, record_fates
+from spark_reports.transforms.compaction import gone_records
+from spark_reports.transforms.records import final_entries, record_fates
 from spark_reports.transforms.verdict import anomalies
 
 pytestmark = pytest.mark.spark
@@ -87,8 +88,22 @@ def starts_at(offset: int, node: str, role: str) -> t.TraceEvent:
     )
 
 
+def keyed(key: str, offset: int, record: str, *, tombstone: bool = False) -> t.TraceEvent:
+    return t.KeysAppended(
+        node="b1", leader_epoch=0, base_offset=offset, crc=1 + int(record[1:]), keys=(key,),
+        tombstones=(offset,) if tombstone else (), **PLACE,
+    )  # fmt: skip
+
+
+def compacted(offset: int, to: int, *, aborted: bool = False) -> t.TraceEvent:
+    return t.BatchCompacted(
+        node="b1", leader_epoch=0, base_offset=offset, last_offset=offset, crc=1, new_crc=None, cleaned_to=to,
+        removed=(offset,), aborted=aborted, **PLACE,
+    )  # fmt: skip
+
+
 def deleted_in(trace: Trace) -> DataFrame:
-    return deleted_records(trace.produce, trace.log, trace.control)
+    return gone_records(trace, trace.control)
 
 
 CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
@@ -193,6 +208,17 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     "the start of a follower's log says nothing of the leader's": (
         [*kept("r0", 0), starts_at(1, "b1", "follower"), *found("b1", leader=True)],
         {("lost", "r0")},
+    ),
+    "a record that a later one of its key replaced is compacted, and the last of a key is lost": (
+        [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), *kept("r3", 3), keyed("a", 0, "r0"), keyed("b", 1, "r1"),
+         keyed("a", 2, "r2"), keyed("b", 3, "r3"), compacted(0, 3), compacted(1, 3), *found("b1", leader=True)],
+        {("lost", "r1"), ("lost", "r2"), ("lost", "r3")},
+    ),
+    "tombstones and what was aborted may go though they are the last of their key": (
+        [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), keyed("a", 0, "r0", tombstone=True), keyed("b", 1, "r1"),
+         keyed("c", 2, "r2"), compacted(0, 3), compacted(1, 3, aborted=True), compacted(2, 3),
+         *found("b1", leader=True)],
+        {("lost", "r2")},
     ),
     "a topic takes its records along, but not those of the next one of its name": (
         [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"), *kept("r1", 0),

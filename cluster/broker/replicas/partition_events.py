@@ -166,6 +166,7 @@ class PartitionEvents:
                     last_offset=batch.before.last_offset,
                     crc=batch.before.crc,
                     new_crc=None if batch.after is None else batch.after.crc,
+                    cleaned_to=cleaned.end_offset,
                     removed=batch.removed,
                     aborted=batch.was_aborted,
                 )

@@ -76,9 +76,34 @@ def _taken(rows: list[Row] | None) -> tuple[Any, ...]:
     return rows[0]["at_us"], tuple(sorted({row["node"] for row in rows})), rows[0]["reason"]
 
 
+def _compacted(rows: list[Row]) -> set[tuple[Any, ...]]:
+    """Records that compaction took and had to take: by a later one of their key, as tombstones, or as aborted ones."""
+    sent = [row for row in rows if row["event"] == "batch_sent"]
+    names = {(row["topic"], row["partition"], row["crc"]): row["records"] for row in sent}
+    keyed: dict[Place, dict[int, tuple[str, bool, Any]]] = defaultdict(dict)
+    gone: set[tuple[Any, ...]] = set()
+    for row in rows:
+        place = (row.get("topic"), row.get("partition"))
+        if row["event"] == "keys_appended":
+            for index, key in enumerate(row["keys"]):
+                offset = row["base_offset"] + index
+                of_batch = names.get((*place, row["crc"]), ())
+                name = of_batch[index] if index < len(of_batch) else None
+                keyed[place][offset] = (key, offset in row["tombstones"], name)
+        elif row["event"] == "batch_compacted":
+            for offset in row["removed"]:
+                key, is_tombstone, name = keyed[place].get(offset, (None, False, None))
+                is_old = any(
+                    key == other and offset < later < row["cleaned_to"] for later, (other, _, _) in keyed[place].items()
+                )
+                if is_old or is_tombstone or row["aborted"]:
+                    gone.add((*place, name))
+    return gone
+
+
 def _lost(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Records acked, not in the final log of their partition and not deleted by an operator."""
-    logs, deleted, acked = Logs(), set(), []
+    """Records acked, not in the final log of their partition, not deleted by an operator and not aged."""
+    logs, deleted, acked = Logs(), _compacted(rows), []
     for row in rows:
         place = (row.get("topic"), row.get("partition"))
         if row["event"] == "records_expired" or (

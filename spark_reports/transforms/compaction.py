@@ -1,0 +1,54 @@
+"""Records that compaction has taken, and whether it might: of each key the last record has to stay."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from replica.trace.names import BATCH_COMPACTED, BATCH_SENT, KEYS_APPENDED
+from spark_reports.io import Trace
+from spark_reports.schema import PARTITION_KEY
+from spark_reports.transforms.records import COMPACTED, RECORD_KEY, deleted_records
+
+
+def gone_records(trace: Trace, control: DataFrame) -> DataFrame:
+    """One row per record that was taken out of a log for a good reason: deleted, expired or compacted.
+
+    control: as the tables see it     out: *RECORD_KEY, why
+    """
+    deleted = deleted_records(trace.produce, trace.log, control)
+    return deleted.unionByName(compacted_records(trace.produce, trace.compaction))
+
+
+def compacted_records(produce: DataFrame, compaction: DataFrame) -> DataFrame:
+    """One row per record that compaction took out of some replica's log, and that had to go: a record below the end of
+    the round has its key and a higher offset, it is a tombstone, or its transaction was aborted.
+
+    in:  produce and compaction tables     out: *RECORD_KEY, why
+    """
+    batch = [*PARTITION_KEY, "base_offset", "leader_epoch"]
+    keyed = compaction.filter(F.col("event") == KEYS_APPENDED).select(
+        *batch, "crc", "tombstones", F.posexplode("keys").alias("place", "key")
+    )
+    keyed = keyed.withColumn("offset", F.col("base_offset") + F.col("place"))
+    removed = (
+        compaction.filter((F.col("event") == BATCH_COMPACTED) & (F.size("removed") > 0))
+        .select(*batch, "cleaned_to", "aborted", F.explode("removed").alias("offset"))
+        .distinct()
+        .join(keyed, [*batch, "offset"])
+    )
+    later = keyed.select(*PARTITION_KEY, "key", F.col("offset").alias("later"))
+    is_old = (F.col("later") > F.col("offset")) & (F.col("later") < F.col("cleaned_to"))
+    may_go = F.col("aborted") | F.array_contains("tombstones", F.col("offset")) | is_old
+    names = produce.filter(F.col("event") == BATCH_SENT).select(
+        *PARTITION_KEY, "crc", F.posexplode("records").alias("place", "record")
+    )
+    return (
+        removed.join(later, [*PARTITION_KEY, "key"])
+        .filter(may_go)
+        .select(*PARTITION_KEY, "crc", "place")
+        .distinct()
+        .join(names, [*PARTITION_KEY, "crc", "place"])
+        .select(*RECORD_KEY, F.lit(COMPACTED).alias("why"))
+        .distinct()
+    )

@@ -1,0 +1,91 @@
+"""Records that compaction takes are compacted, not lost; the last record of a key may not go."""
+
+from __future__ import annotations
+
+import pytest
+from trace_script import TraceScript
+
+from replica.trace import events as trace
+
+
+def keys(script: TraceScript, *keys: str, tombstones: tuple[int, ...] = ()) -> None:
+    """Of the records that were replicated so far, each in its own batch."""
+    for offset, key in enumerate(keys):
+        script.state(
+            trace.KeysAppended,
+            node=script.leader,
+            base_offset=offset,
+            crc=script.crc(f"r{offset}"),
+            keys=(key,),
+            tombstones=tuple(one for one in tombstones if one == offset),
+        )
+
+
+def compact(script: TraceScript, node: str, to: int, *gone: int, aborted: bool = False) -> None:
+    script.state(trace.LogCompacted, node=node, offset=to, size_bytes=100, reason=f"{node} compacts t-0", role="leader")
+    for offset in gone:
+        script.state(
+            trace.BatchCompacted,
+            node=node,
+            base_offset=offset,
+            last_offset=offset,
+            crc=script.crc(f"r{offset}"),
+            new_crc=None,
+            cleaned_to=to,
+            removed=(offset,),
+            aborted=aborted,
+        )
+
+
+def test_what_a_later_record_replaced_is_compacted() -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1)
+    keys(script, "a", "b", "a")
+    compact(script, "b1", 3, 0)
+    script.read("r0", 0)
+    script.find("b1", "r1", "r2", start=1, leader=True)
+    verdict = script.verdict()
+    assert (verdict.ok, verdict.records["compacted"], verdict.records["lost"]) == (True, ("r0",), ())
+
+
+@pytest.mark.parametrize(
+    ("tombstones", "aborted", "to", "lost"),
+    [
+        pytest.param((), False, 3, ("r2",), id="the last of its key"),
+        pytest.param((), False, 2, ("r0", "r2"), id="the later record was not in the round"),
+        pytest.param((2,), False, 3, (), id="a tombstone"),
+        pytest.param((), True, 3, (), id="an aborted transaction"),
+    ],
+)
+def test_what_has_no_reason_to_go_is_lost(
+    tombstones: tuple[int, ...], aborted: bool, to: int, lost: tuple[str, ...]
+) -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1)
+    keys(script, "a", "b", "a", tombstones=tombstones)
+    compact(script, "b1", to, 0, 2, aborted=aborted)
+    script.find("b1", "r1", start=1, leader=True)
+    assert script.verdict().records["lost"] == lost
+
+
+def test_a_follower_that_is_sent_a_compacted_log_holds_the_committed_one() -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1, via=("b2",))
+    script.commit_isr("b1", "b2")
+    keys(script, "a", "a", "b")
+    compact(script, "b1", 2, 0)
+    script.append("b3", 1, "r1")
+    script.append("b3", 2, "r2")
+    script.fetch("b3", 3)
+    script.propose(("b1", "b2", "b3"))
+    script.commit_isr("b1", "b2", "b3")
+    assert not {"S6", "S9", "S16"} & set(script.broken())
+
+
+def test_a_hole_that_compaction_has_not_made_is_a_hole() -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1, via=("b2",))
+    script.commit_isr("b1", "b2")
+    script.append("b3", 0, "r0")
+    script.append("b3", 2, "r2")
+    assert "S16" in script.broken()
