@@ -196,6 +196,13 @@ class ClientMetadata:
         self.version += 1
         return True
 
+    def coordinator_is(self, node_id: int, host: str, port: int) -> None:
+        """The answer to FindCoordinator names a broker with its address; the metadata may not have it, or not any more.
+
+        source: TransactionManager.FindCoordinatorHandler, AbstractCoordinator.FindCoordinatorResponseHandler
+        """
+        self.nodes[node_id] = BrokerAddress(node_id, host, port)
+
     def epoch_seen(self, tp: TopicPartition, epoch: LeaderEpoch) -> None:
         """An answer carried a leader epoch; a newer one than known means the leader is not known any more."""
         known = self._leaders.get(tp)

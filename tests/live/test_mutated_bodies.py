@@ -29,7 +29,25 @@ from scenarios.observe.trace_writer import read_rows
 
 SOAK_FRAMES = int(os.environ.get("HIGHWATER_SOAK", "30000"))
 SEED = int(os.environ.get("SEED", "1"))
-NAMES = ["t", "u", "g", "h", "hostile", "", "consumer", "range", "compression.type", "0", "1", "127.0.0.1"]
+NAMES = [
+    "t",
+    "u",
+    "g",
+    "h",
+    "hostile",
+    "",
+    "consumer",
+    "range",
+    "compression.type",
+    "0",
+    "1",
+    "127.0.0.1",
+    "tx",
+    "uniform",
+]
+NAMES += ["__transaction_state", "__consumer_offsets"]
+OF_TRANSACTIONS = {22, 24, 25, 26, 27, 28, 61, 65, 66}
+OF_NEW_GROUPS = {68, 69}
 OPEN_AT_ONCE = 48
 ROUND = 200
 """After so many frames a request to every node checks that it still answers."""
@@ -107,6 +125,7 @@ def storm(served: Served, frames: int, seed: int) -> None:
         for place, (host, port) in enumerate(listeners(served))
     ]
     assert len(nodes) == 4, "three brokers and a controller"
+    assert all(node.bodies.keys >= OF_TRANSACTIONS | OF_NEW_GROUPS for node in nodes), "all of them are thrown at each"
     begun, thrown, limit = time.monotonic(), 0, ROUND
     before = memory_kib(served), descriptors(served)
     with honest_pair(served.bootstrap, "honest") as seen:

@@ -170,6 +170,7 @@ class GroupMembership:
     def _coordinator_found(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is ErrorCode.NONE and int(answer.node_id) != NO_BROKER:
             self._coordinator = int(answer.node_id)
+            self._metadata.coordinator_is(int(answer.node_id), str(answer.host), int(answer.port))
         else:
             self._not_before_us = now_us + self._retry_us
 

@@ -268,6 +268,7 @@ class TransactionManager:
                 self._group_coordinator = int(answer.node_id)
             else:
                 self._coordinator = int(answer.node_id)
+            self._connections.metadata.coordinator_is(int(answer.node_id), str(answer.host), int(answer.port))
         elif error in FATAL:
             self._fail_fatally(error, f"no coordinator of {self.transactional_id}: {error.name}")
         else:

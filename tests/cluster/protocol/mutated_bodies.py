@@ -31,9 +31,13 @@ class MutatedBodies:
         self._bodies: dict[tuple[int, int], list[bytes]] = {}
         self._pool: list[bytes] = [b"\x00" * 8]
 
+    @property
+    def keys(self) -> set[int]:
+        return {key for key, _ in self._apis}
+
     def frame(self) -> bytes:
         """The next one, without its size prefix. Each API gets as many, regardless of its number of versions."""
-        key = self.rng.choice(sorted({key for key, _ in self._apis}))
+        key = self.rng.choice(sorted(self.keys))
         version = self.rng.choice([version for other, version in self._apis if other == key])
         body = bytearray(self._body(key, version))
         for _ in range(self.rng.choice((0, 1, 1, 1, 2, 3))):

@@ -218,6 +218,15 @@ def test_an_empty_answer_counts_as_none() -> None:
     assert 80_000 <= metadata.update_due_us <= 120_000
 
 
+def test_a_coordinator_is_asked_where_its_answer_says_even_if_the_metadata_lacks_it() -> None:
+    """It was fenced when the metadata was asked for; without its address a client would look for it for ever."""
+    metadata = ClientMetadata(
+        [("b1", 9092)], max_age_ms=1, retry_backoff_ms=1, retry_backoff_max_ms=1, rng=random.Random(1)
+    )
+    metadata.coordinator_is(7, "b7", 9092)
+    assert (metadata.nodes[7].host, metadata.nodes[7].port) == ("b7", 9092)
+
+
 # ------------------------------------------------------------------------------------------------------- sequences
 
 
