@@ -1,6 +1,6 @@
 """The releases of Kafka that eras are modelled on, and the features that brokers of each know.
 
-source: MetadataVersion.java, EligibleLeaderReplicasVersion.java, GroupVersion.java
+source: MetadataVersion.java, EligibleLeaderReplicasVersion.java, GroupVersion.java, TransactionVersion.java
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _METADATA_LEVELS: Final = {"3.3": (1, 7), "3.5": (1, 11), "3.9": (1, 21), "4.1":
 FIRST_WITH_ELR: Final = "4.1"
 
 
-def features(release: str, *, elr: bool) -> tuple[Feature, ...]:
-    """By name. Before KRaft there are none that a client could use (KIP-584).
+def features(release: str, *, elr: bool, transactions: str) -> tuple[Feature, ...]:
+    """By name. Before KRaft there are none that a client could use (KIP-584). elr, transactions: the rules
 
-    Simplified: only those that have an effect here; Kafka 4.1 also has kraft.version, share.version, streams.version
-    and transaction.version.
+    Simplified: only those that have an effect here; Kafka 4.1 also has kraft.version, share.version and
+    streams.version.
     """
     if release not in _METADATA_LEVELS:
         return ()
@@ -38,4 +38,11 @@ def features(release: str, *, elr: bool) -> tuple[Feature, ...]:
     if release != FIRST_WITH_ELR:
         return (metadata,)
     groups = Feature("group.version", 0, 1, 1)
-    return (Feature("eligible.leader.replicas.version", 0, 1, int(elr)), groups, metadata)
+    # Level 2 is KIP-890's second part; level 1 writes the state of transactions in a flexible version (KIP-915).
+    transactions_level = 2 if transactions == "v2" else 0
+    return (
+        Feature("eligible.leader.replicas.version", 0, 1, int(elr)),
+        groups,
+        metadata,
+        Feature("transaction.version", 0, 2, transactions_level),
+    )

@@ -24,7 +24,7 @@ class ApiVersionsHandler:
         self._outbox = broker.outbox
         self._cache = broker.cache
         self._offered = broker.offered
-        self._features = features(broker.rules.release, elr=broker.rules.elr)
+        self._features = features(broker.rules.release, elr=broker.rules.elr, transactions=broker.rules.transactions)
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int

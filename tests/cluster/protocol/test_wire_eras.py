@@ -71,8 +71,9 @@ def test_an_era_without_batches_offers_the_first_versions_with_them(release, pro
     assert (offered(release)[PRODUCE], offered(release)[FETCH]) == ((0, produce), (4, fetch))
 
 
-def answer_of(release, version, *, elr=True):
-    frame = encode_api_versions_response(version, 9, offered(release), features(release, elr=elr), 17)
+def answer_of(release, version, *, elr=True, transactions="v2"):
+    known = features(release, elr=elr, transactions=transactions)
+    frame = encode_api_versions_response(version, 9, offered(release), known, 17)
     return decode_response(API_VERSIONS, version if version <= offered(release)[API_VERSIONS][1] else 0, frame[4:])
 
 
@@ -98,10 +99,17 @@ def test_elr_is_a_feature_of_4_1_that_is_on_or_off():
     assert "eligible.leader.replicas.version" not in levels(answer_of("4.1", 4, elr=False))
 
 
+@pytest.mark.parametrize(("transactions", "level"), [("v2", 2), ("verified", None), ("v1", None)])
+def test_clients_of_4_1_learn_by_which_rules_transactions_run(transactions, level):
+    """From transaction.version 2 on a client leaves it to the leader to add a partition (KIP-890)."""
+    assert levels(answer_of("4.1", 4, transactions=transactions)).get("transaction.version") == level
+    assert "transaction.version" not in levels(answer_of("3.9", 4, transactions="verified"))
+
+
 def test_a_feature_that_starts_at_0_is_kept_from_older_clients():
     """KAFKA-17492"""
     assert [one.name for one in answer_of("4.1", 3).supported_features] == ["metadata.version"]
-    assert len(answer_of("4.1", 4).supported_features) == 3
+    assert len(answer_of("4.1", 4).supported_features) == 4
 
 
 def test_quorums_are_described_from_kraft_on():
