@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo page test check soak kafka night lock locked audit clean
+.PHONY: demo page test check soak kafka night wheel compiled compiled-test lock locked audit clean
 
 demo: .venv/.installed
 	$(BIN)/highwater run acks1-leader-kill
@@ -31,6 +31,27 @@ kafka: .venv/.installed-dev
 
 night: .venv/.installed-dev
 	$(BIN)/python -m pytest -m 'night and not kafka' -n 2
+
+# The compiled core: some minutes. `make demo` and `make test` do not wait for it, an editable installation has none.
+wheel: .venv/.installed-dev
+	rm -rf build/lib* build/bdist* dist
+	HIGHWATER_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps $(WHEEL_OPTIONS) \
+	    --wheel-dir dist .
+
+# What the wheel holds, beside the tests: build/compiled/ is a checkout whose packages are compiled.
+compiled: wheel
+	rm -rf build/compiled
+	$(BIN)/python -m zipfile -e dist/*.whl build/compiled
+	cp -r tests pyproject.toml build/compiled/
+
+# The cores' tests on the compiled modules, and digests of both builds. What a test of these folders replaces or inherits from is
+# not compiled, or the test is left out here: see "Code that compiles" in CONTRIBUTING.md.
+COMPILED_TESTS := tests/replica tests/controller tests/cluster tests/partition tests/scenarios/check tests/scenarios/observe
+VERIFIED := acks1-leader-kill
+
+compiled-test: compiled
+	cd build/compiled && ../../$(BIN)/python -m pytest -n 2 $(COMPILED_TESTS)
+	cd build/compiled && for name in $(VERIFIED); do ../../$(BIN)/python -m scenarios.cli verify $$name || exit 1; done
 
 # The page of `highwater view`: needs Node, and is committed, so that a user does not.
 page:

@@ -5,3 +5,5 @@ bench/, lab/, cli/.
 May import: no other room of this package.
 Open first: language/spec.py.
 """
+
+from replica import plain_python as plain_python

@@ -15,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("replica", "controller", "cluster", "scenarios")
+PURE = "from replica import plain_python as plain_python"
+"""By this import of the packages HIGHWATER_PURE leaves compiled modules aside, whatever is imported first."""
 MODULES_MAX = 25
 DOCSTRING_LINES_MAX = 10
 ROOMS = {
@@ -144,7 +146,8 @@ def test_a_room_says_what_lives_there(room: str) -> None:
     file = ROOT / room.replace(".", "/") / "__init__.py"
     tree = ast.parse(file.read_text(encoding="utf-8"))
     said = ast.get_docstring(tree)
-    assert said is not None and len(tree.body) == 1, f"{file}: a docstring, and nothing else"
+    runs = [ast.unparse(one) for one in tree.body[1:] if room not in PACKAGES or ast.unparse(one) != PURE]
+    assert said is not None and not runs, f"{file}: a docstring, and nothing else"
     assert len(said.splitlines()) <= DOCSTRING_LINES_MAX
     words = " ".join(said.split())
     may_import = words.partition("May import: ")[2].partition(". Open first: ")[0]

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 AGREED = ["replica", "controller", "cluster", "scenarios", "spark_reports", "tests", "pyproject.toml", "README.md"]
-CUSTOMARY = ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"]
+CUSTOMARY = ["LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "setup.py"]
 
 
 def test_no_two_test_modules_have_one_name() -> None:

@@ -45,7 +45,7 @@ class Lane:
     current: Piece | None = None
     _waiting: dict[object, deque[Parcel]] = field(default_factory=dict)
     """Of each connection that has something to carry, whose turn it is first."""
-    _turn_of: object = None
+    _turn_of: object | None = None
     _left_of_turn_bytes: int = 0
     _busy_from_us: int = 0
     _carried_bytes: int = 0

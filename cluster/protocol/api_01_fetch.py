@@ -134,6 +134,10 @@ class FetchPartitionResponse(NamedTuple):
     snapshot_id: SnapshotId | None = None
 
 
+View = memoryview
+"""Under a name of this module, where mypyc looks for the types of fields."""
+
+
 class FetchedPartition(NamedTuple):
     """The answer for one partition, as received; `records` is a memoryview into the frame, empty if there are none.
 
@@ -147,7 +151,7 @@ class FetchedPartition(NamedTuple):
     log_start_offset: Offset
     diverging_epoch: EpochEndOffset | None
     current_leader: LeaderIdAndEpoch | None
-    records: memoryview
+    records: View
     aborted_transactions: tuple[tuple[int, Offset], ...] | None
     preferred_read_replica: BrokerId
     snapshot_id: SnapshotId | None = None

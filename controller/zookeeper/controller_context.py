@@ -29,7 +29,7 @@ class Reply:
     """The result of a process, for the caller that started it."""
 
     answer: Answer
-    value: object
+    value: object | None
 
 
 ControllerAction = ControlRequest | Emit | Reply

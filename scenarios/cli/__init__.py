@@ -1,7 +1,7 @@
 """The `highwater` command: one module for each subcommand, imported when it is called; and its screens.
 Rooms: bench/ (measurements of this machine), read/ (log directories).
 
-May import: scenarios.check, scenarios.explain, scenarios.lab, scenarios.language,
+May import: scenarios.building, scenarios.check, scenarios.explain, scenarios.lab, scenarios.language,
 scenarios.language.parse, scenarios.language.values, scenarios.language.write, scenarios.observe,
 scenarios.process, scenarios.run, scenarios.search, scenarios.serve, scenarios.terminal,
 scenarios.view.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -85,6 +84,7 @@ class RecordLedger:
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._aborted: dict[TopicPartition, ReadRanges] = {}
         self._found = NameIndex()
+        self._present: Presence | None = None
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.RecordSent: self._sent,
             trace.RecordAcked: self._acked,
@@ -156,15 +156,16 @@ class RecordLedger:
         for replicas in self.final.values():
             for replica in replicas.values():
                 replica.entries = replica.entries.in_order()
-        self.__dict__.pop("present", None)
+        self._present = None
 
-    @cached_property
+    @property
     def present(self) -> Presence:
         """Every record in a final log; called once the run is over (`close`)."""
-        found = Presence()
-        for partition in sorted(self.final):
-            found.add_log(partition, self.final_log(partition))
-        return found
+        if self._present is None:
+            self._present = Presence()
+            for partition in sorted(self.final):
+                self._present.add_log(partition, self.final_log(partition))
+        return self._present
 
     # ------------------------------------------------------------------------------------------------------ events
 
