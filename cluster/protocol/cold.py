@@ -111,17 +111,18 @@ def response(api_key: int, version: int, /, **fields: object) -> Entity:
     return make(response_class(api_key, version), **fields)
 
 
-def make(entity_type: type, /, **fields: object) -> Entity:
+def make(_class: type, /, **fields: object) -> Entity:
     """An entity of one of kio's classes, of plain values; see the module's docstring."""
-    converters = _converters(entity_type)
-    values = dict(_defaults(entity_type))
+    # Named as no field is: where this is compiled, even such a parameter must not have the name of a keyword.
+    converters = _converters(_class)
+    values = dict(_defaults(_class))
     for name, value in fields.items():
         if name in converters:
             convert = converters[name]
             values[name] = value if convert is None else convert(value)
-        elif not _exists_in_another_version(entity_type, name):
-            raise TypeError(f"{entity_type.__name__} has no field {name}, only {', '.join(converters)}")
-    return entity_type(**values)
+        elif not _exists_in_another_version(_class, name):
+            raise TypeError(f"{_class.__name__} has no field {name}, only {', '.join(converters)}")
+    return _class(**values)
 
 
 @functools.cache

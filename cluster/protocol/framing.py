@@ -45,14 +45,15 @@ class FrameReader:
         while True:
             if self._frame is None:
                 rest = self._read_prefix(rest)
-                if self._frame is None:
-                    return frames
-            missing = self._size - len(self._frame)
-            self._frame += rest[:missing]
-            rest = rest[missing:]
-            if len(self._frame) < self._size:
+            frame = self._frame
+            if frame is None:
                 return frames
-            frames.append(self._frame)
+            missing = self._size - len(frame)
+            frame += rest[:missing]
+            rest = rest[missing:]
+            if len(frame) < self._size:
+                return frames
+            frames.append(frame)
             self._frame = None
 
     @property

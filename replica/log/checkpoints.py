@@ -50,7 +50,8 @@ def write_atomically(path: Path, content: bytes, *, sync: bool) -> None:
     try:
         view = memoryview(content)
         while view:
-            view = view[os.write(fd, view) :]
+            written = os.write(fd, view)
+            view = view[written:]
         os.fsync(fd)
     finally:
         os.close(fd)
@@ -162,8 +163,8 @@ def read_partition_metadata(path: Path) -> UUID | None:
         lines = dict(line.split(": ", 1) for line in path.read_text().splitlines())
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise CorruptCheckpoint(f"{path.name}: expected `key: value` lines") from error
+    except ValueError as strange:
+        raise CorruptCheckpoint(f"{path.name}: expected `key: value` lines") from strange
     try:
         return UUID(bytes=base64.urlsafe_b64decode(lines["topic_id"] + "=="))
     except (KeyError, ValueError) as error:

@@ -299,8 +299,8 @@ def body_of(batch: Bytes, header: BatchHeader, limit_bytes: int) -> bytes:
         return decompress(header.codec, memoryview(batch)[BATCH_HEADER_BYTES : header.size_bytes], limit_bytes)
     except BadStream as error:
         raise corrupt(f"batch at offset {header.base_offset}: {error}") from error
-    except TooMuchInside as error:
-        raise corrupt(f"batch at offset {header.base_offset}: more than {limit_bytes} bytes inside") from error
+    except TooMuchInside as bomb:
+        raise corrupt(f"batch at offset {header.base_offset}: more than {limit_bytes} bytes inside") from bomb
 
 
 def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:

@@ -140,8 +140,8 @@ def look_inside(batch: Bytes, header: BatchHeader, limits: InsideLimits) -> Walk
         if limits.records < header.record_count <= len(body) // RECORD_BYTES_MIN:
             raise _too_much_inside(f"{header.record_count} records, {limits.records} are allowed")
         return _walk(body, header.record_count)
-    except TooMuchInside as error:
-        raise _too_much_inside(f"more than {limits.size_bytes} bytes") from error
+    except TooMuchInside as bomb:
+        raise _too_much_inside(f"more than {limits.size_bytes} bytes") from bomb
     except BadStream as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 

@@ -164,7 +164,7 @@ class TransactionWorld:
             producer_id=id,
             producer_epoch=epoch,
             partitions=partitions_of(names),
-            verify_only=verify,
+            verify_only=bool(verify),
             version=self.settings.get("version", 0),
         )
         return self.step(given)

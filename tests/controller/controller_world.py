@@ -155,7 +155,7 @@ class ControllerWorld:
                 partitions=partitions,
                 replication_factor=rf,
                 config=config,
-                validate_only=only_validate,
+                validate_only=bool(only_validate),
             )
         )
 
@@ -167,7 +167,7 @@ class ControllerWorld:
                 topic=name,
                 count=to,
                 assignment=tuple(_ids(replicas) for replicas in assignment) or None,
-                validate_only=only_validate,
+                validate_only=bool(only_validate),
             )
         )
 

@@ -35,7 +35,8 @@ class ActiveControllerChannel(Channel):
     """To the controller of the moment when a request is made, or made again."""
 
     def __init__(self, outbox: Outbox, channels: Channels, where: Callable[[], tuple[str, int]]) -> None:
-        super().__init__(outbox, channels, *where(), retry_us=FOR_EVER_US)
+        host, port = where()
+        super().__init__(outbox, channels, host, port, retry_us=FOR_EVER_US)
         self._where = where
 
     def _connect(self, now_us: int) -> None:
