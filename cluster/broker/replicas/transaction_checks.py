@@ -167,8 +167,5 @@ class TransactionChecks:
 
 def _as_produce_errors(errors: Errors, adds: bool) -> Errors:
     """As a producer understands them. source: ReplicaManager.handleProduceAppend"""
-    busy = () if adds else (ErrorCode.CONCURRENT_TRANSACTIONS,)
-    return {
-        name: ErrorCode.NOT_ENOUGH_REPLICAS if error in (*UNAVAILABLE, *busy) else error
-        for name, error in errors.items()
-    }
+    unavailable = UNAVAILABLE if adds else (*UNAVAILABLE, ErrorCode.CONCURRENT_TRANSACTIONS)
+    return {name: ErrorCode.NOT_ENOUGH_REPLICAS if error in unavailable else error for name, error in errors.items()}
