@@ -79,6 +79,10 @@ class SentRecords(Protocol):
         """Of the batch at that offset; () if it was never sent."""
         ...
 
+    def gone(self, partition: TopicPartition, base_offset: Offset, crc: int) -> frozenset[Offset]:
+        """Offsets of its records that compaction has taken."""
+        ...
+
 
 class ClientTap:
     """Everything that the taps of single connections share.
@@ -396,7 +400,10 @@ class ClientStory:
             reason = f"{self.client} reads a batch of {partition} that claims to hold {header.record_count:,} records"
             self._position_reset(partition, position, header.last_offset + 1, None, reason)
             return
+        gone = self.shared.sent.gone(partition, header.base_offset, header.crc)
         for offset in range(first, header.base_offset + (len(names) or header.record_count)):
+            if offset in gone:
+                continue
             place = offset - header.base_offset
             self.shared.recorder.emit(
                 trace.RecordRead(

@@ -217,6 +217,10 @@ class SentBatches:
             return None
         return self.names.name(self._records[self._first[number] + index])
 
+    def gone(self, partition: TopicPartition, base_offset: int, crc: int) -> frozenset[int]:
+        """Offsets of the records that the batch, as it is with this CRC, has lost to compaction."""
+        return self.compacted.gone(partition, base_offset, crc)
+
     def client(self, partition: TopicPartition, base_offset: int, crc: int) -> str | None:
         """The last sender of the batch that stands there; None if it is unknown."""
         number = self._at(partition, base_offset, crc)

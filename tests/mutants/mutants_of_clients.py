@@ -139,7 +139,7 @@ CLIENTS: tuple[Mutant, ...] = (
         "coordinator-does-not-read",
         "A new coordinator reads its groups from the log",
         COORDINATORS_LOG,
-        "        for header, batch in batches:\n",
+        "        for header, batch in log.raw_batches(offset):\n",
         "        for header, batch in ():\n",
         "test tests/cluster/broker/apis/groups/test_groups_broker.py::"
         "test_a_broker_that_starts_again_knows_its_groups_from_the_log",

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from cleaner_home import content, home, put, reopened, roll, run
+from kafka.record import MemoryRecords
 from replica_logs import ORDERS, content_of
 
 from replica.log.checkpoints import CLEANER_OFFSETS, read_offsets
@@ -314,6 +315,32 @@ def test_a_follower_takes_a_compacted_log_as_it_is(tmp_path: Path) -> None:
     assert content(follower) == content(leader)
     follower = reopened(follower, where)
     assert (content(follower), follower.log_end_offset) == (content(leader), leader.log_end_offset)
+
+
+def test_another_reader_reads_what_is_left(tmp_path: Path) -> None:
+    """kafka-python takes the files of a compacted log apart: tombstones, holes, batches without records."""
+    log, _ = home(tmp_path, segment_bytes=2048).open()
+    for number in range(12):
+        key, value = f"k{number % 5}", None if number % 4 == 3 else str(number)
+        put(
+            log,
+            (key, value),
+            (key, f"{number}b"),
+            producer_id=number % 2,
+            producer_epoch=0,
+            base_sequence=number // 2 * 2,
+        )
+    roll(log)
+    run(log)
+    expected = [(record.offset, record.timestamp_ms, record.key, record.value) for _, record in log.records()]
+    assert [offset for offset, _, _, _ in expected] == [15, 17, 19, 21, 23, 24]
+    found = []
+    for segment in log.segments:
+        stored = MemoryRecords(Path(segment.path).read_bytes())
+        while (batch := stored.next_batch()) is not None:
+            assert batch.validate_crc()
+            found += [(one.offset, one.timestamp, one.key, one.value) for one in batch]
+    assert found == expected
 
 
 def test_a_cut_in_a_hole_ends_the_log_there(tmp_path: Path) -> None:
