@@ -60,6 +60,8 @@ _OF_EVENT: Mapping[str, str] = {
     "transactions_loaded": "note",
     "transaction_state_changed": "note",
     "transaction_failed": "refused",
+    "last_stable_offset_moved": "note",
+    "run_finished": "note",
 }
 
 

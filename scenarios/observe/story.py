@@ -15,6 +15,7 @@ from replica.trace import events as trace
 from replica.trace.columns import GroupEvent
 from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import sign_of
+from replica.wording import duration
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.view import ClusterView
 
@@ -79,6 +80,8 @@ class NodeChange(NamedTuple):
 
 
 REFUSALS_MAX = 500
+LONG_US = 1_000_000
+"""So long after a decision its markers are late, and so long is a last stable offset held up."""
 LINES_COMPARED = 8
 """A line is said once, if it is among the last few."""
 
@@ -109,6 +112,8 @@ class Story:
         self._node_states: dict[str, tuple[bool, bool]] = {}
         self._high_watermarks: dict[TopicPartition, Levels] = {}
         self._refused: dict[tuple[str, str, str], None] = {}
+        self._decided: dict[str, tuple[int, trace.TransactionStateChanged]] = {}
+        self._held: dict[TopicPartition, tuple[int, trace.LastStableOffsetMoved]] = {}
         self._proposals: dict[tuple[str, int, str], tuple[frozenset[str], str]] = {}
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.FaultBegan: self._fault_began,
@@ -149,6 +154,8 @@ class Story:
             trace.TransactionsLoaded: self._group_event,
             trace.TransactionStateChanged: self._transaction_changed,
             trace.TransactionFailed: self._transaction_failed,
+            trace.LastStableOffsetMoved: self._last_stable_offset_moved,
+            trace.RunFinished: self._run_finished,
             trace.PartitionCreated: self._stands,
             trace.HighWatermarkAdvanced: self._high_watermark,
         }
@@ -163,7 +170,7 @@ class Story:
         return story
 
     def wants(self, kind: type) -> bool:
-        return kind in self._handlers or kind is trace.RunFinished
+        return kind in self._handlers
 
     def __call__(self, row: TraceRow) -> None:
         handler = self._handlers.get(type(row.event))
@@ -303,12 +310,40 @@ class Story:
         self._say(row, event.reason)
 
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
+        """What a coordinator does by itself; and an end that was decided long before, or by another coordinator."""
+        decided = self._decided.pop(event.transactional_id, None)
+        if event.state.startswith("Prepare"):
+            self._decided[event.transactional_id] = (row.at_us, event)
         if event.fences:
             self._say(row, event.reason)
+        elif decided is not None:
+            at_us, before = decided
+            ago, by = row.at_us - at_us, "" if before.node == event.node else f" by {before.node}"
+            if by or before.fences or ago >= LONG_US:
+                self._say(row, f"{event.reason}; {before.state} was decided {duration(ago)} before{by}")
 
     def _transaction_failed(self, row: TraceRow, event: trace.TransactionFailed) -> None:
         left = "it can only be closed" if event.fatal else "the transaction can only be aborted"
         self._say(row, f"{event.client}: {event.reason}; {left}")
+
+    def _last_stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
+        """Only what it has held up for long."""
+        name = TopicPartition(event.topic, event.partition)
+        since = self._held.pop(name, None)
+        if event.last_stable_offset < event.high_watermark:
+            self._held[name] = (row.at_us, event)
+        if since is not None and row.at_us - since[0] >= LONG_US:
+            held = f"it had stood at {since[1].last_stable_offset} for {duration(row.at_us - since[0])}"
+            self._say(row, f"{event.reason}; {held}")
+
+    def _run_finished(self, row: TraceRow, event: trace.RunFinished) -> None:
+        for name, (at_us, held) in self._held.items():
+            if row.at_us - at_us >= LONG_US:
+                self._say(
+                    row,
+                    f"the last stable offset of {name} still stands at {held.last_stable_offset}, for "
+                    f"{duration(row.at_us - at_us)} now: readers of committed records wait there",
+                )
 
     # ---------------------------------------------------------------------------------------------------- histories
 
