@@ -58,8 +58,10 @@ class CoordinatorTopic:
         self._create = create
 
     def partition_of(self, key: str) -> int:
+        """A broker of the ZooKeeper era may have heard that it leads a partition, and nothing of the topic yet."""
         topic = self._cache.image.topics.get(self._name)
-        return partition_of(key, self._wanted.partitions if topic is None else len(topic.partitions))
+        known = 0 if topic is None else len(topic.partitions)
+        return partition_of(key, known or self._wanted.partitions)
 
     def coordinator(self, key: str, now_us: int) -> BrokerRegistration | None:
         """The broker that coordinates it; None: there is none yet, or it is not alive."""
