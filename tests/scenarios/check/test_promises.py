@@ -51,6 +51,13 @@ def test_every_missing_rule_is_named() -> None:
     assert missing_rules(rules, "S9") == ()
 
 
+@pytest.mark.parametrize("name", ["L2", "L3", "L4"])
+def test_a_broker_that_bounces_unseen_may_neither_follow_nor_know_that_it_leads(name: str) -> None:
+    """KAFKA-1120"""
+    assert any("KIP-380 (2.2)" in why for why in missing_rules(PROFILES["kafka-2.0"], name))
+    assert missing_rules(PROFILES["kafka-2.7"], name) == ()
+
+
 def test_leading_on_in_an_old_epoch_is_missed_only_once_bytes_are_lost() -> None:
     rules = PROFILES["kafka-2.7"]
     assert missing_rules(rules, "S9") == ()
