@@ -273,20 +273,17 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
         lines.append(f"  topic {topic.name}: {sizes}, min.insync.replicas {minimum}")
     lines += ["", f"  bootstrap.servers={bootstrap}"]
     first = cluster.bootstrap[0]
-    at = f"-b {first[0]}:{first[1]}"
+    settings = client_settings(cluster.fabric.security)
+    at = f"{'-F kcat.conf ' if settings else ''}-b {first[0]}:{first[1]}"
     lines.append(f"    kcat {at} -L")
     for name in list(scenario.topics)[:1]:
         lines.append(f"    seq 1 1000 | kcat {at} -P -t {name} -X acks=1")
         lines.append(f"    kcat {at} -C -t {name} -o beginning -e")
-    security = cluster.fabric.security
-    if security.protocol != "PLAINTEXT":
-        lines.append(f"  security.protocol={security.protocol}")
-    if security.is_on:
-        mechanisms = "sasl.mechanism=PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
-        lines.append(f"    clients log in as {' or '.join(security.passwords)}, with {mechanisms}")
-    authority = None if security.tls is None else security.tls.certificate.with_name(AUTHORITY)
-    if authority is not None and authority.exists():
-        lines.append(f"    ssl.ca.location={authority}")
+    if settings:
+        lines += [
+            "  settings that clients need (kcat: in a file kcat.conf):",
+            *(f"    {setting}" for setting in settings),
+        ]
     lines += [
         "",
         f"  break it:  highwater fault kill {next(iter(scenario.cluster.brokers))}   (or: highwater fault --help)",
@@ -294,6 +291,21 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     if page_address is not None:
         lines.append(f"  see it:    {page_address}")
     return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
+
+
+def client_settings(security: Security) -> list[str]:
+    """What a client has to set, in librdkafka's words; nothing, where anyone may come."""
+    if security.protocol == "PLAINTEXT":
+        return []
+    settings = [f"security.protocol={security.protocol}"]
+    if security.is_on:
+        # PLAIN and SCRAM-SHA-512 do as well.
+        user = next(iter(security.passwords))
+        settings += ["sasl.mechanism=SCRAM-SHA-256", f"sasl.username={user}", "sasl.password=..."]
+    authority = None if security.tls is None else security.tls.certificate.with_name(AUTHORITY)
+    if authority is not None and authority.exists():
+        settings.append(f"ssl.ca.location={authority}")
+    return settings
 
 
 class DeletionWatch:

@@ -8,10 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from cluster.live.tls import server_context
-from cluster.security import Security
+from cluster.security import OPEN, Security
 from scenarios.cli.serve import serve
 from scenarios.serve.access import AccessRefused, passwords_of
 from scenarios.serve.certificates import own_files, throw_away_files
+from scenarios.serve.serving import client_settings
 
 
 def file(folder: Path, content: bytes, mode: int = 0o600) -> Path:
@@ -119,3 +120,17 @@ def test_a_certificate_that_is_not_there_is_refused(tmp_path, certified):
 def test_a_certificate_without_its_key_is_refused(tmp_path, option):
     done = CliRunner().invoke(serve, [option, "file", "--record", str(tmp_path)])
     assert (done.exit_code, "give both, or --tls alone" in done.output) == (2, True)
+
+
+def test_what_clients_have_to_set_is_said_without_the_password(certified):
+    assert client_settings(OPEN) == []
+    assert client_settings(Security.of({}, certified[0])) == [
+        "security.protocol=SSL",
+        f"ssl.ca.location={certified[0].certificate.parent}/ca.pem",
+    ]
+    assert client_settings(Security.of({"alice": "a secret", "bob": "another"})) == [
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=SCRAM-SHA-256",
+        "sasl.username=alice",
+        "sasl.password=...",
+    ]
