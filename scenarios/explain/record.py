@@ -15,6 +15,7 @@ from replica.wording import duration, listed
 from scenarios.check.verdict import AGED_CLASSES, judge
 from scenarios.explain.explanation import Explanation, Holding, Moment
 from scenarios.explain.remedies import Remedies, remedies_for
+from scenarios.explain.transaction_of_record import TransactionOfRecord
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
@@ -79,6 +80,9 @@ class _Teller:
         self.elected_uncleanly = False
         self.came_back: dict[str, int] = {}
         self.committed_us: int | None = None
+        self.transaction = TransactionOfRecord()
+        self.is_held_up = False
+        """The last stable offset stands before the record, which is committed."""
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.RunStarted: self._run_started,
             trace.RecordSent: self._sent,
@@ -104,6 +108,9 @@ class _Teller:
             trace.DataLost: self._data_lost,
             trace.InvariantBroken: self._invariant_broken,
             trace.BatchCorrupted: self._corrupted,
+            trace.TransactionStateChanged: self._transaction_changed,
+            trace.TransactionMarkerWritten: self._marker_written,
+            trace.LastStableOffsetMoved: self._stable_offset_moved,
         }
 
     def __call__(self, row: TraceRow) -> None:
@@ -221,6 +228,7 @@ class _Teller:
         self.was_held = True
         self.words[event.node] = "appends it"
         if event.role == "leader":
+            self.transaction.appended(event)
             sentence = f"{event.node}, the leader, appends {self.record} at offset {offset}"
             self._say(row, f"{sentence} a second time." if again else f"{sentence}. {self._only()}")
         else:
@@ -233,6 +241,26 @@ class _Teller:
         if event.previous_high_watermark <= offset < event.high_watermark:
             self.committed_us = row.at_us
             self._say(row, f"{self.record} is committed: {_sentence(event.reason)}", table=False)
+
+    def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
+        if self.transaction.decided(event):
+            self._say(row, f"{event.node}, the coordinator, decides: {_sentence(event.reason)}", table=False)
+
+    def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
+        if self._here(event) and self.transaction.marked(event, self.holders.get(event.node)):
+            self._say(row, _sentence(event.reason), table=False)
+
+    def _stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
+        offset = self.holders.get(event.node)
+        if not self._here(event) or offset is None:
+            return
+        is_held_up = event.last_stable_offset <= offset < event.high_watermark
+        if is_held_up and not self.is_held_up:
+            waits = f"Readers of committed records wait before {self.record}"
+            self._say(row, f"{waits}: {_sentence(event.reason)}", table=False)
+        elif self.is_held_up and not is_held_up:
+            self._say(row, f"They go on past {self.record}: {_sentence(event.reason)}", table=False)
+        self.is_held_up = is_held_up
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         if event.record != self.record:
@@ -425,7 +453,7 @@ class _Teller:
                 return f"{self.record} was acked, and compaction has taken it since: it is not lost."
             case "reordered":
                 return f"{self.record} is at offset {where}, behind records that were sent after it."
-        return f"{self.record} is at offset {where} and can be read."
+        return self.transaction.ending(self.record, where) or f"{self.record} is at offset {where} and can be read."
 
 
 def _sentence(reason: str) -> str:

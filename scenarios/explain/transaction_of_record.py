@@ -1,0 +1,59 @@
+"""What became of the transaction that a record was sent in, as far as the trace says."""
+
+from __future__ import annotations
+
+from replica.trace import events as trace
+
+_DECISIONS = ("PrepareCommit", "PrepareAbort")
+
+
+class TransactionOfRecord:
+    """producer_id: of the batch with the record     ended: committed or aborted, None: neither"""
+
+    def __init__(self) -> None:
+        self.producer_id = -1
+        self.is_transactional = False
+        self.ended: bool | None = None
+        self._producers: dict[int, None] = {}
+        self._is_decided = False
+
+    def appended(self, event: trace.BatchAppended) -> None:
+        """A leader has appended the record."""
+        self.producer_id, self._is_decided, self.ended = event.producer_id, False, None
+        self.is_transactional = event.producer_id in self._producers
+
+    def decided(self, event: trace.TransactionStateChanged) -> bool:
+        """Whether the event is the decision about the record's transaction, the first that follows its append."""
+        self._producers[event.producer_id] = None
+        is_it = (
+            self.is_transactional
+            and not self._is_decided
+            and event.state in _DECISIONS
+            and event.producer_id == self.producer_id
+        )
+        self._is_decided |= is_it
+        return is_it
+
+    def marked(self, event: trace.TransactionMarkerWritten, offset: int | None) -> bool:
+        """Whether the event's marker ends the record's transaction, in its partition. offset: of the record there"""
+        first = event.first_offset
+        if self.ended is not None or offset is None or first is None or event.producer_id != self.producer_id:
+            return False
+        if not first <= offset < event.offset:
+            return False
+        self.ended = event.committed
+        return True
+
+    def ending(self, record: str, where: str) -> str | None:
+        """What can be said at the end of a record that is in the log; None: what can be said of any."""
+        if not self.is_transactional or self.ended:
+            return None
+        if self.ended is None:
+            return (
+                f"{record} is at offset {where}, in a transaction that is still open: a reader of everything "
+                "gets it, readers of committed records wait before it."
+            )
+        return (
+            f"{record} is at offset {where}, and its transaction was aborted: readers of committed records leave it "
+            "out."
+        )

@@ -1,0 +1,61 @@
+"""A record's story names what decided about it: the state, its coordinator, the marker, the last stable offset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replica.trace.events import TraceRow
+from scenarios.explain.record import explain_record
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file
+from scenarios.observe.trace_writer import read_rows
+from scenarios.run.runner import run_scenario
+
+
+@pytest.fixture(scope="module")
+def held_up(tmp_path_factory: pytest.TempPathFactory) -> list[TraceRow]:
+    scenario = load_file(find_scenario("txn-reader-held-up")).scenario
+    run_dir = run_scenario(scenario, runs_dir=tmp_path_factory.mktemp("runs"), keep_logs=False).run_dir
+    assert run_dir is not None
+    return list(read_rows(Path(run_dir) / "trace"))
+
+
+def lines(rows: list[TraceRow], record: str) -> list[str]:
+    return [f"{one.at_us / 1e6:.3f} {one.sentence}" for one in explain_record(rows, record).moments]
+
+
+DECIDED = (
+    "30.026 b2, the coordinator, decides: transactional.id orders is PrepareAbort (producer id 1, epoch 2): it was "
+    "open for longer than transaction.timeout.ms of 20000, so it is aborted."
+)
+WAIT = (
+    "10.007 Readers of committed records wait before r5: the last stable offset of t-0 stands at 6, where an open "
+    "transaction of producer id 1 begins; the high watermark is 7."
+)
+
+
+def test_an_aborted_record_is_in_the_log_and_left_out(held_up: list[TraceRow]) -> None:
+    told = lines(held_up, "r5")
+    assert DECIDED in told and WAIT in told
+    assert any("with the ABORT marker at 14: its first record here is at 6." in line for line in told)
+    assert told[-1].startswith("30.029 They go on past r5: the last stable offset of t-0 is at the high watermark 15")
+    assert explain_record(held_up, "r5").ending == (
+        "r5 is at offset 6, and its transaction was aborted: readers of committed records leave it out."
+    )
+
+
+def test_a_record_behind_an_open_transaction_waits_and_a_committed_one_can_be_read(held_up: list[TraceRow]) -> None:
+    assert not any("decides" in line or "marker" in line for line in lines(held_up, "s0"))
+    assert explain_record(held_up, "s0").ending == "s0 is at offset 9 and can be read."
+    assert any("b2, the coordinator, decides" in line and "PrepareCommit" in line for line in lines(held_up, "r0"))
+    assert explain_record(held_up, "r0").ending == "r0 is at offset 0 and can be read."
+
+
+def test_a_transaction_without_an_end_is_open(held_up: list[TraceRow]) -> None:
+    before = [row for row in held_up if row.at_us < 20_000_000 or row.event.TABLE == "final_log"]
+    assert explain_record(before, "r5").ending == (
+        "r5 is at offset 6, in a transaction that is still open: a reader of everything gets it, readers of committed "
+        "records wait before it."
+    )
