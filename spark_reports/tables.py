@@ -88,7 +88,7 @@ class ResultTables(Mapping[str, DataFrame]):
 
     @functools.cached_property
     def entries(self) -> DataFrame:
-        return final_entries(self._trace.final_log)
+        return final_entries(self._trace.final_log, self._trace.transaction)
 
     def records(self) -> DataFrame:
         deleted = gone_records(self._trace, self.control)

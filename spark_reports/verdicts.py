@@ -33,7 +33,7 @@ def judge_runs(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, RunVe
     raises: RunFolderUnusable
     """
     trace = read_trace(spark, run_dirs)
-    entries = final_entries(trace.final_log)
+    entries = final_entries(trace.final_log, trace.transaction)
     deleted = gone_records(trace, trace.control)
     fates = settled(record_fates(trace.produce, trace.consume, entries, deleted))
     found = anomalies(fates, entries, trace.final_log, trace.consume, trace.transaction, trace.control)

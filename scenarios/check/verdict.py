@@ -126,7 +126,15 @@ def _dirty(ledger: RecordLedger) -> list[str]:
 
 
 def _duplicated(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger if len(ledger.present.offsets(entry.name)) > 1]
+    return [entry.name for entry in ledger if len(_copies(ledger, entry.name)) > 1]
+
+
+def _copies(ledger: RecordLedger, name: str) -> tuple[int, ...]:
+    """Where it is in the final log. A copy of an aborted transaction is none: its application did the work again."""
+    offsets, partition = ledger.present.offsets(name), ledger.present.partition(name)
+    if len(offsets) < 2 or partition is None:
+        return tuple(offsets)
+    return tuple(offset for offset in offsets if not ledger.is_aborted(partition, offset))
 
 
 def _reordered(ledger: RecordLedger) -> list[str]:
@@ -222,7 +230,7 @@ def _find_dirty(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["duplicated"]):
-        offsets = tuple(offset for name in names for offset in ledger.present.offsets(name))
+        offsets = tuple(offset for name in names for offset in _copies(ledger, name))
         sentence = f"{len(names)} {_records_are(len(names))} stored more than once: {format_record_names(names)}"
         seqs = tuple(entry.seq for entry in ledger.final_log(partition) if entry.offset in set(offsets))
         found.append(

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.names import (
+    ABORTED_BATCH_FOUND,
     BATCH_APPENDED,
     BATCH_SENT,
     FOLLOWING_BEGAN,
@@ -48,10 +49,18 @@ def final_replicas(final_log: DataFrame) -> DataFrame:
     )
 
 
-def final_entries(final_log: DataFrame) -> DataFrame:
+def aborted(transaction: DataFrame) -> DataFrame:
+    """Where records of aborted transactions stand at the end of the run, in any replica.  out: PARTITION_KEY, offset"""
+    batches = transaction.filter(F.col("event") == ABORTED_BATCH_FOUND)
+    offsets = F.explode(F.sequence("base_offset", "last_offset")).alias("offset")
+    return batches.select(*PARTITION_KEY, offsets).distinct()
+
+
+def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
     """One row per record in the final log of its partition.
 
-    out: *PARTITION_KEY, offset, record, readable (below the high watermark of a running leader)
+    out: *PARTITION_KEY, offset, record, readable (below the high watermark of a running leader), aborted (with its
+         transaction)
     """
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
     return (
@@ -64,6 +73,12 @@ def final_entries(final_log: DataFrame) -> DataFrame:
             "record",
             (F.col("is_leader") & (F.col("offset") < F.col("end"))).alias("readable"),
         )
+        .join(
+            F.broadcast(aborted(transaction).withColumn("aborted", F.lit(True))),
+            [*PARTITION_KEY, "offset"],
+            "left",
+        )
+        .withColumn("aborted", F.coalesce("aborted", F.lit(False)))
     )
 
 
@@ -136,18 +151,18 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
     in:  produce and consume tables, final_entries(), and the records that are gone for a good reason: *RECORD_KEY, why
     out: *RECORD_KEY, client, acks, sent_us, sent_seq, told (acked, failed = definitely not written, unknown), told_us
          and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset, latency_us, error,
-         copies (in the final log), offset (the first), present, readable, read, deleted, expired, compacted, and lost,
-         unseen, missing, duplicated, dirty, reordered
+         copies (in the final log, but for those of aborted transactions), offset (the first), present, readable, read,
+         deleted, expired, compacted, and lost, unseen, missing, duplicated, dirty, reordered
     """
     nothing = F.lit(None)
     sends = produce.filter(F.col("record").isNotNull()).select(
         *RECORD_KEY, "event", "seq", "at_us", "client", "acks", "peer", F.col("offset").alias("ack_offset"),
         "latency_us", "error", "definite", nothing.cast("long").alias("offset"),
-        nothing.cast("boolean").alias("readable"),
+        nothing.cast("boolean").alias("readable"), nothing.cast("boolean").alias("aborted"),
     )  # fmt: skip
 
     def without_producer(rows: DataFrame, event: Column) -> DataFrame:
-        filled = {*RECORD_KEY, "offset", "readable"}
+        filled = {*RECORD_KEY, "offset", "readable", "aborted"}
         return rows.select(
             *[
                 event.alias("event")
@@ -208,7 +223,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         F.min(F.when(is_told, F.col("at_us"))).alias("told_us"),
         F.min(F.when(is_told, F.col("seq"))).alias("told_seq"),
         # An offset of the final log is one entry, so there is nothing to make distinct: that costs as much again.
-        F.count(F.when(is_stored, F.col("offset"))).alias("copies"),
+        F.count(F.when(is_stored & ~F.col("aborted"), F.col("offset"))).alias("copies"),
         F.min(F.when(is_stored, F.col("offset"))).alias("offset"),
         F.min_by(F.when(is_stored, F.col("readable")), F.when(is_stored, F.col("offset"))).alias("readable"),
         F.max(F.col("event") == "read").alias("read"),
@@ -223,7 +238,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         *RECORD_KEY, "client", "acks", "sent_us", "sent_seq", told.alias("told"), "told_us", "told_seq", "handed_over",
         "acked_us",
         "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "offset",
-        (F.col("copies") > 0).alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
+        F.col("offset").isNotNull().alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
         "deleted", "expired", "compacted",
     )  # fmt: skip
 

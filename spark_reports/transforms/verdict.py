@@ -9,7 +9,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.names import (
-    ABORTED_BATCH_FOUND,
     END_OFFSET_SEEN,
     INVARIANT_BROKEN,
     LOG_ENTRY_FOUND,
@@ -18,6 +17,7 @@ from replica.trace.names import (
     REPLICA_FOUND,
 )
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.records import aborted
 from spark_reports.transforms.settling import settled
 
 VERDICT_ORDER = (
@@ -179,13 +179,6 @@ def poll_skips(consume: DataFrame, entries: DataFrame, transaction: DataFrame) -
             F.format_string("jumped over %s without a seek and never read it", "record").alias("detail"),
         )
     )  # fmt: skip
-
-
-def aborted(transaction: DataFrame) -> DataFrame:
-    """Where records of aborted transactions stand at the end of the run, in any replica.  out: PARTITION_KEY, offset"""
-    batches = transaction.filter(F.col("event") == ABORTED_BATCH_FOUND)
-    offsets = F.explode(F.sequence("base_offset", "last_offset")).alias("offset")
-    return batches.select(*PARTITION_KEY, offsets).distinct()
 
 
 _ANYWHERE = (1 << 63) - 2

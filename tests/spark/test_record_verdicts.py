@@ -248,7 +248,7 @@ def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str,
         for n, (events, _) in enumerate(CASES.values())
     ]
     trace = read_trace(spark, folders)
-    entries = final_entries(trace.final_log)
+    entries = final_entries(trace.final_log, trace.transaction)
     fates = record_fates(trace.produce, trace.consume, entries, deleted_in(trace))
     verdict = anomalies(fates, entries, trace.final_log, trace.consume, trace.transaction, trace.control)
     rows = verdict.select("run", "anomaly", "witness").collect()
@@ -270,9 +270,9 @@ def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> No
         failed("r2", False), *found("b1", "r0", leader=True),
     ]  # fmt: skip
     trace = read_trace(spark, [written("told", [(i / 10, event) for i, event in enumerate(events)])])
-    fates = record_fates(trace.produce, trace.consume, final_entries(trace.final_log), deleted_in(trace)).orderBy(
-        "sent_seq"
-    )
+    fates = record_fates(
+        trace.produce, trace.consume, final_entries(trace.final_log, trace.transaction), deleted_in(trace)
+    ).orderBy("sent_seq")
     assert [tuple(row) for row in fates.select("record", "told", "present", "missing").collect()] == [
         ("r0", "acked", True, False),
         ("r1", "failed", False, False),

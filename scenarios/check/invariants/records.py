@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from typing import Final
 
-from replica.ids import ACKS_ALL, OUTSIDE, TopicPartition
+from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.invariants.checker import Handler, Invariant
@@ -122,7 +122,8 @@ class SequencesAreContiguous(Invariant):
     """S26: in each log, the batches of one idempotent producer epoch follow each other without a gap or a repeat; a
     new epoch starts at 0. A log that has forgotten a producer (its batches were truncated) takes any first sequence,
     as Kafka does (R18); so does a follower whose leader's log was compacted. That the epochs of a transactional
-    producer do not fall is S31.
+    producer do not fall is S31. Not in the topic of offsets: each batch that a coordinator writes there for a
+    transaction has sequence 0.
     """
 
     NAME = "S26"
@@ -145,7 +146,7 @@ class SequencesAreContiguous(Invariant):
         self.transactional[event.producer_id] = None
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        if event.producer_id < 0 or event.base_sequence < 0:
+        if event.producer_id < 0 or event.base_sequence < 0 or event.topic == OFFSETS_TOPIC:
             return
         key = (event.topic, event.partition, event.node)
         last = self.last.setdefault(key, {})

@@ -48,6 +48,8 @@ class TransactionsAreWhole(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.transactions: list[_Transaction] = []
         self.open: dict[str, _Transaction] = {}
+        # By batch, not by record: who does aborted work again sends records of the same names.
+        self.of_batch: dict[tuple[str, int, int], _Transaction] = {}
         self.aborted: dict[tuple[str, int, str], dict[int, None]] = {}
         self.leaders: dict[_PartitionName, trace.ReplicaFound] = {}
         return {
@@ -63,8 +65,17 @@ class TransactionsAreWhole(Invariant):
         self.transactions.append(transaction)
 
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
-        if self.open and event.attempt == 1 and event.client in self.open:
+        if not self.transactions:
+            return
+        batch = (event.topic, event.partition, event.crc)
+        if event.attempt == 1 and event.client in self.open:
             self.open[event.client].records += event.records
+            self.of_batch.setdefault(batch, self.open[event.client])
+        elif batch not in self.of_batch:  # It has got other sequences, and with them another CRC.
+            for transaction in reversed(self.transactions):
+                if transaction.client == event.client and event.records[0] in transaction.records:
+                    self.of_batch[batch] = transaction
+                    break
 
     def _ended(self, row: TraceRow, event: trace.TransactionEnded) -> None:
         transaction = self.open.pop(event.client, None)
@@ -79,22 +90,20 @@ class TransactionsAreWhole(Invariant):
             self.leaders[event.topic, event.partition] = event
 
     def ended(self) -> None:
-        of_record = {name: transaction for transaction in self.transactions for name in transaction.records}
         for (topic, number), replica in self.leaders.items():
             partition = TopicPartition(topic, number)
-            if of_record and topic not in INTERNAL_TOPICS and not _is_rebased(self, partition):
-                self._decide(partition, replica, of_record)
+            if self.of_batch and topic not in INTERNAL_TOPICS and not _is_rebased(self, partition):
+                self._decide(partition, replica)
         name = "S30 forgotten-decision" if _may_be_forgotten(self) else self.NAME
         for transaction in self.transactions:
             self._judge(transaction, name)
 
-    def _decide(
-        self, partition: TopicPartition, replica: trace.ReplicaFound, of_record: Mapping[str, _Transaction]
-    ) -> None:
+    def _decide(self, partition: TopicPartition, replica: trace.ReplicaFound) -> None:
         """Note the fate of each record in a leader's log; a late one has none."""
         aborted = self.aborted.get((*partition, replica.node), {})
         for records in self._ended_in(partition, replica):
-            known = [(name, base, of_record[name]) for name, base in records if name in of_record]
+            batches = [(name, base, self.of_batch.get((*partition, crc))) for name, base, crc in records]
+            known = [(name, base, transaction) for name, base, transaction in batches if transaction is not None]
             if not known:
                 continue
             latest = max((transaction for _, _, transaction in known), key=lambda transaction: transaction.place)
@@ -105,9 +114,9 @@ class TransactionsAreWhole(Invariant):
                     sentence = f"{name} of {transaction} lies among the records of {latest} in {partition}"
                     self.broken(sentence, *partition, name="S30 late-batch")
 
-    def _ended_in(self, partition: TopicPartition, replica: trace.ReplicaFound) -> Iterator[list[tuple[str, int]]]:
-        """For each marker below the high watermark, (record, base offset of its batch) of all that it decides."""
-        undecided: dict[int, list[tuple[str, int]]] = {}
+    def _ended_in(self, partition: TopicPartition, replica: trace.ReplicaFound) -> Iterator[list[tuple[str, int, int]]]:
+        """For each marker below the high watermark, (record, base offset, CRC of its batch) of all that it decides."""
+        undecided: dict[int, list[tuple[str, int, int]]] = {}
         for batch in self.mirror.log(partition, replica.node).between(0, replica.high_watermark):
             if batch.producer_id < 0:
                 continue
@@ -115,7 +124,7 @@ class TransactionsAreWhole(Invariant):
                 yield undecided.pop(batch.producer_id, [])
                 continue
             names = self.mirror.sent.records(partition, batch.base_offset, batch.crc)
-            undecided.setdefault(batch.producer_id, []).extend((name, batch.base_offset) for name in names)
+            undecided.setdefault(batch.producer_id, []).extend((name, batch.base_offset, batch.crc) for name in names)
 
     def _judge(self, transaction: _Transaction, name: str) -> None:
         expected = transaction.told or next(iter(transaction.fates.values()), None)

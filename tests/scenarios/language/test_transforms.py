@@ -1,0 +1,68 @@
+"""`kind: transform`: what its keys mean, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from small_scenario import HEAD, caret_text, errors_of, file_of, load, load_whole
+
+from cluster.config import GroupConsumerConfig
+from scenarios.language.write.lock import dump
+
+TRANSFORM = "  t1: {kind: transform, topic: t, to: u, config: {group.id: g, transactional.id: x, acks: all}}\n"
+TOPICS = "  u: {partitions: {0: [b1, b2, b3]}}\nworkloads:\n"
+WHOLE = HEAD.replace("workloads:\n", TOPICS) + TRANSFORM
+
+
+def test_each_client_takes_the_keys_that_it_knows() -> None:
+    transform = load(head=WHOLE).workloads["t1"]
+    assert (transform.to, transform.batch, transform.offsets, transform.names_member) == (
+        "u",
+        1,
+        "in-transaction",
+        True,
+    )
+    consumer = transform.consumer_config()
+    assert isinstance(consumer, GroupConsumerConfig) and consumer.group_id == "g"
+    assert transform.producer_config().transactional_id == "x"
+
+
+def test_without_a_transaction_offsets_are_committed_after_the_outputs() -> None:
+    assert load(head=WHOLE.replace("transactional.id: x, ", "")).workloads["t1"].offsets == "after"
+
+
+def test_it_is_written_as_it_is_read() -> None:
+    written = TRANSFORM.replace("to: u", "to: u, batch: 5, prefix: out, offsets: before, group-metadata: id, stop: 30s")
+    scenario = load(head=WHOLE.replace(TRANSFORM, written))
+    assert load_whole(dump(scenario)).scenario.workloads["t1"] == scenario.workloads["t1"]
+
+
+def test_it_is_a_client_like_any_other_and_its_outputs_have_names() -> None:
+    steps = ("{at: 1s, produce: {from: p1, count: 2}}", "{at: 9s, pause: t1}", "{at: 12s, kill: t1}")
+    expect = "expect: {verdict: ok, records: {acked: 'r0, r1, tr0, tr1'}}\n"
+    assert not errors_of(file_of(*steps, head=WHOLE, expect=expect))
+    assert not load_whole(file_of(*steps, head=WHOLE, expect=expect)).warnings
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "caret"),
+    [
+        ("group.id: g, ", "", "E126", "t1"),
+        ("to: u", "to: t", "E112", "to"),
+        ("to: u", "to: nowhere", "E131", "nowhere"),
+        ("transactional.id: x, acks: all}", "acks: all}, offsets: in-transaction", "E126", "offsets"),
+        ("to: u", "to: u, offsets: never", "E110", "never"),
+        ("to: u", "to: u, group-metadata: none", "E110", "none"),
+        ("acks: all", "aks: all", "E126", "aks"),
+        ("to: u", "to: u, start: 5s, stop: 4s", "E112", "stop"),
+        ("to: u", "to: u, rate: 1/s", "E104", "rate"),
+    ],
+)
+def test_a_mistake_is_one_error_in_its_place(old: str, new: str, code: str, caret: str) -> None:
+    (error,) = errors_of(file_of(head=WHOLE.replace(TRANSFORM, TRANSFORM.replace(old, new))))
+    assert (error.code, caret_text(error)) == (code, caret)
+
+
+def test_outputs_are_not_named_like_the_records_of_a_producer() -> None:
+    head = WHOLE.replace("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, prefix: tr")
+    (error,) = errors_of(file_of(head=head))
+    assert error.code == "E134" and "outputs of `t1`" in error.title
