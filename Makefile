@@ -94,4 +94,4 @@ audit:
 	.venv/audit/bin/pip-audit --strict --require-hashes --disable-pip --requirement .ci/requirements.txt
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
