@@ -1,4 +1,4 @@
-"""HIGHWATER_PURE=1 in the environment: our modules run as plain Python, also where compiled ones lie beside them.
+"""HIGHWATER_PURE=1 in the environment: Highwater runs as plain Python, also where compiled ones lie beside them.
 
 Python takes `leader.cpython-311-x86_64-linux-gnu.so` before `leader.py`. The finder here is asked first and knows only
 the `.py`. Children get it with the environment, forked ones with the memory. The four packages import this module
@@ -20,7 +20,7 @@ VARIABLE = "HIGHWATER_PURE"
 
 
 class PlainFinder(MetaPathFinder):
-    """Finds modules and packages of ours as source alone."""
+    """Finds modules and packages of Highwater as source alone."""
 
     def __init__(self) -> None:
         self._folders: dict[str, FileFinder] = {}
