@@ -1,4 +1,4 @@
-"""HIGHWATER_PURE=1 in the environment: Highwater runs as plain Python, also where compiled ones lie beside them.
+"""HIGHWATER_PURE=1 in the environment: Highwater runs as plain Python, also where compiled modules lie beside it.
 
 Python takes `leader.cpython-311-x86_64-linux-gnu.so` before `leader.py`. The finder here is asked first and knows only
 the `.py`. Children get it with the environment, forked ones with the memory. The four packages import this module
