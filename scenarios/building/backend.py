@@ -1,8 +1,8 @@
 """The build backend that pyproject.toml names (PEP 517): setuptools' own, which compiles the core where it can.
 
-`pip install .` compiles where a C compiler and Python's headers are to be had, and is silent and plain where they are
-not, or where anything of the compiling fails. An editable installation is plain: its source is there to be changed.
-HIGHWATER_COMPILE=1 makes a failure of it an error (`make wheel`), HIGHWATER_COMPILE=0 leaves it out.
+HIGHWATER_COMPILE=auto compiles where a C compiler and Python's headers are to be had, and is silent and plain where
+they are not, or where anything of the compiling fails; with 1 a failure is an error (`make wheel`). Without it the
+wheel is plain: nodes in processes of their own do not work yet when compiled. An editable installation is always plain.
 """
 
 from __future__ import annotations
@@ -48,4 +48,4 @@ def _is_demanded() -> bool:
 
 
 def _is_wanted() -> bool:
-    return _is_demanded() or (os.environ.get(_CHOICE) != "0" and can_compile())
+    return _is_demanded() or (os.environ.get(_CHOICE) == "auto" and can_compile())
