@@ -1,4 +1,4 @@
-"""What the servers of a world ask of clients from outside: nothing, unless `highwater serve` was told to.
+"""What the servers of a world ask of clients from outside: nothing, unless options of `highwater serve` say so.
 
 Connections between the nodes of a cluster, and of a scenario's own clients, are known by where they come from.
 # Differs from Kafka: there a listener has a protocol, and the nodes of the cluster have one of their own.
@@ -31,7 +31,7 @@ class TlsFiles(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Security:
+class ListenerSecurity:
     """passwords: of users, for SASL/PLAIN     scram: the credentials that a new cluster begins with
 
     Without users, no one has to authenticate.     tls: None: connections are not encrypted
@@ -43,7 +43,7 @@ class Security:
     tls: TlsFiles | None = None
 
     @classmethod
-    def of(cls, passwords: Mapping[str, str], tls: TlsFiles | None = None) -> Security:
+    def of(cls, passwords: Mapping[str, str], tls: TlsFiles | None = None) -> ListenerSecurity:
         """passwords: by name of the user"""
         scram = [
             credential
@@ -68,5 +68,5 @@ class Security:
         }[self.is_on, self.tls is not None]
 
 
-OPEN: Final = Security({}, ())
+OPEN: Final = ListenerSecurity({}, ())
 """Clients from outside may do everything, unasked."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from cluster.authentication.mechanisms import SaslServer
-from cluster.authentication.sasl import Answered, Earlier, Failed, GivenUp, SaslAuthenticator
+from cluster.authentication.sasl import Earlier, Failed, GivenUp, Replied, SaslAuthenticator
 from cluster.config import BrokerConfig
 from cluster.node import ConnectionId, is_outside
 from cluster.outbox import Outbox
@@ -87,7 +87,7 @@ class SaslGate:
 
     def _goes_on(self, connection: ConnectionId, sasl: SaslAuthenticator, frame: bytearray, now_us: int) -> None:
         match sasl.received(frame, now_us):
-            case Answered(answer, api):
+            case Replied(answer, api):
                 self._outbox.respond(connection, (answer,), api)
                 if sasl.authenticated is not None:
                     self._connections.authenticated(connection, f"User:{sasl.authenticated.user}")

@@ -33,7 +33,7 @@ class SaslState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Replied:
     """frame: whole, with its size; the exchange goes on, or is complete"""
 
     frame: bytes
@@ -56,7 +56,7 @@ class GivenUp:
     reason: str
 
 
-Outcome = Answered | Failed | GivenUp
+Outcome = Replied | Failed | GivenUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class SaslAuthenticator:
                     outcome = self._request(frame)
         except PeerViolation as violation:
             outcome = GivenUp(str(violation))
-        if not isinstance(outcome, Answered):
+        if not isinstance(outcome, Replied):
             self.state = SaslState.FAILED
         return outcome
 
@@ -141,7 +141,7 @@ class SaslAuthenticator:
         answer, is_known = self._api_versions(header)
         if is_known:
             self.state = SaslState.HANDSHAKE_REQUEST
-        return Answered(answer, API_VERSIONS)
+        return Replied(answer, API_VERSIONS)
 
     def _handshake(self, header: RequestHeader, mechanism: str) -> Outcome:
         self._in_requests = header.api_version >= 1
@@ -156,7 +156,7 @@ class SaslAuthenticator:
         else:
             self._server = make()
             self.state = SaslState.AUTHENTICATE
-        return Answered(frame, SASL_HANDSHAKE)
+        return Replied(frame, SASL_HANDSHAKE)
 
     def _bad_mechanism(self, mechanism: str) -> str:
         was = "" if self._earlier is None else self._earlier.mechanism
@@ -180,7 +180,7 @@ class SaslAuthenticator:
             return Failed(str(error), self._encoded(header, error_code=code, error_message=told), SASL_AUTHENTICATE)
         lifetime_ms = self._maybe_complete(now_us)
         frame_out = self._encoded(header, error_code=ErrorCode.NONE, auth_bytes=answer, session_lifetime=lifetime_ms)
-        return Answered(frame_out, SASL_AUTHENTICATE)
+        return Replied(frame_out, SASL_AUTHENTICATE)
 
     def _bare_token(self, token: bytes, now_us: int) -> Outcome:
         try:
@@ -190,7 +190,7 @@ class SaslAuthenticator:
         except SaslError as error:
             return GivenUp(str(error))
         self._maybe_complete(now_us)
-        return Answered(len(answer).to_bytes(_SIZE_BYTES, "big") + answer, SASL_AUTHENTICATE)
+        return Replied(len(answer).to_bytes(_SIZE_BYTES, "big") + answer, SASL_AUTHENTICATE)
 
     def _evaluate(self, token: bytes) -> bytes:
         """raises: SaslError"""

@@ -8,7 +8,7 @@ from functools import partial
 from cluster.authentication.mechanisms import SaslServer
 from cluster.authentication.plain import PLAIN, PlainServer
 from cluster.authentication.scram import ScramServer
-from cluster.security import Security
+from cluster.security import ListenerSecurity
 from controller.metadata import UserScramCredentialRecord
 from controller.scram import MECHANISMS, ScramMechanism
 
@@ -16,7 +16,7 @@ Credential = Callable[[str, int], UserScramCredentialRecord | None]
 """Of a user, with a mechanism by its type."""
 
 
-def mechanisms(security: Security, credential: Credential) -> Mapping[str, Callable[[], SaslServer]]:
+def mechanisms(security: ListenerSecurity, credential: Credential) -> Mapping[str, Callable[[], SaslServer]]:
     """By name, as sasl.enabled.mechanisms would list them: what makes the broker's side of one exchange.
 
     Users of PLAIN are those that the broker was started with; SCRAM credentials can be changed while it runs.

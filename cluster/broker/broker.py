@@ -37,7 +37,7 @@ from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
 from cluster.protocol.versions import FETCH
-from cluster.security import OPEN, Security
+from cluster.security import OPEN, ListenerSecurity
 from cluster.server.cpu import CpuTimes
 from cluster.server.request_log import RequestLog
 from cluster.server.responder import Responder
@@ -76,7 +76,7 @@ class BrokerCore:
         disks: Mapping[str, Disk],
         clock: WallClock,
         recorder: Recorder,
-        security: Security = OPEN,
+        security: ListenerSecurity = OPEN,
         cpu: CpuTimes | None = None,
         stopwatch: Callable[[], int] | None = None,
         works_apart: bool = False,
@@ -252,7 +252,7 @@ class BrokerCore:
         if self._security.is_on:
             self._server.gate = self._gate(self._security)
 
-    def _gate(self, security: Security) -> SaslGate:
+    def _gate(self, security: ListenerSecurity) -> SaslGate:
         # Simplified: in the ZooKeeper era credentials are those of the start, and cannot be altered.
         fixed = {(one.name, one.mechanism): one for one in security.scram}
         is_fixed = self._rules.membership == "zk-session"

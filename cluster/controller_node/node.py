@@ -40,7 +40,7 @@ from cluster.outbox import Outbox
 from cluster.protocol.cold import decode_request as decode_cold
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
-from cluster.security import OPEN, Security
+from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.wall_clock import WallClock
 from controller.inputs import Action as Decided
@@ -92,7 +92,7 @@ class ControllerCore:
         recorder: Recorder,
         draw: Callable[[int], int],
         chronicle: Chronicle,
-        security: Security = OPEN,
+        security: ListenerSecurity = OPEN,
     ) -> None:
         """security: what it asks of clients from outside, and leaves in a new cluster's metadata"""
         self.controller_id = controller_id

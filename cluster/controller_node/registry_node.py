@@ -15,7 +15,7 @@ from cluster.messages.topic_files import creation
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.versions import ZOOKEEPER
-from cluster.security import OPEN, Security
+from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from controller import topics
 from controller.image import BrokerRegistration, MetadataImage, TopicImage
@@ -57,7 +57,7 @@ class RegistryCore:
         log_dir: Path,
         disk: Disk,
         recorder: Recorder,
-        security: Security = OPEN,
+        security: ListenerSecurity = OPEN,
     ) -> None:
         self.registry = Registry()
         self.is_open = False

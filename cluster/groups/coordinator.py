@@ -36,7 +36,7 @@ from cluster.groups.inputs import (
     Loaded,
     PartitionsDeleted,
     SyncGroup,
-    TransactionEnded,
+    TransactionCompleted,
     Written,
 )
 from cluster.groups.membership import Membership, member_error
@@ -71,7 +71,7 @@ class GroupCoordinator:
         self._commits = Commits(self._desk, self._events)
         self._consumers = ConsumerMembership(self.index, self._desk, ConsumerGroupEvents(node), topics)
         self._checks_expiry = False
-        self._ended_meanwhile: dict[int, list[TransactionEnded]] = {}
+        self._ended_meanwhile: dict[int, list[TransactionCompleted]] = {}
         """By partition: markers that came while its log was being read."""
 
     @property
@@ -97,7 +97,7 @@ class GroupCoordinator:
                 self._consumers.heartbeat(given)
             case CommitOffsets():
                 self._commit(given)
-            case TransactionEnded():
+            case TransactionCompleted():
                 self._transaction_ended(given)
             case DeleteGroups():
                 errors = {group_id: self._delete_group(group_id, given.now_us) for group_id in given.group_ids}
@@ -196,7 +196,7 @@ class GroupCoordinator:
         else:
             self._commits.refuse(given, error)
 
-    def _transaction_ended(self, given: TransactionEnded) -> None:
+    def _transaction_ended(self, given: TransactionCompleted) -> None:
         """source: GroupMetadataManager.handleTxnCompletion"""
         if given.partition in self.index.loading:
             self._ended_meanwhile.setdefault(given.partition, []).append(given)

@@ -142,7 +142,7 @@ class CommitOffsets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionEnded:
+class TransactionCompleted:
     """Every in-sync replica of this partition of the offsets topic has the marker of a producer's transaction."""
 
     now_us: int
@@ -224,7 +224,7 @@ CoordinatorInput = (
     | LeaveGroup
     | ConsumerHeartbeat
     | CommitOffsets
-    | TransactionEnded
+    | TransactionCompleted
     | DeleteGroups
     | DeleteOffsets
     | PartitionsDeleted

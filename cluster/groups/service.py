@@ -31,7 +31,7 @@ from cluster.groups.inputs import (
     Loaded,
     PartitionsDeleted,
     Result,
-    TransactionEnded,
+    TransactionCompleted,
     Written,
 )
 from cluster.groups.loading import Replay
@@ -186,7 +186,7 @@ class GroupService:
             self._perform(self.coordinator.step(written), now_us)
         while self._ended:
             name, producer_id, committed = self._ended.popleft()
-            ended = TransactionEnded(
+            ended = TransactionCompleted(
                 now_us=now_us, partition=name.partition, producer_id=producer_id, committed=committed
             )
             self._perform(self.coordinator.step(ended), now_us)

@@ -29,7 +29,7 @@ from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkEvents
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
-from cluster.security import OPEN, Security
+from cluster.security import OPEN, ListenerSecurity
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog
 
@@ -77,7 +77,7 @@ class TcpFabric:
         *,
         bind_host: str = LOOPBACK,
         ports: dict[str, int] | None = None,
-        security: Security = OPEN,
+        security: ListenerSecurity = OPEN,
     ) -> None:
         self.time = time
         self.security = security

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from cluster.live.fabric import Address, TcpFabric
 from cluster.live.time import LiveTime
 from cluster.network.links import Network
-from cluster.security import OPEN, Security
+from cluster.security import OPEN, ListenerSecurity
 from replica.trace.events import TraceLog
 
 SOURCE_NETWORK = "127.77"
@@ -39,7 +39,7 @@ class NeighbourFabric(TcpFabric):
         sources: Mapping[str, str],
         bind_host: str,
         ports: dict[str, int] | None = None,
-        security: Security = OPEN,
+        security: ListenerSecurity = OPEN,
     ) -> None:
         super().__init__(time, network, trace, api_name, bind_host=bind_host, ports=ports, security=security)
         self._servers = servers

@@ -23,7 +23,7 @@ from cluster.live.remote_host import RemoteHost
 from cluster.live.time import Started
 from cluster.network.host import Host
 from cluster.network.links import Network
-from cluster.security import OPEN, Security
+from cluster.security import OPEN, ListenerSecurity
 from replica.trace.events import TraceLog
 
 
@@ -39,7 +39,7 @@ class NodeOrder:
     sources: Mapping[str, str]
     reads_along: bool
     measures_requests: bool
-    security: Security
+    security: ListenerSecurity
     state: NodeState
 
 
@@ -68,7 +68,7 @@ class ProcessFabric(NeighbourFabric):
         reads_along: bool = False,
         bind_host: str = "127.0.0.1",
         ports: dict[str, int] | None = None,
-        security: Security = OPEN,
+        security: ListenerSecurity = OPEN,
     ) -> None:
         self._addresses: dict[str, Address] = {}
         self._origins: dict[str, str] = {}

@@ -13,7 +13,7 @@ import trio
 
 from cluster.network.links import Network
 from cluster.node import OnSent, Segment
-from cluster.security import Security
+from cluster.security import ListenerSecurity
 
 if TYPE_CHECKING:
     from cluster.network.host import Host
@@ -197,7 +197,7 @@ class Fabric(Protocol):
         """By the wall clock: no run comes back."""
 
     @property
-    def security(self) -> Security:
+    def security(self) -> ListenerSecurity:
         """What its servers ask of clients from outside."""
 
     @property

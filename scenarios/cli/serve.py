@@ -19,7 +19,7 @@ from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
-    from cluster.security import Security
+    from cluster.security import ListenerSecurity
     from scenarios.language.spec import Scenario
     from scenarios.observe.story import StoryLine
     from scenarios.run.runner import RunResult
@@ -137,9 +137,9 @@ def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, o
 
 def _security(
     users: tuple[str, ...], own_files: tuple[Path, Path] | None, certificates: Path | None, host: str
-) -> Security:
+) -> ListenerSecurity:
     """certificates: the folder for those of a throw-away authority; None: there is to be none"""
-    from cluster.security import OPEN, Security
+    from cluster.security import OPEN, ListenerSecurity
     from scenarios.serve.access import AccessRefused, passwords_of
 
     if not (users or own_files or certificates):
@@ -150,8 +150,8 @@ def _security(
     try:
         passwords = passwords_of(users)
         if own_files is not None:
-            return Security.of(passwords, usable(*own_files))
-        return Security.of(passwords, None if certificates is None else throw_away_files(certificates, host))
+            return ListenerSecurity.of(passwords, usable(*own_files))
+        return ListenerSecurity.of(passwords, None if certificates is None else throw_away_files(certificates, host))
     except AccessRefused as refused:
         raise click.UsageError(str(refused)) from None
     except OSError as error:

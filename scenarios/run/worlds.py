@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cluster.network.links import Latency, Network
 from cluster.network.world import Fabric
 from cluster.protocol.versions import api_name
-from cluster.security import OPEN, Security
+from cluster.security import OPEN, ListenerSecurity
 from replica.trace.events import TraceLog
 from scenarios.language.spec import DEFAULT_LATENCY, Scenario
 from scenarios.language.steps import Delay
@@ -49,7 +49,7 @@ def live(
     *,
     bind_host: str = "127.0.0.1",
     ports: Mapping[str, int] | None = None,
-    security: Security = OPEN,
+    security: ListenerSecurity = OPEN,
 ) -> TcpFabric:
     """Brokers on free ports of the loopback, unless others are asked for. ports, security: as of TcpFabric"""
     # Imports that would be made when they are first needed: the clock is about to start.
@@ -76,7 +76,7 @@ def processes(
     *,
     bind_host: str = "127.0.0.1",
     ports: Mapping[str, int] | None = None,
-    security: Security = OPEN,
+    security: ListenerSecurity = OPEN,
     reads_along: bool = False,
 ) -> ProcessFabric:
     """As `live`, and every broker and controller is a separate process. reads_along: as of ProcessFabric"""

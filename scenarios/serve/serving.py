@@ -17,7 +17,7 @@ import trio
 import yaml
 
 from cluster.network.world import Fabric
-from cluster.security import Security
+from cluster.security import ListenerSecurity
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
@@ -123,7 +123,7 @@ class Server:
         reads_along: bool,
         in_processes: bool,
         shows_page: bool,
-        security: Security,
+        security: ListenerSecurity,
         say: Say,
         say_line: SayLine,
     ) -> None:
@@ -293,7 +293,7 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
 
 
-def client_settings(security: Security) -> list[str]:
+def client_settings(security: ListenerSecurity) -> list[str]:
     """What a client has to set, in librdkafka's words; nothing, where anyone may come."""
     if security.protocol == "PLAINTEXT":
         return []

@@ -26,7 +26,7 @@ from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
-from cluster.security import OPEN, Security
+from cluster.security import OPEN, ListenerSecurity
 from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput
 from replica.ids import CLUSTER_ID, Names, TopicPartition
@@ -136,7 +136,7 @@ class Caller:
 class BrokerWorld:
     """`broker` is started by `start`; `frames` are all that left it: (now_us, peer, api, part)."""
 
-    security: Security = OPEN
+    security: ListenerSecurity = OPEN
 
     def __init__(self, root: Path, rules: Rules = PROFILES["kafka-3.9"], **config: str) -> None:
         self._rules = rules

@@ -43,7 +43,7 @@ from cluster.groups.inputs import (
     Result,
     SyncGroup,
     SyncResult,
-    TransactionEnded,
+    TransactionCompleted,
     Written,
 )
 from cluster.groups.loading import Replay
@@ -320,7 +320,7 @@ class CoordinatorWorld:
             self.markers[self._offset] = (producer, end == "commit")
         self._offset += 1
         return self.step(
-            TransactionEnded(now_us=self.now_us, partition=0, producer_id=producer, committed=end == "commit")
+            TransactionCompleted(now_us=self.now_us, partition=0, producer_id=producer, committed=end == "commit")
         )
 
     def fetch(self, name: str = "t-0", group: str = "g") -> list[str]:

@@ -12,7 +12,7 @@ from scramp import ScramClient
 from cluster.authentication.plain import PLAIN
 from cluster.protocol import cold
 from cluster.protocol.versions import METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from cluster.security import Security
+from cluster.security import ListenerSecurity
 from controller.scram import credentials_of
 from replica.rules import PROFILES
 from replica.trace.events import ConnectionClosed
@@ -21,9 +21,11 @@ ALICE, SECRET = "alice", "secret"
 SALTS = (b"one salt of alice", b"another of alice")
 
 
-def security() -> Security:
+def security() -> ListenerSecurity:
     numbers = itertools.count()
-    return Security({ALICE: SECRET}, tuple(credentials_of(ALICE, SECRET, SALTS)), lambda: f"nonce{next(numbers)}")
+    return ListenerSecurity(
+        {ALICE: SECRET}, tuple(credentials_of(ALICE, SECRET, SALTS)), lambda: f"nonce{next(numbers)}"
+    )
 
 
 class Client:

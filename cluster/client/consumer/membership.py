@@ -48,7 +48,7 @@ LOOK_AGAIN = (
 Committed = Callable[[ErrorCode], None]
 
 
-class MemberState(Enum):
+class JoinState(Enum):
     """source: AbstractCoordinator.MemberState"""
 
     UNJOINED = auto()
@@ -71,7 +71,7 @@ class GroupMembership:
         on_assigned: Callable[[Mapping[TopicPartition, int]], None],
         on_revoked: Callable[[], None],
     ) -> None:
-        self.state = MemberState.UNJOINED
+        self.state = JoinState.UNJOINED
         self.generation = NO_GENERATION
         self.member_id = NO_MEMBER_ID
         self.assigned: tuple[TopicPartition, ...] = ()
@@ -107,7 +107,7 @@ class GroupMembership:
 
     def fetch_committed(self) -> None:
         """Ask again where the group stands; `on_assigned` follows."""
-        self._wants_offsets = self.state is MemberState.STABLE
+        self._wants_offsets = self.state is JoinState.STABLE
 
     # ----------------------------------------------------------------------------------------------------- requests
 
@@ -116,7 +116,7 @@ class GroupMembership:
         self.next_deadline_us = NEVER
         if self._in_flight or self.is_fenced:
             return False
-        if self._commit is not None and self.state is not MemberState.STABLE:
+        if self._commit is not None and self.state is not JoinState.STABLE:
             (_, committed), self._commit = self._commit, None
             committed(
                 ErrorCode.UNKNOWN_MEMBER_ID
@@ -139,13 +139,13 @@ class GroupMembership:
     def _next(self, now_us: int) -> Callable[[int, int], None] | None:
         if self._commit is not None:
             return self._ask_commit
-        if self.may_join and (self.state is MemberState.UNJOINED or self._rejoins):
+        if self.may_join and (self.state is JoinState.UNJOINED or self._rejoins):
             if self._metadata.partitions(self._topic):
                 return self._join
             self._metadata.request_update()
-        if self.state is MemberState.UNJOINED:
+        if self.state is JoinState.UNJOINED:
             return None
-        if self.state is MemberState.JOINED:
+        if self.state is JoinState.JOINED:
             return self._sync
         if self._wants_offsets:
             return self._fetch_offsets
@@ -176,7 +176,7 @@ class GroupMembership:
 
     def _join(self, node_id: int, now_us: int) -> None:
         """source: sendJoinGroupRequest"""
-        self.state, self._rejoins = MemberState.UNJOINED, False
+        self.state, self._rejoins = JoinState.UNJOINED, False
         if self.assigned:
             self.assigned = ()
             self._on_revoked()
@@ -196,7 +196,7 @@ class GroupMembership:
         if error is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = str(answer.member_id)
         elif error is ErrorCode.NONE:
-            self.state = MemberState.JOINED
+            self.state = JoinState.JOINED
             self.member_id, self.generation = str(answer.member_id), int(answer.generation_id)
             self._assignments = {}
             if str(answer.leader) == self.member_id:
@@ -223,7 +223,7 @@ class GroupMembership:
         if error is not ErrorCode.NONE:
             self._failed(error, now_us)
             return
-        self.state = MemberState.STABLE
+        self.state = JoinState.STABLE
         self.assigned = tuple(partitions_in(bytes(answer.assignment)))
         self._wants_offsets = bool(self.assigned)
         self._beat_later(now_us)
@@ -296,16 +296,16 @@ class GroupMembership:
             self._coordinator = None
             self._not_before_us = now_us + self._retry_us
         elif error is ErrorCode.REBALANCE_IN_PROGRESS:
-            if self.state is MemberState.STABLE:
+            if self.state is JoinState.STABLE:
                 self._rejoins = True
             else:
-                self.state = MemberState.UNJOINED
+                self.state = JoinState.UNJOINED
         elif error is ErrorCode.ILLEGAL_GENERATION:
-            self.state, self.generation = MemberState.UNJOINED, NO_GENERATION
+            self.state, self.generation = JoinState.UNJOINED, NO_GENERATION
         elif error is ErrorCode.FENCED_INSTANCE_ID:
             self.is_fenced = True
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
-            self.state, self.generation, self.member_id = MemberState.UNJOINED, NO_GENERATION, NO_MEMBER_ID
+            self.state, self.generation, self.member_id = JoinState.UNJOINED, NO_GENERATION, NO_MEMBER_ID
         else:
             self._not_before_us = now_us + self._retry_us
 

@@ -182,7 +182,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
 
     @property
     def failed_records(self) -> int:
-        """How many the application was told to be failed, since the process began."""
+        """How many the application learned to have failed, since the process began."""
         return self._events.failed_records
 
     def flush(self, now_us: int) -> list[Action]:

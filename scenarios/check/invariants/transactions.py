@@ -1,4 +1,4 @@
-"""Invariants of transactions: what the logs and the brokers make of them, against what their producers were told."""
+"""Invariants of transactions: what the logs and the brokers make of them, against the answers to their producers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Transaction:
 
 
 class TransactionsAreWhole(Invariant):
-    """S30: all records of a transaction have one fate, in all of its partitions: that which its producer was told.
+    """S30: all records of a transaction have one fate, in all of its partitions: that which its producer was answered.
     `S30 late-batch`: no record lies among those of a later transaction of its producer, to be committed with them.
     `S30 forgotten-decision`: the same where the topic of transactions was re-based, or a disk has lost bytes, so that
     a decision may be forgotten: configuration allows that.

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cluster.live.tls import server_context
-from cluster.security import OPEN, Security
+from cluster.security import OPEN, ListenerSecurity
 from scenarios.cli.serve import serve
 from scenarios.serve.access import AccessRefused, passwords_of
 from scenarios.serve.certificates import own_files, throw_away_files
@@ -76,9 +76,9 @@ def test_the_command_ends_with_it_before_anything_starts(tmp_path):
 
 
 def test_no_password_is_in_the_words_for_it():
-    security = Security.of({"alice": "a secret"})
+    security = ListenerSecurity.of({"alice": "a secret"})
     assert "a secret" not in f"{security!r} {security} {security.scram}"
-    assert security != Security.of({"alice": "a secret"})  # salts of its own
+    assert security != ListenerSecurity.of({"alice": "a secret"})  # salts of its own
 
 
 # ---------------------------------------------------------------------------------------------------------------- TLS
@@ -124,11 +124,11 @@ def test_a_certificate_without_its_key_is_refused(tmp_path, option):
 
 def test_what_clients_have_to_set_is_said_without_the_password(certified):
     assert client_settings(OPEN) == []
-    assert client_settings(Security.of({}, certified[0])) == [
+    assert client_settings(ListenerSecurity.of({}, certified[0])) == [
         "security.protocol=SSL",
         f"ssl.ca.location={certified[0].certificate.parent}/ca.pem",
     ]
-    assert client_settings(Security.of({"alice": "a secret", "bob": "another"})) == [
+    assert client_settings(ListenerSecurity.of({"alice": "a secret", "bob": "another"})) == [
         "security.protocol=SASL_PLAINTEXT",
         "sasl.mechanism=SCRAM-SHA-256",
         "sasl.username=alice",
