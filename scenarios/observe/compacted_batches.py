@@ -28,9 +28,13 @@ class _Rewritten(NamedTuple):
 
 
 class CompactedBatches:
-    """Empty for runs without compacted topics."""
+    """Empty for runs without compacted topics.
+
+    are_any: whether any log of the run has been compacted; asked first, for it costs nothing
+    """
 
     def __init__(self) -> None:
+        self.are_any = False
         self._rewritten: dict[TopicPartition, dict[tuple[int, int], _Rewritten]] = {}
         self._removed: dict[TopicPartition, dict[int, int]] = {}
         """whole batches that some replica lacks: base offset -> last offset"""
@@ -45,6 +49,7 @@ class CompactedBatches:
     def compacted(self, event: trace.BatchCompacted) -> None:
         partition = TopicPartition(event.topic, event.partition)
         before = self._of(partition, event.base_offset, event.crc)
+        self.are_any = True
         if event.new_crc is None:
             self._removed.setdefault(partition, {})[event.base_offset] = event.last_offset
         elif event.new_crc != before.crc:

@@ -173,12 +173,14 @@ class LogMirror:
 
     def _batch_appended(self, event: trace.BatchAppended) -> None:
         partition: TopicPartition = (event.topic, event.partition)  # type: ignore[assignment]  # equal to, hashes as it
-        log = self.log(partition, event.node)
+        log, crc = self.log(partition, event.node), event.crc
+        if self.sent.compacted.are_any:
+            crc = self.sent.compacted.crc_as_appended(partition, event.base_offset, crc)
         batch = MirroredBatch(
             event.base_offset,
             event.last_offset,
             event.leader_epoch,
-            self.sent.compacted.crc_as_appended(partition, event.base_offset, event.crc),
+            crc,
             event.producer_id,
             event.producer_epoch,
             event.base_sequence,

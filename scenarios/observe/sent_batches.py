@@ -238,7 +238,9 @@ class SentBatches:
         known = self._partitions.get(partition)
         if known is None:
             return -1
-        return known.at(base_offset, self.compacted.crc_as_appended(partition, base_offset, crc))
+        if self.compacted.are_any:
+            crc = self.compacted.crc_as_appended(partition, base_offset, crc)
+        return known.at(base_offset, crc)
 
     def _of(self, number: int) -> tuple[str, ...]:
         return tuple(map(self.names.name, self._records[self._first[number] : self._first[number + 1]]))

@@ -118,6 +118,10 @@ def same_batch(one: MirroredBatch, other: MirroredBatch) -> bool:
     return one.crc == other.crc and one.leader_epoch == other.leader_epoch and one.base_offset == other.base_offset
 
 
+def _nothing_is_gone(low: int, high: int) -> bool:
+    return False
+
+
 class Truth:
     """Keeps the CommittedLog of every partition; its handlers run before those of the invariants."""
 
@@ -152,7 +156,8 @@ class Truth:
         return known  # type: ignore[no-any-return]
 
     def _are_gone(self, topic: str, number: int) -> Callable[[int, int], bool]:
-        return partial(self.mirror.sent.compacted.are_gone, TopicPartition(topic, number))
+        compacted = self.mirror.sent.compacted
+        return partial(compacted.are_gone, TopicPartition(topic, number)) if compacted.are_any else _nothing_is_gone
 
     def partition(self, topic: str, number: int) -> PartitionView | None:
         return self.view.partitions.get((topic, number))  # type: ignore[call-overload, no-any-return]

@@ -68,6 +68,8 @@ def _field_bytes(data: bytes | None) -> int:
 
 
 def _headers_bytes(record: ProducerRecord) -> int:
+    if record.value is not None:
+        return 0
     return sum(_field_bytes(name.encode()) + _field_bytes(content) for name, content in record.headers)
 
 
@@ -112,6 +114,7 @@ class ProducerBatch:
     def __init__(self, topic_partition: TopicPartition, limit_bytes: int, memory_bytes: int, now_us: int) -> None:
         self.topic_partition = topic_partition
         self.records: list[PendingRecord] = []
+        self._has_tombstones = False
         self.size_bytes = BATCH_HEADER_BYTES
         self.memory_bytes = memory_bytes
         self.created_us = now_us
@@ -144,6 +147,7 @@ class ProducerBatch:
         if self.records and self.size_bytes + size_bytes > self._limit_bytes:
             return False
         self.records.append(pending)
+        self._has_tombstones |= pending.record.value is None
         self.size_bytes += size_bytes
         return True
 
@@ -202,7 +206,7 @@ class ProducerBatch:
                 base_sequence=self.base_sequence,
                 compression=compression,
                 transactional=self.transactional,
-                headers=[pending.record.headers for pending in self.records],
+                headers=[pending.record.headers for pending in self.records] if self._has_tombstones else (),
             )
         return self.encoded
 

@@ -73,10 +73,10 @@ def clean(given: LogToClean, buffer_bytes: int, now_us: int) -> Cleaned:
         end_offset = found.latest_offset + 1
     except KafkaError as error:
         problem = error
-    except OSError as error:
+    except OSError as failure:
         if not given.log.disk.sync:
             raise  # A simulated disk does not fail by itself: the machine that simulates it did. The run is void.
-        problem = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{given.log.topic_partition}: {error.strerror}")
+        problem = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{given.log.topic_partition}: {failure.strerror}")
     bytes_before = sum(segment.size for segment in retired)
     return Cleaned(end_offset, tuple(batches), tuple(retired), bytes_before, bytes_after, problem)
 

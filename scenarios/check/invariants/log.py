@@ -268,8 +268,10 @@ class EpochsMatch(Invariant):
         return {trace.BatchAppended: self._appended}
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        base = event.base_offset
-        crc = self.mirror.sent.compacted.crc_as_appended(TopicPartition(event.topic, event.partition), base, event.crc)
+        base, crc = event.base_offset, event.crc
+        compacted = self.mirror.sent.compacted
+        if compacted.are_any:
+            crc = compacted.crc_as_appended(TopicPartition(event.topic, event.partition), base, crc)
         for node, log in self.mirror.logs[event.topic, event.partition].items():  # type: ignore[index]
             if node == event.node or log.end <= base:
                 continue
@@ -353,10 +355,10 @@ class LogIsOrdered(Invariant):
             return
         before = log.place_at(-2)
         last_offset, epoch = log.columns.last_offset(before), log.columns.leader_epoch(before)
-        are_gone = self.mirror.sent.compacted.are_gone
-        partition = TopicPartition(event.topic, event.partition)
-        if event.base_offset != last_offset + 1 and not are_gone(partition, last_offset + 1, event.base_offset):
-            self._tell(event, f"goes on at {event.base_offset} after {last_offset}")
+        if event.base_offset != last_offset + 1:
+            partition = TopicPartition(event.topic, event.partition)
+            if not self.mirror.sent.compacted.are_gone(partition, last_offset + 1, event.base_offset):
+                self._tell(event, f"goes on at {event.base_offset} after {last_offset}")
         if event.leader_epoch < epoch:
             self._tell(event, f"goes from epoch {epoch} back to {event.leader_epoch}")
 

@@ -151,8 +151,11 @@ class SequencesAreContiguous(Invariant):
         key = (event.topic, event.partition, event.node)
         last = self.last.setdefault(key, {})
         epoch, sequence = last.get(event.producer_id, (-1, -1))
-        if event.role == "follower" and self.mirror.sent.compacted.has_any(
-            TopicPartition(event.topic, event.partition)
+        compacted = self.mirror.sent.compacted
+        if (
+            event.role == "follower"
+            and compacted.are_any
+            and compacted.has_any(TopicPartition(event.topic, event.partition))
         ):
             epoch = -1
         first = event.base_sequence
