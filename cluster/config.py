@@ -162,6 +162,12 @@ class BrokerConfig(Config):
     sasl_server_max_receive_size: int = key("sasl.server.max.receive.size", 524_288, low=1)
     max_connection_creation_rate: int = key("max.connection.creation.rate", NO_LIMIT, low=1)
 
+    # quotas
+    quota_window_num: int = key("quota.window.num", 11, low=1, high=INT32_MAX)
+    quota_window_size_seconds: int = key("quota.window.size.seconds", 1, low=1, high=INT32_MAX)
+    controller_quota_window_num: int = key("controller.quota.window.num", 11, low=1, high=INT32_MAX)
+    controller_quota_window_size_seconds: int = key("controller.quota.window.size.seconds", 1, low=1, high=INT32_MAX)
+
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
         """Limits of single addresses, instead of max.connections.per.ip."""

@@ -46,7 +46,7 @@ class Send:
 
     On an accepted connection a send answers the request in progress, so the shell reads the next one after it.
     `cause` is the trace event it follows from (None: the latest). on_sent: called when its last byte has left;
-    it may not decide anything
+    it may not decide anything     stays_mute: read no further before a ResumeReading
     """
 
     connection: ConnectionId
@@ -55,11 +55,12 @@ class Send:
     part: str = "request"
     cause: int | None = None
     on_sent: OnSent | None = None
+    stays_mute: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeReading:
-    """Read the next request of an accepted connection: the last one has no answer (acks=0)."""
+    """Read the next request of an accepted connection: the last one has no answer (acks=0), or stayed mute after it."""
 
     connection: ConnectionId
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SAMPLES = 11
-"""quota.window.num, replication.quota.window.num"""
+"""quota.window.num, replication.quota.window.num: Kafka's default"""
 WINDOW_US = 1_000_000
-"""quota.window.size.seconds, replication.quota.window.size.seconds"""
+"""quota.window.size.seconds, replication.quota.window.size.seconds: Kafka's default"""
 
 
 @dataclass(slots=True)
@@ -22,14 +22,16 @@ class _Sample:
 
 
 class SimpleRate:
-    """Bytes per second over the last `SAMPLES` windows, counted from the oldest sample kept, at least one window.
+    """Bytes per second over the last `samples` windows, counted from the oldest sample kept, at least one window.
 
     One extra sample is kept, because a sample may overlap the window's beginning. source: SampledStat, Rate
     """
 
-    __slots__ = ("_current", "_samples")
+    __slots__ = ("_count", "_current", "_sample_us", "_samples")
 
-    def __init__(self) -> None:
+    def __init__(self, samples: int = SAMPLES, sample_us: int = WINDOW_US) -> None:
+        self._count = samples
+        self._sample_us = sample_us
         self._samples: list[_Sample] = []
         self._current = 0
 
@@ -37,13 +39,13 @@ class SimpleRate:
         if not self._samples:
             self._samples.append(_Sample(now_us, now_us))
         sample = self._samples[self._current]
-        if now_us - sample.start_us >= WINDOW_US:
+        if now_us - sample.start_us >= self._sample_us:
             sample = self._advance(now_us)
         sample.value += value
         sample.last_us = now_us
 
     def _advance(self, now_us: int) -> _Sample:
-        self._current = (self._current + 1) % (SAMPLES + 1)
+        self._current = (self._current + 1) % (self._count + 1)
         if self._current == len(self._samples):
             self._samples.append(_Sample(now_us, now_us))
         else:
@@ -56,14 +58,14 @@ class SimpleRate:
 
     def window_us(self, now_us: int) -> int:
         """The divisor of the sum: the time since the oldest sample, at least one window."""
-        return max(self._elapsed_us(now_us), WINDOW_US)
+        return max(self._elapsed_us(now_us), self._sample_us)
 
     def _elapsed_us(self, now_us: int) -> int:
         return now_us - min((sample.start_us for sample in self._purged(now_us)), default=now_us)
 
     def _purged(self, now_us: int) -> list[_Sample]:
         for sample in self._samples:
-            if now_us - sample.last_us >= SAMPLES * WINDOW_US:
+            if now_us - sample.last_us >= self._count * self._sample_us:
                 sample.reset(now_us)
         return self._samples
 
@@ -75,5 +77,5 @@ class Rate(SimpleRate):
 
     def window_us(self, now_us: int) -> int:
         elapsed_us = self._elapsed_us(now_us)
-        missing = max(0, SAMPLES - 1 - elapsed_us // WINDOW_US)
-        return max(elapsed_us + missing * WINDOW_US, 1000)
+        missing = max(0, self._count - 1 - elapsed_us // self._sample_us)
+        return max(elapsed_us + missing * self._sample_us, 1000)

@@ -13,12 +13,14 @@ from controller.metadata import (
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     LeaderChangeMessage,
     MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    QuotaEntity,
     RegisterBrokerRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
@@ -127,6 +129,7 @@ class MetadataImage:
 
     directories: of each replica that its broker has told of
     broker_config: dynamic settings, by broker (BROKER ConfigRecords)
+    client_quotas: quotas by key, of each user and client that has one
     last_producer_ids: the latest block that was given to a broker
     leaderless, imbalanced: partitions without a leader, and without their preferred one
         (ReplicationControlManager.imbalancedPartitions)
@@ -137,6 +140,7 @@ class MetadataImage:
     __slots__ = (
         "broker_config",
         "brokers",
+        "client_quotas",
         "directories",
         "imbalanced",
         "last_producer_ids",
@@ -158,6 +162,7 @@ class MetadataImage:
         self.leaderless: dict[TopicPartition, None] = {}
         self.imbalanced: dict[TopicPartition, None] = {}
         self.broker_config: dict[BrokerId, dict[str, str]] = {}
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
         self.last_producer_ids: ProducerIdsRecord | None = None
         self.scram: dict[tuple[str, int], UserScramCredentialRecord] = {}
@@ -211,6 +216,8 @@ class MetadataImage:
                 self._change_config(record)
             case BrokerConfigRecord():
                 self._configure_broker(record)
+            case ClientQuotaRecord():
+                self._change_quota(record)
             case ProducerIdsRecord():
                 self.last_producer_ids = record
             case UserScramCredentialRecord():
@@ -283,6 +290,15 @@ class MetadataImage:
             config[record.key] = record.value
         if config:
             self.broker_config[record.broker_id] = config
+
+    def _change_quota(self, record: ClientQuotaRecord) -> None:
+        quotas = self.client_quotas.setdefault(record.entity, {})
+        if record.value is not None:
+            quotas[record.key] = record.value
+            return
+        quotas.pop(record.key, None)
+        if not quotas:
+            del self.client_quotas[record.entity]
 
     def _create_partition(self, record: PartitionRecord) -> None:
         registration = PartitionRegistration(

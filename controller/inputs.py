@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import UUID
 
-from controller.metadata import MetadataRecord
+from controller.metadata import MetadataRecord, QuotaEntity
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
 from replica.trace.events import TraceEvent
@@ -79,12 +79,21 @@ class AlterPartition:
     partitions: tuple[IsrProposal, ...]
 
 
+class PartitionQuota(Protocol):
+    """How many partitions a client may have created and deleted (KIP-599)."""
+
+    def record(self, partitions: int, now_us: int) -> bool:
+        """Count them; False: they are too many, and not counted."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
     """CreateTopics(19), one topic: either an assignment (replicas of partition 0, 1, ...) or numbers to place.
 
     partitions, replication_factor: None takes num.partitions and default.replication.factor
     validate_only: answer as if, and do nothing
+    quota: of the client that asks, as with the next two; None: it has none
     """
 
     now_us: int
@@ -94,6 +103,7 @@ class CreateTopic:
     replication_factor: int | None = None
     config: Mapping[str, object] = field(default_factory=dict)
     validate_only: bool = False
+    quota: PartitionQuota | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +115,7 @@ class CreatePartitions:
     count: int
     assignment: tuple[tuple[BrokerId, ...], ...] | None = None
     validate_only: bool = False
+    quota: PartitionQuota | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +124,7 @@ class DeleteTopic:
 
     now_us: int
     name: str
+    quota: PartitionQuota | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +165,16 @@ class Bootstrap:
 
     now_us: int
     records: tuple[MetadataRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuota:
+    """AlterClientQuotas(49), one entity: set the given quotas, None takes one away."""
+
+    now_us: int
+    entity: QuotaEntity
+    quotas: Mapping[str, float | None]
+    validate_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +244,7 @@ SingleInput = (
     | ChangeBrokerConfig
     | AlterScramCredential
     | Bootstrap
+    | AlterClientQuota
     | AlterReassignment
     | ElectLeader
     | AllocateProducerIds
@@ -322,8 +345,8 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, AlterScramCredential and
-    AlterReassignment."""
+    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, AlterScramCredential,
+    AlterClientQuota and AlterReassignment."""
 
     error: ErrorCode
     message: str = ""

@@ -16,6 +16,9 @@ from uuid import UUID
 from replica.errors import PeerViolation
 from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Whose quota: (type, name) in the order of types, `user` or `client-id`; the name None is the default of the type."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChangeMessage:
@@ -117,6 +120,15 @@ class BrokerConfigRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientQuotaRecord:
+    """One quota of a user, a client-id or both (KIP-546); None takes it away."""
+
+    entity: QuotaEntity
+    key: str
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsRecord:
     """A broker owns the block of producer ids that ends below `next_producer_id` (KIP-730)."""
 
@@ -202,6 +214,7 @@ MetadataRecord = (
     | RemoveTopicRecord
     | ConfigRecord
     | BrokerConfigRecord
+    | ClientQuotaRecord
     | ProducerIdsRecord
     | PartitionRecord
     | PartitionChangeRecord
@@ -221,6 +234,7 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     "TopicDeleted": RemoveTopicRecord,
     "ConfigChanged": ConfigRecord,
     "BrokerConfigChanged": BrokerConfigRecord,
+    "ClientQuotaChanged": ClientQuotaRecord,
     "ProducerIdsAllocated": ProducerIdsRecord,
     "PartitionCreated": PartitionRecord,
     "PartitionChanged": PartitionChangeRecord,
@@ -240,6 +254,7 @@ _FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
     "adding_replicas": tuple,
     "removing_replicas": tuple,
     "log_dirs": tuple,
+    "entity": lambda pairs: tuple((kind, name) for kind, name in pairs),
 }
 
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)

@@ -12,6 +12,7 @@ from uuid import UUID
 from controller.image import BrokerRegistration, MetadataImage, PartitionRegistration
 from controller.metadata import (
     BrokerConfigRecord,
+    ClientQuotaRecord,
     MetadataRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -89,6 +90,9 @@ def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
     for broker_id, config in image.broker_config.items():
         for key, value in config.items():
             yield BrokerConfigRecord(broker_id=broker_id, key=key, value=value)
+    for entity, quotas in image.client_quotas.items():
+        for key, quota in quotas.items():
+            yield ClientQuotaRecord(entity=entity, key=key, value=quota)
     if image.last_producer_ids is not None:
         yield image.last_producer_ids
     for (broker_id, (topic_name, number)), log_dir in image.directories.items():

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.brokers import BrokerControl
+from controller.client_quotas import ClientQuotaControl
 from controller.config_control import ConfigControl
 from controller.image import MetadataImage
 from controller.inputs import (
     Action,
     AllocateProducerIds,
+    AlterClientQuota,
     AlterPartition,
     AlterReassignment,
     AlterScramCredential,
@@ -117,6 +119,7 @@ class ControllerState:
         )
         self._configs = ConfigControl(self._journal, self._partitions, defaults)
         self._scram = ScramControl(self._journal)
+        self._client_quotas = ClientQuotaControl(self._journal)
 
     @property
     def image(self) -> MetadataImage:
@@ -189,6 +192,8 @@ class ControllerState:
                 self._scram.alter(given)
             case Bootstrap():
                 self._scram.bootstrap(given)
+            case AlterClientQuota():
+                self._client_quotas.alter(given)
             case AllocateProducerIds():
                 self._allocate_producer_ids(given)
             case AlterReassignment():

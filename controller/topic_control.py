@@ -62,6 +62,7 @@ class TopicControl:
             config = topics.stored_config(topics.complete_config(given.config, self._default_config))
             assignment, how = self._assignment(given)
             topics.check_room(self._image, len(assignment), self._max_partitions)
+            _charge(given, len(assignment))
         except KafkaError as error:
             self._journal.reply(CreateTopicReply(error=error.code, message=error.message))
             return
@@ -134,6 +135,7 @@ class TopicControl:
         try:
             assignment, how = self._further_assignment(given)
             topics.check_room(self._image, len(assignment), self._max_partitions)
+            _charge(given, len(assignment))
         except KafkaError as error:
             self._journal.reply(TopicReply(error=error.code, message=error.message))
             return
@@ -172,6 +174,11 @@ class TopicControl:
             message = f"there is no topic {given.name}"
             self._journal.reply(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message))
             return
+        try:
+            _charge(given, len(topic.partitions))
+        except KafkaError as error:
+            self._journal.reply(TopicReply(error=error.code, message=error.message))
+            return
         self._journal.append(RemoveTopicRecord(name=given.name, topic_id=topic.topic_id))
         self._journal.tell(
             trace.TopicDeleted(
@@ -181,6 +188,12 @@ class TopicControl:
             )
         )
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+
+def _charge(given: CreateTopic | CreatePartitions | DeleteTopic, partitions: int) -> None:
+    """raises: KafkaError THROTTLING_QUOTA_EXCEEDED     source: ControllerRequestContext.applyPartitionChangeQuota"""
+    if given.quota is not None and not given.quota.record(partitions, given.now_us):
+        raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "the quota of new and deleted partitions is exceeded")
 
 
 def _topic_id(name: str, offset: Offset) -> UUID:

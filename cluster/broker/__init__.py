@@ -3,6 +3,6 @@ Rooms: apis/, replicas/, metadata/, control_planes/.
 
 May import: cluster, cluster.authentication, cluster.broker.apis, cluster.broker.control_planes,
     cluster.broker.metadata, cluster.broker.replicas, cluster.groups, cluster.messages.admin, cluster.protocol,
-    cluster.server, cluster.transactions.
+    cluster.quotas, cluster.server, cluster.transactions.
 Open first: broker.py.
 """

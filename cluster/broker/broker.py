@@ -37,6 +37,7 @@ from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
 from cluster.protocol.versions import FETCH
+from cluster.quotas.client_quotas import ClientQuotas
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.cpu import CpuTimes
 from cluster.server.request_log import RequestLog
@@ -76,6 +77,7 @@ class BrokerCore:
         disks: Mapping[str, Disk],
         clock: WallClock,
         recorder: Recorder,
+        now: Callable[[], int],
         security: ListenerSecurity = OPEN,
         cpu: CpuTimes | None = None,
         stopwatch: Callable[[], int] | None = None,
@@ -83,7 +85,8 @@ class BrokerCore:
         rests_above: int = MANY,
         phase_us: int = 0,
     ) -> None:
-        """security: what clients from outside have to prove
+        """now: the time of the step in progress, microseconds
+        security: what clients from outside have to prove
         cpu: the times of work; None: no work takes time
         stopwatch: the time of the trace, by which every request is measured; None: none is
         works_apart: long computations run apart from all else
@@ -114,9 +117,20 @@ class BrokerCore:
             handle=self._handle,
             on_gone=self._connection_gone,
             requests=None if stopwatch is None else RequestLog(identity.name, recorder, stopwatch),
+            clock=stopwatch or now,
+        )
+        self._client_quotas = ClientQuotas(
+            node=identity.name,
+            config=config,
+            recorder=recorder,
+            now=now,
+            principal=self._server.connections.principal,
+            peer=self._server.connections.peer,
+            thread_us=self._server.thread_times.of,
+            mute=self._server.throttle,
         )
         self._locks = PartitionLocks()
-        self._responder = Responder(self._outbox, self._server.connections)
+        self._responder = Responder(self._outbox, self._server.connections, self._client_quotas)
         self.is_open = False
         self.logs: BrokerLogs
         self.replicas: ReplicaManager
@@ -287,6 +301,7 @@ class BrokerCore:
             connections=self._server.connections,
             responder=self._responder,
             handler_time=self._server.handler_time,
+            client_quotas=self._client_quotas,
             recorder=self._recorder,
             clock=self._clock,
             works_apart=self._works_apart,
@@ -345,9 +360,15 @@ class BrokerCore:
             controllers=self._controllers,
             logs=self.logs,
             log_dirs=tuple(self._disks),
+            on_quotas=self._quotas_changed,
             on_running=self._open_for_requests,
             on_stop=self._stop,
         )
+
+    def _quotas_changed(self) -> None:
+        """The metadata has others than before."""
+        self._client_quotas.follow(self.cache.image.client_quotas)
+        self._server.times_threads = self._client_quotas.measures_threads
 
     def _open_for_requests(self, now_us: int) -> None:
         """Unfenced for the first time."""

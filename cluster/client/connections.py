@@ -4,7 +4,7 @@ Both clients own one `ClientConnections`. It collects actions in an outbox that 
 reports the fate of each request to the callback that came with it: an answer, or why there will be none.
 
 Source: NetworkClient.java, ClusterConnectionStates.java, InFlightRequests.java.
-Simplified: no ApiVersions exchange (the client knows which versions the brokers speak), no throttling by quota.
+Simplified: no ApiVersions exchange (the client knows which versions the brokers speak).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.metadata_cache import BrokerAddress, ClientMetadata
 from cluster.node import Action, Close, Connect, ConnectionId, Send
-from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.headers import response_correlation_id
 from cluster.protocol.versions import METADATA
 from cluster.timers import Timer, Timers
@@ -74,7 +74,10 @@ class InFlight:
 
 @dataclass(slots=True)
 class NodeConnection:
-    """One broker as seen from here. `connection` is None while disconnected."""
+    """One broker as seen from here. `connection` is None while disconnected.
+
+    throttled_until_us: until then a quota of the broker keeps this client silent (KIP-219)
+    """
 
     node: BrokerAddress
     connection: ConnectionId | None = None
@@ -85,6 +88,7 @@ class NodeConnection:
     failures: int = 0
     failed_attempts_to_connect: int = 0
     last_active_us: int = 0
+    throttled_until_us: int = 0
     setup_timer: Timer | None = None
     idle_timer: Timer | None = None
 
@@ -121,6 +125,8 @@ class ClientConnections:
         self._connections_made = 0
         self._correlation_id = 0
         self._metadata_in_progress = False
+        self._answering: NodeConnection | None = None
+        """Whose answer is being handed over."""
 
     def take_actions(self) -> list[Action]:
         """All actions since the last call, in order."""
@@ -144,13 +150,15 @@ class ClientConnections:
             return False
         if state.connection is None and now_us >= state.retry_at_us:
             self._connect(state, now_us)
-        return self._can_send(state) and not self._metadata_due(now_us)
+        return self._can_send(state, now_us) and not self._metadata_due(now_us)
 
     def retry_at_us(self, node_id: int, now_us: int) -> int | None:
         """When `ready` may turn true by the passing of time alone; None if something else has to happen first."""
         state = self._state(node_id)
-        if state is None or state.connection is not None:
+        if state is None:
             return None
+        if state.connection is not None:
+            return state.throttled_until_us if state.throttled_until_us > now_us else None
         return max(state.retry_at_us, now_us)
 
     def send(
@@ -201,7 +209,7 @@ class ClientConnections:
         return None if best is None else nodes[(start + best[2]) % len(nodes)]
 
     def _rank(self, state: NodeConnection, now_us: int) -> tuple[int, int] | None:
-        if self._can_send(state):
+        if self._can_send(state, now_us):
             return (0, len(state.in_flight))
         if state.connection is not None and not state.is_ready:
             return (1, 0)
@@ -209,8 +217,17 @@ class ClientConnections:
             return (2, state.last_attempt_us)
         return None
 
-    def _can_send(self, state: NodeConnection) -> bool:
-        return state.is_ready and len(state.in_flight) < self._max_in_flight
+    def _can_send(self, state: NodeConnection, now_us: int) -> bool:
+        return state.is_ready and len(state.in_flight) < self._max_in_flight and state.throttled_until_us <= now_us
+
+    def throttled(self, throttle_ms: int, now_us: int) -> None:
+        """The answer that is being handed over says that its broker wants to hear nothing for so long.
+
+        source: NetworkClient.maybeThrottle, of the versions that this client speaks
+        """
+        state = self._answering
+        assert state is not None, "an answer says so"
+        state.throttled_until_us = max(state.throttled_until_us, now_us + throttle_ms * 1000)
 
     def _state(self, node_id: int) -> NodeConnection | None:
         node = self.metadata.nodes.get(node_id)
@@ -233,7 +250,7 @@ class ClientConnections:
         if node_id is None:
             return False
         state = self._nodes[node_id]
-        if self._can_send(state):
+        if self._can_send(state, now_us):
             self._metadata_in_progress = True
             self.send(node_id, METADATA, self._metadata_request, self._metadata_answered, now_us)
         elif state.connection is None:
@@ -249,7 +266,11 @@ class ClientConnections:
         due_us = self.metadata.update_due_us
         if due_us > now_us:
             return due_us
-        waiting = [state.retry_at_us for state in self._known_nodes() if state.connection is None]
+        waiting = [
+            state.retry_at_us if state.connection is None else state.throttled_until_us
+            for state in self._known_nodes()
+            if state.connection is None or state.throttled_until_us > now_us
+        ]
         connecting = any(state.connection is not None and not state.is_ready for state in self._known_nodes())
         return None if connecting or not waiting else max(now_us, min(waiting))
 
@@ -271,6 +292,8 @@ class ClientConnections:
             return
         response = decode_response(METADATA, METADATA_VERSION, answer.frame)
         self._metadata_in_progress = False
+        if response.throttle_time:
+            self.throttled(milliseconds(response.throttle_time), now_us)
         self.metadata.update(response, now_us)
 
     # ---------------------------------------------------------------------------------------------------- events
@@ -295,6 +318,7 @@ class ClientConnections:
             if not state.in_flight or response_correlation_id(frame) != state.in_flight[0].correlation_id:
                 raise PeerViolation("a response to a request that was never sent")
             oldest = state.in_flight[0]
+            self._answering = state
             oldest.on_answer(ClientResponse(frame, ErrorCode.NONE, ""), now_us)
         except PeerViolation as violation:
             self.drop(state.node.node_id, f"{self.name(state.node.node_id)} sent nonsense: {violation}", now_us)

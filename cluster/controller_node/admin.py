@@ -13,10 +13,12 @@ from cluster.messages.admin.partition_requests import (
     elect_leaders,
     list_partition_reassignments,
 )
+from cluster.messages.admin.quota_requests import alter_client_quotas
 from cluster.messages.admin.requests import AdminRequest, RequestEntries
 from cluster.messages.admin.topic_requests import create_partitions, create_topics, delete_topics
 from cluster.messages.admin.user_requests import alter_user_scram_credentials
 from cluster.protocol.versions import (
+    ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     ALTER_USER_SCRAM_CREDENTIALS,
@@ -38,4 +40,5 @@ READERS: Mapping[int, Callable[[AdminRequest], RequestEntries]] = {
     ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
     LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
     ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
+    ALTER_CLIENT_QUOTAS: alter_client_quotas,
 }

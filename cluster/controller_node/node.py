@@ -40,9 +40,11 @@ from cluster.outbox import Outbox
 from cluster.protocol.cold import decode_request as decode_cold
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
+from cluster.quotas.mutation_quotas import MUTATIONS, MutationQuota, MutationQuotas
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.wall_clock import WallClock
+from controller.image import MetadataImage
 from controller.inputs import Action as Decided
 from controller.inputs import (
     AppendRecord,
@@ -114,6 +116,9 @@ class ControllerCore:
         self._channels = Channels()
         self._connections = AcceptedConnections(self._name, config, self._outbox, recorder, nodes_only=security.is_on)
         self._decisions = DecisionQueue(recorder, chronicle)
+        self._mutation_quotas = MutationQuotas(
+            config.controller_quota_window_num, config.controller_quota_window_size_seconds
+        )
         self._leaving = False
         self._bootstrap = security.scram
         self._fetches: MetadataFetches
@@ -318,7 +323,7 @@ class ControllerCore:
             self._outbox.respond(connection, (enclosed_answer(envelope, response),), ENVELOPE)
 
         try:
-            header, inner = opened(envelope, frame)
+            header, inner, principal = opened(envelope, frame)
             request = decode_cold(header, inner)
         except PeerViolation:
             respond(ErrorCode.INVALID_REQUEST)
@@ -330,15 +335,29 @@ class ControllerCore:
         elif self.state is None:
             respond(ErrorCode.NOT_CONTROLLER)
         else:
-            asked = READERS[header.api_key](AdminRequest(header, request, self.state.image, self._config, now_us))
+            quota = self._mutation_quota(header, principal, self.state.image, now_us)
+            asked = READERS[header.api_key](
+                AdminRequest(header, request, self.state.image, self._config, now_us, quota)
+            )
 
             def answer(reply: Reply | None) -> None:
                 if isinstance(reply, SeveralReply):
-                    respond(encoded(header, asked.answer(reply.replies)))
+                    throttled = {"throttle_time": quota.throttle_ms} if quota is not None and quota.throttle_ms else {}
+                    respond(encoded(header, {**asked.answer(reply.replies), **throttled}))
                 else:
                     respond(ErrorCode.NOT_CONTROLLER)
 
             self._decide(asked.as_input(now_us), answer, now_us)
+
+    def _mutation_quota(
+        self, header: RequestHeader, principal: str, image: MetadataImage, now_us: int
+    ) -> MutationQuota | None:
+        strict_since = MUTATIONS.get(header.api_key)
+        if strict_since is None:
+            return None
+        self._mutation_quotas.follow(image.client_quotas)
+        user, client_id = principal.partition(":")[2], header.client_id or ""
+        return self._mutation_quotas.of(user, client_id, now_us, is_strict=header.api_version >= strict_since)
 
     def _reply(self, connection: ConnectionId, asked: BrokerRequest, reply: Reply | None) -> None:
         if reply is None or self.state is None:

@@ -11,6 +11,7 @@ from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.framing import FrameReader
 from cluster.protocol.versions import (
+    ALTER_CLIENT_QUOTAS,
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_TOPICS,
     DESCRIBE_CONFIGS,
@@ -19,6 +20,7 @@ from cluster.protocol.versions import (
     METADATA,
 )
 from controller.inputs import (
+    AlterClientQuota,
     AlterReassignment,
     ChangeBrokerConfig,
     ChangeConfig,
@@ -38,6 +40,7 @@ VERSIONS = {
     ELECT_LEADERS: 2,
     INCREMENTAL_ALTER_CONFIGS: 1,
     ALTER_PARTITION_REASSIGNMENTS: 0,
+    ALTER_CLIENT_QUOTAS: 0,
 }
 """Spoken by every Kafka from 2.8 to 4.x."""
 ANSWER_S = 30
@@ -131,6 +134,8 @@ class Admin:
                 return await self._configure(TOPIC, wanted.topic, wanted.config)
             case ChangeBrokerConfig():
                 return await self._configure(BROKER, str(wanted.broker_id), wanted.config)
+            case AlterClientQuota():
+                return await self._set_quota(wanted)
             case _:
                 raise AssertionError(f"no step of a timeline asks for {type(wanted).__name__}")
 
@@ -143,6 +148,18 @@ class Admin:
             for result in topic.partitions:
                 return TopicReply(error=result.error_code, message=result.error_message or "")
         return TopicReply(error=answer.error_code, message=answer.error_message or "")
+
+    async def _set_quota(self, wanted: AlterClientQuota) -> TopicReply:
+        entry = {
+            "entity": [{"entity_type": kind, "entity_name": name} for kind, name in wanted.entity],
+            "ops": [
+                {"key": key, "value": 0.0 if value is None else value, "remove": value is None}
+                for key, value in wanted.quotas.items()
+            ],
+        }
+        answer = await self.ask(ALTER_CLIENT_QUOTAS, entries=[entry], validate_only=False)
+        (result,) = answer.entries
+        return TopicReply(error=result.error_code, message=result.error_message or "")
 
     async def _configure(self, kind: int, name: str, config: Mapping[str, object]) -> TopicReply:
         changes = [

@@ -6,9 +6,13 @@ EnvelopeUtils.scala, RequestChannel.Request.buildResponseSend
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader, read_request_header
+from cluster.protocol.primitives import NO_TAGS, decodes, read_text, string
 from cluster.protocol.versions import (
+    ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     ALTER_USER_SCRAM_CREDENTIALS,
@@ -32,38 +36,64 @@ FORWARDED = (
     ELECT_LEADERS,
     ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
+    ALTER_CLIENT_QUOTAS,
     DESCRIBE_QUORUM,
     ALTER_USER_SCRAM_CREDENTIALS,
 )
 """Requests that clients send to a broker and the controller answers (ApiKeys.forwardable)."""
 
 ENVELOPE_VERSION = 0
-ANONYMOUS = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
-"""DefaultPrincipalData, version 0: there is no authentication here."""
+_PRINCIPAL_VERSION = b"\0\0"
+_NO_TOKEN = b"\0"
+"""DefaultPrincipalData: its version, and whether a delegation token stood for the client."""
 LOOPBACK = b"\x7f\x00\x00\x01"
 """Simplified: the client's address is not told; the controller has no quotas or rules by address."""
 _SIZE_BYTES = 4
 
 
-def enclose(correlation_id: int, client_id: str, frame: bytes | bytearray) -> bytes:
-    """A whole Envelope request. frame: the client's request, without its size"""
+def enclose(correlation_id: int, client_id: str, frame: bytes | bytearray, principal: str) -> bytes:
+    """A whole Envelope request.
+
+    frame: the client's request, without its size     principal: who sent it, as `User:name`
+    """
     entity = cold.request(
         ENVELOPE,
         ENVELOPE_VERSION,
         request_data=bytes(frame),
-        request_principal=ANONYMOUS,
+        request_principal=_encoded(principal),
         client_host_address=LOOPBACK,
     )
     return cold.encode_request(ENVELOPE, ENVELOPE_VERSION, correlation_id, client_id, entity)
 
 
-def opened(header: RequestHeader, frame: bytearray) -> tuple[RequestHeader, bytearray]:
-    """Header and frame of the request inside.     raises: PeerViolation"""
-    inner = bytearray(cold.decode_request(header, frame).request_data)
+def _encoded(principal: str) -> bytes:
+    kind, _, name = principal.partition(":")
+    return b"".join((_PRINCIPAL_VERSION, string(kind, flexible=True), string(name, flexible=True), _NO_TOKEN, NO_TAGS))
+
+
+@decodes("a principal")
+def _decoded(data: bytes) -> str:
+    kind, place = read_text(data, len(_PRINCIPAL_VERSION), flexible=True)
+    name, _ = read_text(data, place, flexible=True)
+    return f"{kind}:{name}"
+
+
+class Opened(NamedTuple):
+    """principal: of the client that sent the request"""
+
+    header: RequestHeader
+    frame: bytearray
+    principal: str
+
+
+def opened(header: RequestHeader, frame: bytearray) -> Opened:
+    """The request inside.     raises: PeerViolation"""
+    envelope = cold.decode_request(header, frame)
+    inner = bytearray(envelope.request_data)
     inner_header = read_request_header(inner)
     if inner_header.api_key not in FORWARDED:
         raise PeerViolation(f"api {inner_header.api_key} is not forwarded")
-    return inner_header, inner
+    return Opened(inner_header, inner, _decoded(bytes(envelope.request_principal)))
 
 
 def enclosed_answer(header: RequestHeader, response: bytes | ErrorCode) -> bytes:

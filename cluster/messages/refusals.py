@@ -11,6 +11,7 @@ from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
+    ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,
     ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
@@ -65,6 +66,13 @@ def _alter_user_scram_credentials(request: Entity, error: ErrorCode) -> Values:
     return {"results": [{"user": name, "error_code": error} for name in names]}
 
 
+def _alter_client_quotas(request: Entity, error: ErrorCode) -> Values:
+    def entity(entry: Entity) -> list[Values]:
+        return [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity]
+
+    return {"entries": [{"error_code": error, "entity": entity(entry)} for entry in request.entries]}
+
+
 _BY_API: dict[int, Callable[[Entity, ErrorCode], Values]] = {
     CREATE_TOPICS: _create_topics,
     DELETE_TOPICS: _delete_topics,
@@ -72,5 +80,6 @@ _BY_API: dict[int, Callable[[Entity, ErrorCode], Values]] = {
     ALTER_CONFIGS: _alter_configs,
     INCREMENTAL_ALTER_CONFIGS: _alter_configs,
     ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
+    ALTER_CLIENT_QUOTAS: _alter_client_quotas,
 }
 """The other APIs have an error for the whole of their answer."""

@@ -196,7 +196,8 @@ class NodeShell:
             self._close(action.connection)
             self._step(self.core.disconnected, action.connection, str(torn))
             return
-        end.unmute()
+        if not action.stays_mute:
+            end.unmute()
 
     def _close(self, connection: ConnectionId) -> None:
         dialling = self._dialling.pop(connection, None)

@@ -33,6 +33,7 @@ def encode_api_versions_response(
     ranges: Ranges,
     known: Sequence[Feature] = (),
     features_epoch: int = NO_EPOCH,
+    throttle_time_ms: int = 0,
 ) -> bytes:
     """A whole response frame for a request of any version.
 
@@ -47,6 +48,7 @@ def encode_api_versions_response(
         version,
         correlation_id,
         error_code=ErrorCode.NONE,
+        throttle_time=throttle_time_ms,
         api_keys=_keys(ranges),
         supported_features=[
             {"name": one.name, "min_version": one.low, "max_version": one.high}

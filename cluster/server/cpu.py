@@ -74,6 +74,11 @@ class HandlerTime:
         self._outbox = outbox
         self._spent_us = 0
 
+    @property
+    def spent_us(self) -> int:
+        """What the work in progress takes, as far as it is done."""
+        return self._spent_us
+
     def produced(self, batches: list[memoryview | None]) -> None:
         if self.times.produced_us:
             self._spent_us += self.times.produced_us * sum(records_produced(batch) for batch in batches)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from cluster.config import NO_LIMIT
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
-from cluster.sampled_rate import WINDOW_US, Rate
+from cluster.sampled_rate import SAMPLES, WINDOW_US, Rate
 from cluster.server.cpu import CpuTimes
 
 
@@ -21,10 +21,11 @@ class Acceptor:
     over it, one waits, up to a second, and all behind it too.
 
     is_full: whether there are as many as there may be, not counting those that wait here
+    window_us: the longest wait of one
     source: Acceptor, ConnectionQuotas.waitForConnectionSlot
     """
 
-    __slots__ = ("_accept", "_is_full", "_is_throttled", "_limit", "_outbox", "_rate", "_waiting")
+    __slots__ = ("_accept", "_is_full", "_is_throttled", "_limit", "_outbox", "_rate", "_waiting", "_window_us")
 
     def __init__(
         self,
@@ -32,13 +33,17 @@ class Acceptor:
         outbox: Outbox,
         accept: Callable[[ConnectionId, int], None],
         is_full: Callable[[], bool] = lambda: False,
+        *,
+        samples: int = SAMPLES,
+        window_us: int = WINDOW_US,
     ) -> None:
         self._limit = limit
         self._outbox = outbox
         self._accept = accept
         self._is_full = is_full
         self._is_throttled = False
-        self._rate = Rate()
+        self._rate = Rate(samples, window_us)
+        self._window_us = window_us
         self._waiting: deque[ConnectionId] = deque()
         """A connection given up before its turn stays in the queue: accept() finds it among the others."""
 
@@ -71,7 +76,7 @@ class Acceptor:
             return 0
         self._rate.record(1, now_us)
         excess = self._rate.per_second(now_us) - self._limit
-        return min(WINDOW_US, round(excess / self._limit * self._rate.window_us(now_us))) if excess > 0 else 0
+        return min(self._window_us, round(excess / self._limit * self._rate.window_us(now_us))) if excess > 0 else 0
 
 
 class NetworkThread:

@@ -26,6 +26,7 @@ class RequestInProgress:
 
     cause: the event that its arrival followed from     outcome: the latest event when its handler had done its part
     processor, connected_us: its connection's network thread, and when that was accepted
+    throttle_us: how long its client has to wait then
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class RequestInProgress:
         "received_us",
         "response_complete_us",
         "size_bytes",
+        "throttle_us",
     )
 
     def __init__(self, processor: int, connected_us: int, size_bytes: int, cause: int | None, received_us: int) -> None:
@@ -49,6 +51,7 @@ class RequestInProgress:
         self.cause = cause
         self.received_us = received_us
         self.dequeued_us = self.local_complete_us = self.response_complete_us = -1
+        self.throttle_us = 0
         self.outcome: int | None = None
         self.header: RequestHeader | None = None
         self.peer = ""
@@ -98,6 +101,12 @@ class RequestLog:
             request.local_complete_us = self._stopwatch()
             request.outcome = self._recorder.cause
             self._just_handled.append(request)
+
+    def throttled(self, connection: ConnectionId, throttle_us: int) -> None:
+        """A quota is exceeded; the answer has not left yet."""
+        request = self._in_progress.get(connection)
+        if request is not None:
+            request.throttle_us = throttle_us
 
     def outgoing(self, actions: list[Action]) -> list[Action]:
         """The same actions; those that answer a request report when they have left."""
@@ -164,7 +173,7 @@ class RequestLog:
                 request_queue_time_us=max(0, dequeued_us - request.received_us),
                 local_time_us=max(0, request.local_complete_us - dequeued_us),
                 remote_time_us=max(0, request.response_complete_us - request.local_complete_us),
-                throttle_time_us=0,
+                throttle_time_us=request.throttle_us,
                 response_queue_time_us=max(0, sent.began_us - request.response_complete_us),
                 response_send_time_us=max(0, sent.ended_us - sent.began_us),
                 total_time_us=max(0, sent.ended_us - request.received_us),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
+from cluster.quotas.client_quotas import ClientQuotas
 from cluster.server.accepted_connections import AcceptedConnections
 
+SIZE_BYTES = 4
 Handler = Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]
 """Handles one request: (connection, peer, header, frame, now_us). It answers in its call or later, through a closure.
 
@@ -20,20 +24,49 @@ raises: PeerViolation
 class Responder:
     """Answers of every API but Produce, Fetch and ApiVersions, which encode their own."""
 
-    __slots__ = ("_connections", "_outbox")
+    __slots__ = ("_connections", "_outbox", "_quotas")
 
-    def __init__(self, outbox: Outbox, connections: AcceptedConnections) -> None:
+    def __init__(self, outbox: Outbox, connections: AcceptedConnections, quotas: ClientQuotas) -> None:
         self._outbox = outbox
         self._connections = connections
+        self._quotas = quotas
+
+    def principal(self, connection: ConnectionId) -> str:
+        """Who asks on it, as `User:name`."""
+        return self._connections.principal(connection)
 
     def answer(self, connection: ConnectionId, header: RequestHeader, **values: object) -> None:
         """values: fields of the response, as `cold.response` takes them. Nothing, if the connection is gone."""
         if connection in self._connections:
+            if self._quotas.is_enabled:
+                throttle_ms = self._quotas.answered(connection, header)
+                if throttle_ms and _tells_throttle(header):
+                    values = {**values, "throttle_time": throttle_ms}
             entity = cold.response(header.api_key, header.api_version, **values)
             frame = cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
             self._outbox.respond(connection, (frame,), header.api_key)
 
     def pass_on(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> None:
-        """frame: a whole response, already encoded, with its size"""
+        """frame: a whole response of the controller, already encoded, with its size"""
         if connection in self._connections:
+            if self._quotas.is_enabled:
+                frame = self._throttled(connection, header, frame)
             self._outbox.respond(connection, (frame,), header.api_key)
+
+    def _throttled(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> bytes:
+        """The longer wait of both counts. source: RequestHandlerHelper.sendForwardedResponse"""
+        if not _tells_throttle(header):
+            return frame
+        key, version = header.api_key, header.api_version
+        answer = cold.decode_response(key, version, bytearray(frame[SIZE_BYTES:]))
+        told_ms = cold.milliseconds(answer.throttle_time)
+        throttle_ms = self._quotas.answered(connection, header, told_ms)
+        if throttle_ms == told_ms:
+            return frame
+        longer = replace(answer, throttle_time=timedelta(milliseconds=throttle_ms))
+        return cold.encode_response(key, version, header.correlation_id, longer)
+
+
+def _tells_throttle(header: RequestHeader) -> bool:
+    """Whether the answer has a place for the time."""
+    return "throttle_time" in cold.field_names(cold.response_class(header.api_key, header.api_version))

@@ -22,6 +22,8 @@ from cluster.server.cpu import CpuTimes, HandlerTime
 from cluster.server.network_thread import Acceptor, NetworkThread
 from cluster.server.request_handlers import RequestHandlers
 from cluster.server.request_log import RequestLog
+from cluster.server.thread_times import ThreadTimes
+from cluster.server.throttled_channels import ThrottledChannels
 from replica.errors import PeerViolation
 from replica.trace.events import Recorder
 
@@ -41,6 +43,7 @@ class SocketServer:
     """handle: does a request of `peer`, in a handler, and returns its header; a PeerViolation ends the connection
     on_gone: called for every connection that is over, whichever end closed it
     requests: notified of every request that is done; None: not needed
+    clock: microseconds, by which handlers are timed
     """
 
     def __init__(
@@ -54,10 +57,15 @@ class SocketServer:
         handle: Callable[[ConnectionId, str, bytearray, int], RequestHeader],
         on_gone: Callable[[ConnectionId], None] = lambda connection: None,
         requests: RequestLog | None,
+        clock: Callable[[], int],
     ) -> None:
         self.connections = AcceptedConnections(node, config, outbox, recorder, self._gone)
         self.handlers = RequestHandlers(config.num_io_threads, config.queued_max_requests, on_room=self._unblock)
         self.handler_time = HandlerTime(cpu, self.handlers, outbox)
+        self.thread_times = ThreadTimes(clock, self.handler_time)
+        self.times_threads = False
+        """Whether anybody wants to know for how long handlers are busy."""
+        self._throttled = ThrottledChannels(outbox)
         self._handle = handle
         self._on_gone = on_gone
         self.gate: Gate | None = None
@@ -65,7 +73,14 @@ class SocketServer:
         self._requests = requests
         self._max_request_bytes = config.socket_request_max_bytes
         self._max_connections = config.max_connections
-        self._acceptor = Acceptor(config.max_connection_creation_rate, outbox, self._assign, self._has_no_place)
+        self._acceptor = Acceptor(
+            config.max_connection_creation_rate,
+            outbox,
+            self._assign,
+            self._has_no_place,
+            samples=config.quota_window_num,
+            window_us=config.quota_window_size_seconds * 1_000_000,
+        )
         self._threads = [
             NetworkThread(number, cpu, outbox, self._deliver) for number in range(config.num_network_threads)
         ]
@@ -124,6 +139,9 @@ class SocketServer:
             self._requests.gone(connection)
         if self.gate is not None:
             self.gate.gone(connection)
+        if self.times_threads:
+            self.thread_times.gone(connection)
+        self._throttled.gone(connection)
         self._on_gone(connection)
 
     # ---------------------------------------------------------------------------------------------------- requests
@@ -165,7 +183,7 @@ class SocketServer:
         if self.gate is not None and self.gate.takes(connection, frame, now_us):
             return
         work = self.handler_time.taken_by(partial(self._execute, connection, frame))
-        if self._requests is None:
+        if self._requests is None and not self.times_threads:
             self.handlers.submit(work, now_us)
         else:
             self.handlers.submit(work, now_us, partial(self._handled, connection))
@@ -176,22 +194,34 @@ class SocketServer:
             return  # Differs from Kafka: its handlers do what is asked even if the client has gone.
         if self._requests is not None:
             self._requests.dequeued(connection)
+        if self.times_threads:
+            self.thread_times.began(connection)
         try:
             header = self._handle(connection, peer, frame, now_us)
             if self._requests is not None:
                 self._requests.told(connection, peer, header)
         except PeerViolation as violation:
             self.connections.close(connection, str(violation))
+        if self.times_threads:
+            self.thread_times.worked(connection)
 
     def _handled(self, connection: ConnectionId, now_us: int) -> None:
-        assert self._requests is not None
-        self._requests.handled(connection)
+        if self._requests is not None:
+            self._requests.handled(connection)
+        if self.times_threads:
+            self.thread_times.ended(connection)
 
     def _unblock(self, now_us: int) -> None:
         while self._blocked and not self.handlers.is_full:
             self._blocked.popleft().unblock(now_us)
 
     # ----------------------------------------------------------------------------------------------------- answers
+
+    def throttle(self, connection: ConnectionId, throttle_ms: int, now_us: int) -> None:
+        """Its client has to wait for so long, whenever the answer leaves. To be called before it does."""
+        self._throttled.throttle(connection, throttle_ms, now_us)
+        if self._requests is not None:
+            self._requests.throttled(connection, throttle_ms * 1000)
 
     def settle(self, now_us: int) -> None:
         """Before the actions of a step are taken: a connection that waits for a place may have one now."""
@@ -205,6 +235,8 @@ class SocketServer:
             actions = self._through_threads(actions)
         if self._requests is not None:
             actions = self._requests.outgoing(actions)
+        if self._throttled.until_us:
+            actions = self._throttled.outgoing(actions, now_us)
         return self.connections.answered(actions, now_us)
 
     def _through_threads(self, actions: list[Action]) -> list[Action]:

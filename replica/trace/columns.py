@@ -74,3 +74,10 @@ class TransactionEvent(TraceEvent):
 
     __slots__ = ()
     TABLE: ClassVar[str] = "transaction"
+
+
+class QuotaEvent(TraceEvent):
+    """Events about quotas of clients, each with a reason: the table `quota`, which only runs with such quotas have."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "quota"

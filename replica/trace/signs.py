@@ -59,6 +59,8 @@ _OF_EVENT: Mapping[str, str] = {
     "group_rebalanced": "note",
     "transactions_loaded": "note",
     "transaction_state_changed": "note",
+    "client_quota_altered": "note",
+    "client_throttled": "note",
     "transaction_failed": "refused",
     "last_stable_offset_moved": "note",
     "run_finished": "note",

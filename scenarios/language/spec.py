@@ -22,7 +22,7 @@ from scenarios.language.diagnostics import Diagnostic
 from scenarios.language.expect import Expect
 from scenarios.language.questions import ScenarioQuestion
 from scenarios.language.selectors import Selector
-from scenarios.language.steps import Delay, Step
+from scenarios.language.steps import DEFAULT, Delay, Step
 
 SCHEMA = 1
 PROFILE = tuple(PROFILES)[-1]
@@ -65,16 +65,36 @@ def log_dirs_of(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientQuota:
+    """What a user, a client or both may use; the name `default` stands for all without a quota of their own.
+
+    quota: by Kafka's keys; None takes it away
+    """
+
+    user: str | None
+    client: str | None
+    quota: tuple[tuple[str, str | None], ...]
+
+    @property
+    def whose(self) -> str:
+        parts = (("user", self.user), ("client", self.client))
+        named = [f"any {kind}" if name == DEFAULT else f"{kind} {name}" for kind, name in parts if name is not None]
+        return " of ".join(reversed(named))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
     """Brokers in file order; `config` holds broker keys for all of them and for the controller.
 
     phases: of the periodic checks of brokers that were given one; "random": drawn for each broker from the seed
+    quotas: of clients, from the start on
     """
 
     controllers: tuple[str, ...]
     brokers: Mapping[str, BrokerSpec]
     config: Mapping[str, str] = field(default_factory=dict)
     phases: Mapping[str, int] | Literal["random"] = field(default_factory=dict)
+    quotas: tuple[ClientQuota, ...] = ()
 
     def broker_config(self, name: str) -> BrokerConfig:
         return BrokerConfig.from_mapping({**self.config, **self.brokers[name].config})

@@ -36,6 +36,7 @@ from scenarios.language.spec import Scenario, TopicSpec
 from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView
 from scenarios.run.applications import client_order
+from scenarios.run.client_quotas import alteration
 from scenarios.run.cores import Cores, new_disks
 from scenarios.run.nodes import ServerNodes
 from scenarios.run.worlds import link_latency
@@ -84,6 +85,8 @@ class ClusterUnderTest:
         self.machines: dict[str, Machine] = {}
         self._nursery: trio.Nursery
         self._topic_replies: dict[str, list[Reply | None]] = {}
+        self._quotas = list(scenario.cluster.quotas)
+        """Those that are not set yet."""
         """By topic: the answer to its creation; empty while it is awaited, None if a second request is needed."""
         self._ids = scenario.cluster.ids
         self._servers = (*scenario.cluster.controllers, *scenario.cluster.brokers)
@@ -390,7 +393,18 @@ class ClusterUnderTest:
         """Once every broker is unfenced: create the scenario's topics. Returns whether that is done and committed."""
         if any(self.view.nodes[name].fenced for name in self.scenario.cluster.brokers):
             return False
-        return all([self._create_topic(topic) for topic in self.scenario.topics.values()])
+        there = all([self._create_topic(topic) for topic in self.scenario.topics.values()])
+        return there and self._set_quotas()
+
+    def _set_quotas(self) -> bool:
+        """Once there are topics: ask the active controller for the quotas of the scenario."""
+        while self._quotas:
+            try:
+                self.operate(partial(alteration, self._quotas[0]), lambda reply: None)
+            except NotPossibleNow:
+                return False
+            self._quotas.pop(0)
+        return True
 
     def _create_topic(self, topic: TopicSpec) -> bool:
         """Ask the active controller, once; again only if it was deposed before it had answered."""

@@ -105,6 +105,7 @@ class Cores:
             clock=clock,
             recorder=self._trace,
             security=self._fabric.security,
+            now=lambda: self._fabric.time.now_us,
             cpu=cluster.brokers[name].cpu,
             stopwatch=self._fabric.time.stopwatch,
             phase_us=self._phase_us(name, incarnation),

@@ -18,7 +18,7 @@ from replica.wording import listed
 from scenarios.language.selectors import Selector, resolve
 from scenarios.language.steps import Direction, Payload
 from scenarios.language.verbs.clients import Seek
-from scenarios.language.verbs.cluster import CancelReassign, Elect, Reassign, SetConfig, Throttle
+from scenarios.language.verbs.cluster import CancelReassign, Elect, Reassign, SetConfig, SetQuota, Throttle
 from scenarios.language.verbs.disk import Flush, Tear
 from scenarios.language.verbs.network import (
     AddLatency,
@@ -343,6 +343,12 @@ class Faults:
             self._operator.set_topic_config(payload.topic, config)
         settings = ", ".join(f"{key}={'default' if value is None else value}" for key, value in config.items())
         return Done(nodes, f"{listed(nodes) if nodes else f'topic {payload.topic}'} gets {settings}")
+
+    @performs(SetQuota)
+    async def _set_quota(self, name: str, payload: SetQuota) -> Done:
+        self._operator.set_quota(payload.as_spec)
+        quotas = ", ".join(f"{key}={'none' if value is None else value}" for key, value in payload.quota)
+        return Done((), f"{payload.as_spec.whose} gets {quotas}")
 
     # ------------------------------------------------------------------------------------------------------ clients
 

@@ -38,6 +38,8 @@ UNSEEN_EVENTS: dict[type[TraceEvent], str] = {
     trace.RecordsSent: "single answers to fetches cannot be seen",
     trace.FetchRefused: "brokers do not log fetches that they refuse",
     trace.FetchThrottled: "brokers do not log it",
+    trace.ClientThrottled: "brokers do not log it",
+    trace.ClientQuotaAltered: "records of quotas are not looked at",
     trace.DivergenceFound: "brokers do not log it",
     trace.IsrRejected: "the controller does not log it",
     trace.ControlRequestRefused: "the controller does not log it",

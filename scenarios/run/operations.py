@@ -7,10 +7,20 @@ with --throttle, three IncrementalAlterConfigs; kafka-configs is one. Here they 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
-from controller.inputs import AlterReassignment, ChangeBrokerConfig, ChangeConfig, ControllerInput, Reply, TopicReply
+from controller.inputs import (
+    AlterReassignment,
+    ChangeBrokerConfig,
+    ChangeConfig,
+    ControllerInput,
+    Reply,
+    TopicReply,
+)
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
+from scenarios.language.spec import ClientQuota
+from scenarios.run.client_quotas import alteration
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
@@ -112,6 +122,9 @@ class Operator:
             f"the configuration of topic {topic}",
             lambda now_us: ChangeConfig(now_us=now_us, topic=topic, config=dict(config)),
         )
+
+    def set_quota(self, quota: ClientQuota) -> None:
+        self._ask(f"the quota of {quota.whose}", partial(alteration, quota))
 
     def set_broker_config(self, broker: str, config: Mapping[str, str | None]) -> None:
         (broker_id,) = self._ids((broker,))

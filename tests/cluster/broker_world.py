@@ -27,6 +27,7 @@ from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
 from cluster.security import OPEN, ListenerSecurity
+from cluster.server.cpu import CpuTimes
 from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput
 from replica.ids import CLUSTER_ID, Names, TopicPartition
@@ -65,6 +66,8 @@ class Caller:
         self.peer = peer
         self.answers: list[bytearray] = []
         self.resumed = 0
+        self.stays_mute = False
+        """After the latest answer."""
         self.closed = False
         self._world = world
         self._connection = connection
@@ -117,10 +120,14 @@ class Caller:
         """The one partition of the latest answer to a fetch."""
         return decode_fetch_response(version, self.answers[-1]).topics[0][1][0]
 
-    def ask(self, api: int, version: int, **values: Any) -> Any:
-        """Any other request, and its answer."""
+    def send_only(self, api: int, version: int, **values: Any) -> None:
+        """Any other request."""
         entity = cold.request(api, version, **values)
         self.send(cold.encode_request(api, version, self._next(), self.peer, entity))
+
+    def ask(self, api: int, version: int, **values: Any) -> Any:
+        """Any other request, and its answer."""
+        self.send_only(api, version, **values)
         return cold.decode_response(api, version, self.answers[-1])
 
     def list_offset(self, timestamp: int, version: int = 7) -> Any:
@@ -137,6 +144,7 @@ class BrokerWorld:
     """`broker` is started by `start`; `frames` are all that left it: (now_us, peer, api, part)."""
 
     security: ListenerSecurity = OPEN
+    cpu: CpuTimes | None = None
 
     def __init__(self, root: Path, rules: Rules = PROFILES["kafka-3.9"], **config: str) -> None:
         self._rules = rules
@@ -211,6 +219,8 @@ class BrokerWorld:
             clock=self.clock,
             recorder=self.trace,
             security=self.security,
+            now=lambda: self.now_us,
+            cpu=self.cpu,
         )
         self._from_broker(self.broker.start(self.now_us))
         self._settle()
@@ -368,6 +378,7 @@ class BrokerWorld:
     def _answer_caller(self, action: Send) -> None:
         caller = self._callers[action.connection]
         caller.answers.append(flat(action))
+        caller.stays_mute = action.stays_mute
         self.frames.append((self.now_us, caller.peer, action.api, action.part))
         if action.on_sent is not None and self.frames_leave:
             action.on_sent(Sent(self.now_us, self.now_us, 0, 0))

@@ -23,6 +23,7 @@ from cluster.groups.service import GroupService
 from cluster.messages.admin.broker_description import OwnKey
 from cluster.outbox import Outbox
 from cluster.protocol.versions import VERSIONS
+from cluster.quotas.client_quotas import ClientQuotas
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.cpu import HandlerTime
 from cluster.server.responder import Handler, Responder
@@ -53,6 +54,7 @@ class BrokerParts:
     connections: AcceptedConnections
     responder: Responder
     handler_time: HandlerTime
+    client_quotas: ClientQuotas
     recorder: Recorder
     clock: WallClock
     works_apart: bool
@@ -100,9 +102,9 @@ class Api:
         return low if self.offered_from is None else self.offered_from, min(high, max(newest, low))
 
 
-def answered_by_controller(key: int) -> Serve:
-    """`serve` of what the controller answers, by way of this broker."""
-    return lambda broker: broker.plane.for_controller(key)
+def answered_by_controller(key: int, otherwise: Serve = lambda broker: None) -> Serve:
+    """`serve` of what the controller answers, by way of this broker. otherwise: where it does not"""
+    return lambda broker: broker.plane.for_controller(key) or otherwise(broker)
 
 
 def in_zookeeper_era(make: Callable[[BrokerParts, ZooKeeperParts], Handler]) -> Serve:

@@ -42,6 +42,7 @@ class ProduceHandler:
         self._replicas = broker.replicas
         self._logs = broker.logs
         self._handler_time = broker.handler_time
+        self._quotas = broker.client_quotas
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -60,7 +61,8 @@ class ProduceHandler:
                     refused.setdefault(topic, []).append(unknown)
                 else:
                     entries.append((TopicPartition(name, number), None if records is None else memoryview(records)))
-        respond = partial(self._respond, connection, header, request.acks, ids, refused)
+        size_bytes = len(frame) if self._quotas.is_enabled else 0
+        respond = partial(self._respond, connection, header, size_bytes, request.acks, ids, refused)
         if request.transactional_id is None and any(is_transactional(records) for _, records in entries):
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             respond({name: ProducePartitionResponse(name.partition, error) for name, _ in entries}, None)
@@ -86,15 +88,19 @@ class ProduceHandler:
         self,
         connection: ConnectionId,
         header: RequestHeader,
+        size_bytes: int,
         acks: int,
         ids: Mapping[str, UUID],
         refused: Refused,
         results: ProduceResults,
         cause: int | None,
     ) -> None:
-        """ids: of topics that the request names by id     refused: without asking the replica manager"""
+        """size_bytes: of the request, counted while there are quotas of clients
+        ids: of topics that the request names by id     refused: without asking the replica manager
+        """
         if connection not in self._connections:
             return  # No client is left to answer; appended records stay.
+        throttle_ms = self._quotas.produced(connection, header, size_bytes, acks) if self._quotas.is_enabled else 0
         if acks == 0:
             # The client waits for no answer; on an error the connection is closed, so that it looks for the leader
             # again (KafkaApis.handleProduceRequest).
@@ -112,7 +118,7 @@ class ProduceHandler:
         for topic, parts in refused.items():
             topics.setdefault(topic, []).extend(parts)
         frame = encode_produce_response(
-            header.api_version, header.correlation_id, list(topics.items()), endpoints=hints.endpoints
+            header.api_version, header.correlation_id, list(topics.items()), throttle_ms, endpoints=hints.endpoints
         )
         self._outbox.respond(connection, (frame,), PRODUCE, cause)
 

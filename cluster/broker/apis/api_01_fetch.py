@@ -25,10 +25,10 @@ from uuid import UUID
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.leader_hints import LeaderHints
 from cluster.broker.replicas.delayed import FetchParams, FetchResults
-from cluster.broker.replicas.fetch_sessions import FetchContext, Key, RequestedPartition
+from cluster.broker.replicas.fetch_sessions import Answered, FetchContext, Key, RequestedPartition
 from cluster.broker.replicas.fetches import size_bytes
 from cluster.node import ConnectionId, OnSent, Sent
-from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse
+from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse, size_of
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
@@ -40,6 +40,7 @@ from replica.trace.events import RecordsSent
 
 FIRST_FROM_ANY_REPLICA = 11
 FIRST_WITH_LEADER_HINTS = 16
+_SIZE_AND_CORRELATION_BYTES = 8
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -54,6 +55,7 @@ class FetchHandler:
         self._logs = broker.logs
         self._fetch_sessions = broker.fetch_sessions
         self._handler_time = broker.handler_time
+        self._quotas = broker.client_quotas
         self._recorder = broker.recorder
 
     def __call__(
@@ -74,6 +76,8 @@ class FetchHandler:
             is_inconsistent |= error is ErrorCode.INCONSISTENT_TOPIC_ID
             refused[asked.topic, asked.entry.partition] = FetchPartitionResponse(asked.entry.partition, error)
         max_bytes = min(request.max_bytes, self._fetch_max_bytes)
+        if self._quotas.is_enabled and request.replica_id < 0:
+            max_bytes = min(max_bytes, self._quotas.most_to_fetch(connection, header))
         params = FetchParams(
             replica_id=request.replica_id,
             replica_epoch=request.replica_epoch,
@@ -125,6 +129,14 @@ class FetchHandler:
             if result.error in MOVED and header.api_version >= FIRST_WITH_LEADER_HINTS:
                 result = result._replace(current_leader=hints.leader_of(name))
             by_key[wanted[name].topic, name.partition] = result
+        counts = self._quotas.is_enabled and not params.from_follower
+        if counts:
+            for _, result in results:
+                self._handler_time.found(result.slice)
+            throttle_ms = self._throttle_ms(connection, header, {**by_key, **refused})
+            if throttle_ms:
+                self._respond_empty(connection, header, context.throttled(), throttle_ms)
+                return
         answered = context.answer({**by_key, **refused}, now_us)
         if context.may_rest and answered.error is ErrorCode.NONE:
             sent_back = answered.partitions
@@ -134,7 +146,8 @@ class FetchHandler:
         for name, result in results:
             found = size_bytes(result)
             if found and (wanted[name].topic, name.partition) in answered.partitions:
-                self._handler_time.found(result.slice)
+                if not counts:
+                    self._handler_time.found(result.slice)
                 sent.append(self._records_sent(peer, name, wanted[name].entry.fetch_offset, found))
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in answered.partitions.items():
@@ -148,6 +161,28 @@ class FetchHandler:
             endpoints=hints.endpoints,
         )
         self._outbox.respond(connection, segments, FETCH, on_sent=self._stated_when_sent(sent) if sent else None)
+
+    def _throttle_ms(
+        self, connection: ConnectionId, header: RequestHeader, results: Mapping[Key, FetchPartitionResponse]
+    ) -> int:
+        """How long the consumer has to wait if it gets these."""
+        # Simplified: of a fetch session Kafka counts only the partitions that have news.
+        topics: dict[Topic, list[FetchPartitionResponse]] = {}
+        for (topic, _), result in results.items():
+            topics.setdefault(topic, []).append(result)
+        segments = fetch_response_segments(header.api_version, header.correlation_id, list(topics.items()))
+        # source: FetchResponse.sizeOf: the body and four bytes
+        size_bytes = sum(map(size_of, segments)) - _SIZE_AND_CORRELATION_BYTES + 4
+        return self._quotas.fetched(connection, header, size_bytes)
+
+    def _respond_empty(
+        self, connection: ConnectionId, header: RequestHeader, answered: Answered, throttle_ms: int
+    ) -> None:
+        """source: FetchContext.getThrottledResponse"""
+        segments = fetch_response_segments(
+            header.api_version, header.correlation_id, [], answered.error, answered.session_id, throttle_ms
+        )
+        self._outbox.respond(connection, segments, FETCH)
 
     def _records_sent(self, peer: str, name: TopicPartition, fetch_offset: Offset, size_bytes: int) -> RecordsSent:
         return RecordsSent(

@@ -24,21 +24,28 @@ class ApiVersionsHandler:
         self._outbox = broker.outbox
         self._cache = broker.cache
         self._offered = broker.offered
+        self._quotas = broker.client_quotas
         self._features = features(broker.rules.release, elr=broker.rules.elr, transactions=broker.rules.transactions)
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
-        self._outbox.respond(connection, (self.answer(header),), API_VERSIONS)
+        throttle_ms = self._quotas.answered(connection, header) if self._quotas.is_enabled else 0
+        self._outbox.respond(connection, (self.answer(header, throttle_ms),), API_VERSIONS)
 
     def knows(self, version: int) -> bool:
         """Of this API; another one is answered, too, with an error."""
         return version <= self._offered()[API_VERSIONS][1]
 
-    def answer(self, header: RequestHeader) -> bytes:
+    def answer(self, header: RequestHeader, throttle_ms: int = 0) -> bytes:
         """The whole response, with its size."""
         return encode_api_versions_response(
-            header.api_version, header.correlation_id, self._offered(), self._features, self._cache.image.offset
+            header.api_version,
+            header.correlation_id,
+            self._offered(),
+            self._features,
+            self._cache.image.offset,
+            throttle_ms,
         )
 
 

@@ -17,6 +17,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ENVELOPE
+from cluster.server.accepted_connections import ANONYMOUS
 from cluster.server.responder import Responder
 from replica.errors import ErrorCode
 
@@ -67,13 +68,13 @@ class Forwarding:
                 answer = len(response).to_bytes(4, "big") + response
             self._responder.pass_on(connection, header, answer)
 
-        self.send(frame, respond, now_us)
+        self.send(frame, respond, now_us, self._responder.principal(connection))
 
-    def send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int) -> None:
+    def send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int, principal: str = ANONYMOUS) -> None:
         """frame: a whole request of a forwarded API, without its size"""
 
         def encode(correlation_id: int) -> bytes:
-            return enclose(correlation_id, self._node, frame)
+            return enclose(correlation_id, self._node, frame, principal)
 
         def answered(answer: bytearray | None, now_us: int) -> None:
             on_answer(ErrorCode.REQUEST_TIMED_OUT if answer is None else answer_inside(answer))

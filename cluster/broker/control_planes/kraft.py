@@ -35,6 +35,7 @@ class KRaftPlane:
     """The `ControlPlane` of KRaft.
 
     log_dirs: names of the broker's log directories, the one of the metadata log first
+    on_quotas: the quotas of clients in the metadata have changed
     on_running: the controller has unfenced the broker     on_stop: it may stop now, or has to
     """
 
@@ -59,6 +60,7 @@ class KRaftPlane:
         controllers: Mapping[BrokerId, tuple[str, int]],
         logs: BrokerLogs,
         log_dirs: Sequence[str],
+        on_quotas: Callable[[], None],
         on_running: Callable[[int], None],
         on_stop: Callable[[int], None],
     ) -> None:
@@ -95,6 +97,7 @@ class KRaftPlane:
             names=names,
             held=lambda: logs.logs,
             on_change=self._metadata_changed,
+            on_quotas=on_quotas,
         )
         self.propose_isr = IsrUpdates(
             identity=identity,

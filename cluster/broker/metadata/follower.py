@@ -20,6 +20,7 @@ from cluster.protocol.versions import FETCH
 from controller.image import BrokerRegistration, MetadataImage
 from controller.metadata import (
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -82,7 +83,7 @@ class MetadataCache:
 class MetadataFollower:
     """Long-polls the controller; `on_change` hears which partitions and which topics' configs changed, in log order.
 
-    held: the partitions whose logs are on this broker's disks
+    held: the partitions whose logs are on this broker's disks     on_quotas: quotas of clients have changed
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class MetadataFollower:
         names: Names,
         held: Callable[[], Iterable[TopicPartition]],
         on_change: Callable[[list[TopicPartition], list[str], int], None],
+        on_quotas: Callable[[], None],
     ) -> None:
         self._identity = identity
         self._fetches = RepeatedFetches(FETCH_VERSION, identity.name)
@@ -110,6 +112,7 @@ class MetadataFollower:
         self._names = names
         self._held = held
         self._on_change = on_change
+        self._on_quotas = on_quotas
 
     def fetch(self, now_us: int) -> None:
         """Ask the leader; while it is not known or does not answer, the other voters in turn."""
@@ -209,6 +212,8 @@ class MetadataFollower:
             )
         )
         changed = dict.fromkeys(changed_partitions(before, after))
+        if before.client_quotas != after.client_quotas:
+            self._on_quotas()
         # A topic that was deleted meanwhile is in no snapshot: its logs are found on the disk (isStrayKraftReplica).
         changed.update((name, None) for name in self._held() if not self._is_replica_of(name, after))
         self._on_change(list(changed), changed_configs(before, after), now_us)
@@ -244,3 +249,5 @@ class MetadataFollower:
                     changed[TopicPartition(record.topic, record.partition)] = None
                 elif isinstance(record, ConfigRecord):
                     configured[record.topic] = None
+                elif isinstance(record, ClientQuotaRecord):
+                    self._on_quotas()

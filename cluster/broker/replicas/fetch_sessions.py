@@ -86,6 +86,10 @@ class FetchContext(Protocol):
         """results: of every partition of `asked`"""
         ...
 
+    def throttled(self) -> Answered:
+        """Nothing, whatever was found: a quota is exceeded. source: FetchContext.getThrottledResponse"""
+        ...
+
 
 # ------------------------------------------------------------------------------------------------------------ sessions
 
@@ -298,6 +302,10 @@ class SessionlessFetch:
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         return Answered(ErrorCode.NONE, NO_SESSION, results)
 
+    def throttled(self) -> Answered:
+        """No session comes about either."""
+        return Answered(ErrorCode.NONE, NO_SESSION, {})
+
 
 class FullFetch(SessionlessFetch):
     """The first fetch of a session, which comes about with the answer if there is room for it."""
@@ -372,6 +380,11 @@ class IncrementalFetch:
                 session.had_records(cached)
         return Answered(ErrorCode.NONE, session.session_id, news)
 
+    def throttled(self) -> Answered:
+        session = self._session
+        error = ErrorCode.INVALID_FETCH_SESSION_EPOCH if session.epoch != self._epoch else ErrorCode.NONE
+        return Answered(error, session.session_id, {})
+
 
 class RefusedFetch:
     """Its session is unknown, or it is not the next one of its session."""
@@ -388,6 +401,9 @@ class RefusedFetch:
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         return Answered(self._error, NO_SESSION, {})
+
+    def throttled(self) -> Answered:
+        return Answered(ErrorCode.NONE, NO_SESSION, {})
 
 
 class FetchSessions:

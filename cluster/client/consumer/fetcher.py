@@ -130,6 +130,8 @@ class ConsumerFetcher:
             del self._pending_nodes[node_id]
             return
         response = decode_fetch_response(FETCH_VERSION, answer.frame)
+        if response.throttle_time_ms:
+            self._connections.throttled(response.throttle_time_ms, now_us)
         del self._pending_nodes[node_id]
         peer = self._connections.name(node_id)
         for topic, parts in response.topics:

@@ -14,7 +14,7 @@ from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
-from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, PeerViolation
@@ -288,6 +288,8 @@ class OffsetLookups:
             results: dict[TopicPartition, Any] = {}
             if answer.frame is not None:
                 response: Any = decode_response(LIST_OFFSETS, LIST_OFFSETS_VERSION, answer.frame)
+                if response.throttle_time:
+                    self._connections.throttled(milliseconds(response.throttle_time), answered_us)
                 results = {
                     TopicPartition(str(topic.name), int(part.partition_index)): part
                     for topic in response.topics

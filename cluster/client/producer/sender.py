@@ -22,7 +22,7 @@ from cluster.protocol.api_00_produce import (
     decode_produce_response,
     encode_produce_request,
 )
-from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from replica.config import NEVER
 from replica.errors import INDEFINITE, ErrorCode, PeerViolation
@@ -190,6 +190,8 @@ class Sender:
         response = None
         if answer.frame is not None:
             response = decode_response(INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, answer.frame)
+            if response.throttle_time:
+                self._connections.throttled(milliseconds(response.throttle_time), now_us)
         self._asked_for_producer_id = False
         if response is not None and response.error_code is ErrorCode.NONE:
             self._idempotence.producer_id_given(int(response.producer_id), int(response.producer_epoch))
@@ -239,6 +241,8 @@ class Sender:
                 self._complete(batch, crc, lost, peer, now_us)
             return
         response = decode_produce_response(self._produce_version, answer.frame)
+        if response.throttle_time_ms:
+            self._connections.throttled(response.throttle_time_ms, now_us)
         results = _results(response)
         if any(batch.topic_partition not in results for batch, _ in sent):
             raise PeerViolation("a Produce response leaves out a partition of its request")

@@ -18,7 +18,7 @@ from cluster.client.connections import ClientConnections, ClientResponse
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.config import ProducerConfig
-from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -431,6 +431,8 @@ class TransactionManager:
         def on_answer(answer: ClientResponse, answered_us: int) -> None:
             found = None if answer.frame is None else decode_response(key, version, answer.frame)
             self._in_flight = False
+            if found is not None and found.throttle_time:
+                self._connections.throttled(milliseconds(found.throttle_time), answered_us)
             error = answer.error if found is None else getattr(found, "error_code", ErrorCode.NONE)
             answered(found, error, answered_us)
 

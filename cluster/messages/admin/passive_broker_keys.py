@@ -1,6 +1,6 @@
 """Broker keys of Kafka that nothing here acts upon: described with Kafka's defaults, for tools that read them.
 
-Differs from Kafka: their features do not exist here (TLS and SASL, quotas),
+Differs from Kafka: their features do not exist here (TLS and SASL),
 or is fixed. None can be set. source: KafkaConfig.configDef (4.1)
 """
 

@@ -15,19 +15,22 @@ from cluster.config import BrokerConfig
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from controller.image import MetadataImage
-from controller.inputs import Several, SingleInput, SingleReply, TopicReply
+from controller.inputs import PartitionQuota, Several, SingleInput, SingleReply, TopicReply
 from replica.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
-    """image: the active controller's own     config: of the controller, which is that of the brokers, too"""
+    """image: the active controller's own     config: of the controller, which is that of the brokers, too
+    quota: of new and deleted partitions; None: its client has none
+    """
 
     header: RequestHeader
     request: Entity
     image: MetadataImage
     config: BrokerConfig
     now_us: int
+    quota: PartitionQuota | None = None
 
 
 def refused(error: ErrorCode, message: str) -> TopicReply:

@@ -83,6 +83,7 @@ def _new_topic(asked: AdminRequest, name: str, topic: Entity) -> CreateTopic:
         replication_factor=None if factor == DEFAULT else factor,
         config={str(config.name): str(config.value) for config in topic.configs},
         validate_only=bool(asked.request.validate_only),
+        quota=asked.quota,
     )
 
 
@@ -178,7 +179,7 @@ def _deletions(asked: AdminRequest) -> Iterator[Entry]:
             refusal = refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
         else:
             known_id = asked.image.topics[resolved].topic_id
-            yield Entry(resolved, DeleteTopic(now_us=asked.now_us, name=resolved), known_id)
+            yield Entry(resolved, DeleteTopic(now_us=asked.now_us, name=resolved, quota=asked.quota), known_id)
             continue
         yield Entry(name, refusal, topic_id)
 
@@ -217,6 +218,7 @@ def create_partitions(asked: AdminRequest) -> RequestEntries:
             count=int(topic.count),
             assignment=assignment,
             validate_only=bool(asked.request.validate_only),
+            quota=asked.quota,
         )
         entries.append(Entry(name, event))
 

@@ -20,6 +20,7 @@ from scenarios.language.spec import (
     PHASES_END_US,
     PROFILE,
     BrokerSpec,
+    ClientQuota,
     ClusterSpec,
     LinkSpec,
     NetworkSpec,
@@ -32,6 +33,7 @@ from scenarios.language.values.reading import SLUG, Fields, Reader
 from scenarios.language.values.scope import BROKER, Scope
 from scenarios.language.values.service_times import SERVICE_TIME_KEYS, read_service_time
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
+from scenarios.language.verbs.cluster import SetQuota
 
 BROKERS_MAX = 31
 PARTITIONS_MAX = 200
@@ -96,7 +98,8 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
 
 def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> ClusterSpec:
     reader = scope.reader
-    fields = reader.fields(node, path, "`cluster`", ("controllers", "brokers", "config", "phases"), ("brokers",))
+    known = ("controllers", "brokers", "config", "phases", "quotas")
+    fields = reader.fields(node, path, "`cluster`", known, ("brokers",))
     found = fields.get("brokers")
     brokers = {} if found is None else _read_brokers(scope, *found)
     controllers: list[str] = []
@@ -114,7 +117,18 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> ClusterSp
             reader, f"{path}.brokers.{name}.config", BrokerConfig, {**config, **broker.config}, f"{path}.config"
         )
     phases = fields.read("phases", lambda n, p: _read_phases(scope, n, p), {})
-    return ClusterSpec(controllers=tuple(controllers), brokers=brokers, config=config, phases=phases)
+    quotas = fields.read("quotas", lambda n, p: _read_quotas(scope, n, p), ())
+    if quotas and rules.membership == "zk-session":
+        label = "they need `membership: registration`"
+        title = "quotas of clients are not yet supported in the ZooKeeper era"
+        reader.error("E120", title, fields.key_place("quotas"), path=f"{path}.quotas", label=label)
+    return ClusterSpec(controllers=tuple(controllers), brokers=brokers, config=config, phases=phases, quotas=quotas)
+
+
+def _read_quotas(scope: Scope, node: Node, path: str) -> tuple[ClientQuota, ...]:
+    items = scope.reader.items(node, path, "`quotas`")
+    read = [SetQuota.declaration.read(scope, item, item_path) for item, item_path in items]
+    return tuple(one.as_spec for one in read if isinstance(one, SetQuota))
 
 
 def _unnamed_controller(brokers: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from scenarios.language.parse.workloads import COMMIT_ORDERS, WORKLOADS_MAX
 from scenarios.language.questions import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
 from scenarios.language.spec import ABORT_EVERY_MAX, BATCH_MAX, TRANSACTION_RECORDS_MAX
 from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, pattern, ref, table, text
+from scenarios.language.verbs.cluster import SetQuota
 
 NONE: Schema = {"const": "none"}
 _ANSWERED = {
@@ -64,6 +65,7 @@ CLUSTER = mapping(
             "description": "where in their periods the periodic checks fall: random (from the seed), or a time each",
             **one_of({"const": "random"}, table(ref("time"), ref("slug"))),
         },
+        "quotas": {"description": "of clients, from the start on", **array(SetQuota.declaration.schema())},
     },
     ["brokers"],
 )

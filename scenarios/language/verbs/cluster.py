@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from controller.client_quotas import ClientQuotaConfig
 from replica.config import DynamicBrokerConfig, TopicConfig
 from replica.ids import TopicPartition
 from scenarios.language.selectors import Selector
+from scenarios.language.spec import ClientQuota
 from scenarios.language.steps import DEFAULT
 from scenarios.language.values.shapes import ref
 from scenarios.language.verbs.command_words import PARTITION_WORD, SETTING_WORD, ShorthandWords, listed
@@ -18,6 +20,7 @@ from scenarios.language.verbs.kinds import (
     BROKERS,
     PARTITION,
     REPLICAS,
+    TEXT,
     TOPIC,
     choice,
 )
@@ -25,6 +28,8 @@ from scenarios.language.verbs.kinds import (
 Side = Literal["both", "leader", "follower"]
 Config = tuple[tuple[str, str | None], ...]
 """A value of None takes a key back to its default."""
+Quota = tuple[tuple[str, str | None], ...]
+"""A value of None takes a quota away."""
 
 
 @verb(
@@ -171,3 +176,59 @@ class SetConfig(Verb):
             raise words.wrong("`set_config` needs settings, KEY=VALUE")
         brokers = words.are_nodes(whose)
         return {("brokers" if brokers else "topic"): listed(whose) if brokers else whose, "config": config}
+
+
+def _read_quota(given: Given) -> Quota:
+    quota = given.reader.config_changes(given.node, given.path, ClientQuotaConfig)
+    if given.node.is_nothing:
+        label = "such as producer_byte_rate: 100000"
+        given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
+    return tuple(quota.items())
+
+
+QUOTA: Kind[Quota] = Kind(
+    read=_read_quota,
+    write=lambda quota: {name: DEFAULT if value is None else value for name, value in quota},
+    schema={"type": "object", "minProperties": 1, "additionalProperties": ref("scalar")},
+    blank=(),
+    example="{producer_byte_rate: 100000}",
+)
+
+
+@verb(
+    "set_quota",
+    example="{client: p1, quota: {producer_byte_rate: 100000}}",
+    more={
+        "{user: default, client: default, quota: {request_percentage: 50, consumer_byte_rate: default}}": (
+            "`default` as a name stands for all that have no quota of their own; as a value it takes the quota away."
+        )
+    },
+    usage="set_quota p1 producer_byte_rate=100000",
+    any_of=("client", "user"),
+)
+class SetQuota(Verb):
+    """What a client, a user or a client of a user may use of each broker: `producer_byte_rate` and `consumer_byte_rate`
+    (bytes a second), `request_percentage` (of one handler thread), `controller_mutation_rate` (partitions created and
+    deleted a second).
+    """
+
+    client: str | None = key(TEXT, default=None)
+    user: str | None = key(TEXT, default=None)
+    quota: Quota = key(QUOTA, default=(), required=True)
+
+    @property
+    def as_spec(self) -> ClientQuota:
+        return ClientQuota(user=self.user, client=self.client, quota=self.quota)
+
+    def sentence(self) -> str:
+        changes = [f"{name} to {'none' if value is None else value}" for name, value in self.quota]
+        return f"set {', '.join(changes)} for {self.as_spec.whose}"
+
+    @classmethod
+    def of_words(cls, words: ShorthandWords) -> object:
+        client = words.take("a client and quotas")
+        quota = words.settings()
+        words.left = [word for word in words.left if not SETTING_WORD.fullmatch(word)]
+        if not quota:
+            raise words.wrong("`set_quota` needs quotas, KEY=VALUE")
+        return {"client": client, "quota": quota}

@@ -11,8 +11,17 @@ import yaml
 
 from cluster.server.cpu import CpuTimes
 from scenarios.language.expect import Expect
-from scenarios.language.spec import SCHEMA, ClusterSpec, NetworkSpec, Scenario, TopicSpec, TransactionPattern, Workload
-from scenarios.language.steps import At, Step
+from scenarios.language.spec import (
+    SCHEMA,
+    ClientQuota,
+    ClusterSpec,
+    NetworkSpec,
+    Scenario,
+    TopicSpec,
+    TransactionPattern,
+    Workload,
+)
+from scenarios.language.steps import DEFAULT, At, Step
 from scenarios.language.values.links import delay_tree
 from scenarios.language.values.service_times import service_time_tree
 from scenarios.language.values.trees import (
@@ -76,6 +85,11 @@ def as_tree(scenario: Scenario) -> Tree:
 # -------------------------------------------------------------------------------------------------------- static parts
 
 
+def _quota(quota: ClientQuota) -> Tree:
+    values = {name: DEFAULT if value is None else value for name, value in quota.quota}
+    return given({"client": quota.client, "user": quota.user, "quota": values})
+
+
 def _cluster(cluster: ClusterSpec) -> Tree:
     brokers = {
         broker.name: given(
@@ -97,6 +111,7 @@ def _cluster(cluster: ClusterSpec) -> Tree:
             "phases": phases
             if phases == "random"
             else {name: time_text(phase_us) for name, phase_us in phases.items()} or None,
+            "quotas": [_quota(one) for one in cluster.quotas] or None,
         }
     )
 

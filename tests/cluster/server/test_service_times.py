@@ -73,6 +73,7 @@ def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], *
         recorder=TraceLog(),
         handle=handle,
         requests=None,
+        clock=lambda: 0,
     )
     server.open(0)
     return server

@@ -44,6 +44,7 @@ class ServerWorld:
             recorder=self.trace,
             handle=self._handle,
             requests=RequestLog("b1", self.trace, lambda: self.now_us) if is_watched else None,
+            clock=lambda: self.now_us,
         )
         if is_open:
             self.server.open(0)

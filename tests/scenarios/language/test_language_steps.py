@@ -23,7 +23,7 @@ from scenarios.language.steps import At, Delay, When
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce, Seek
 from scenarios.language.verbs.clock import BumpClock, StrobeClock
-from scenarios.language.verbs.cluster import CancelReassign, Elect, Reassign, SetConfig, Throttle
+from scenarios.language.verbs.cluster import CancelReassign, Elect, Reassign, SetConfig, SetQuota, Throttle
 from scenarios.language.verbs.disk import Bitflip, FailDisk, FillDisk, Flush, SlowDisk, Tear
 from scenarios.language.verbs.every import VERBS
 from scenarios.language.verbs.network import (
@@ -114,6 +114,14 @@ PAYLOADS = [
     (
         "set_config: {brokers: b1, config: {leader.replication.throttled.rate: 1000}}",
         SetConfig(None, nodes("b1"), (("leader.replication.throttled.rate", "1000"),)),
+    ),
+    (
+        "set_quota: {client: p1, quota: {producer_byte_rate: 1000, request_percentage: 0.5}}",
+        SetQuota("p1", None, (("producer_byte_rate", "1000"), ("request_percentage", "0.5"))),
+    ),
+    (
+        "set_quota: {client: default, user: alice, quota: {consumer_byte_rate: default}}",
+        SetQuota("default", "alice", (("consumer_byte_rate", None),)),
     ),
     ("produce: {from: p1, count: 3}", Produce("p1", 3)),
     (

@@ -1,17 +1,41 @@
-"""DescribeClientQuotas (48): quotas of users and clients (KIP-546). Here there are none.
+"""DescribeClientQuotas (48): quotas of users and clients (KIP-546).
 
 0  first version
 1  flexible
+
+source: KafkaApis.handleDescribeClientQuotasRequest
 """
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
-from cluster.broker.apis.refusals import NOTHING, Refused, always
+from cluster.broker.apis.api import Api, BrokerParts
+from cluster.messages.admin.quota_requests import describe_client_quotas
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_CLIENT_QUOTAS
+from replica.errors import KafkaError
+
+
+class DescribeClientQuotas:
+    """From this broker's own copy of the metadata."""
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._cache = broker.cache
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        try:
+            self._answer(connection, header, **describe_client_quotas(request, self._cache.image.client_quotas))
+        except KafkaError as error:
+            self._answer(connection, header, error_code=error.code, error_message=error.message, entries=None)
+
 
 API = Api(
     key=DESCRIBE_CLIENT_QUOTAS,
     highest={"2.7": 0, "3.3": 1, "3.5": 1, "3.9": 1, "4.1": 1},
-    serve=Refused(always({**NOTHING, "entries": ()})),
+    serve=DescribeClientQuotas,
 )

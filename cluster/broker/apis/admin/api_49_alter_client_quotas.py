@@ -1,18 +1,20 @@
-"""AlterClientQuotas (49): set quotas of users and clients (KIP-546). Not implemented here.
+"""AlterClientQuotas (49): set quotas of users and clients (KIP-546). The controller decides.
 
 0  first version
 1  flexible
+
+source: ControllerApis.handleAlterClientQuotas
 """
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, Values
+from cluster.broker.apis.api import Api, Values, answered_by_controller
 from cluster.broker.apis.refusals import NOT_HERE, Refused
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import ALTER_CLIENT_QUOTAS
 
 
-def _changes(request: Entity) -> Values:
+def _refused(request: Entity) -> Values:
     def entity(entry: Entity) -> list[Values]:
         return [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity]
 
@@ -22,5 +24,6 @@ def _changes(request: Entity) -> Values:
 API = Api(
     key=ALTER_CLIENT_QUOTAS,
     highest={"2.7": 0, "3.3": 1, "3.5": 1, "3.9": 1, "4.1": 1},
-    serve=Refused(_changes),
+    # Simplified: there are no client quotas in the ZooKeeper era; Kafka kept them in /config/users and /config/clients.
+    serve=answered_by_controller(ALTER_CLIENT_QUOTAS, otherwise=Refused(_refused)),
 )

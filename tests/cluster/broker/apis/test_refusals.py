@@ -15,7 +15,7 @@ from replica.errors import ErrorCode
 from replica.rules import PROFILES
 
 REFUSED = [key for key, api in APIS.items() if isinstance(api.serve, Refused)]
-SILENT = {v.LIST_TRANSACTIONS, v.DESCRIBE_CLIENT_QUOTAS}
+SILENT = {v.LIST_TRANSACTIONS}
 """APIs with nothing to list, and no error."""
 
 

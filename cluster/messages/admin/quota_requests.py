@@ -1,0 +1,119 @@
+"""AlterClientQuotas and DescribeClientQuotas between their messages and the controller's quotas (KIP-546).
+
+source: AlterClientQuotasRequest.entries, ClientQuotaControlManager.alterClientQuotas, ClientQuotasImage.describe
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
+from cluster.protocol.entities import Entity
+from controller.client_quotas import ENTITY_TYPES, entity_of
+from controller.inputs import AlterClientQuota, SingleReply, TopicReply
+from controller.metadata import QuotaEntity
+from replica.errors import ErrorCode, KafkaError
+
+EXACT, DEFAULT, SPECIFIED = range(3)
+"""DescribeClientQuotasRequest.MATCH_TYPE_*"""
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+Values = dict[str, object]
+
+
+# --------------------------------------------------------------------------------------------------- AlterClientQuotas
+
+
+def alter_client_quotas(asked: AdminRequest) -> RequestEntries:
+    """One answer for each entity. Of one that is named twice the first change is made, and the answer is an error."""
+    entities = [
+        entity_of({str(part.entity_type): part.entity_name for part in one.entity}) for one in asked.request.entries
+    ]
+    entries: list[Entry] = []
+    of: dict[QuotaEntity, int] = {}
+    twice: dict[QuotaEntity, str] = {}
+    for entity, one in zip(entities, asked.request.entries, strict=True):
+        if entity in of:
+            twice[entity] = "the same user and client-id stand in the request more than once"
+            continue
+        of[entity] = len(entries)
+        entries.append(Entry(None, _change(asked, entity, one.ops)))
+
+    def values(replies: Sequence[SingleReply]) -> Values:
+        return {"entries": [_altered(entity, replies[place], twice.get(entity)) for entity, place in of.items()]}
+
+    return RequestEntries(entries, values)
+
+
+def _change(asked: AdminRequest, entity: QuotaEntity, ops: Sequence[Entity]) -> AlterClientQuota | TopicReply:
+    keys = [str(op.key) for op in ops]
+    for key in keys:
+        if keys.count(key) > 1:
+            return refused(ErrorCode.INVALID_REQUEST, f"{key} is given more than once")
+    return AlterClientQuota(
+        now_us=asked.now_us,
+        entity=entity,
+        quotas={str(op.key): None if op.remove else float(op.value) for op in ops},
+        validate_only=bool(asked.request.validate_only),
+    )
+
+
+def _altered(entity: QuotaEntity, reply: SingleReply, twice: str | None) -> Values:
+    answer = reply if twice is None else refused(ErrorCode.INVALID_REQUEST, twice)
+    return {**error_fields(answer), "entity": named(entity)}
+
+
+def named(entity: QuotaEntity) -> list[Values]:
+    """As the messages have it."""
+    return [{"entity_type": kind, "entity_name": name} for kind, name in entity]
+
+
+# ------------------------------------------------------------------------------------------------ DescribeClientQuotas
+
+
+def describe_client_quotas(request: Entity, quotas: Quotas) -> Values:
+    """The quotas of every entity that the filter lets through.     raises: KafkaError"""
+    exact, specified = _filter(request.components)
+    return {
+        "error_code": ErrorCode.NONE,
+        "entries": [
+            {"entity": named(entity), "values": [{"key": key, "value": value} for key, value in found.items()]}
+            for entity, found in quotas.items()
+            if _matches(dict(entity), exact, specified, strict=bool(request.strict))
+        ],
+    }
+
+
+def _filter(components: Sequence[Entity]) -> tuple[dict[str, str | None], list[str]]:
+    """Types whose name is given, None for the default; and types that an entity has to have."""
+    exact: dict[str, str | None] = {}
+    specified: list[str] = []
+    for component in components:
+        kind, match, how = str(component.entity_type), component.match, int(component.match_type)
+        if not kind:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a part of the filter names no type")
+        if kind in exact or kind in specified:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the filter has {kind} more than once")
+        if kind not in ENTITY_TYPES:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"there are no quotas by `{kind[:60]}` here")
+        if how not in (EXACT, DEFAULT, SPECIFIED):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"match type {how} is unknown")
+        if (match is None) != (how != EXACT):
+            wrong = (
+                "lacks its name" if how == EXACT else f"has a name, `{str(match)[:60]}`, which this match type lacks"
+            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind} in the filter {wrong}")
+        if how == SPECIFIED:
+            specified.append(kind)
+        else:
+            exact[kind] = None if match is None else str(match)
+    return exact, specified
+
+
+def _matches(
+    names: Mapping[str, str | None], exact: Mapping[str, str | None], specified: Sequence[str], *, strict: bool
+) -> bool:
+    if strict and len(names) != len(exact) + len(specified):
+        return False
+    return all(kind in names and names[kind] == name for kind, name in exact.items()) and all(
+        kind in names for kind in specified
+    )

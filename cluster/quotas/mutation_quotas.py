@@ -1,0 +1,79 @@
+"""How many partitions a client may have created and deleted each second (KIP-599), at the active controller.
+
+A request may exceed the quota, and is then the last one until the bucket is full again: a strict quota refuses the next
+change, a permissive one, of clients that do not know the error, only tells them to wait.
+source: ControllerMutationQuotaManager, StrictControllerMutationQuota, PermissiveControllerMutationQuota
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from cluster.protocol.versions import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
+from cluster.quotas.managers import INT32_MAX, Sensor, Sensors
+from cluster.quotas.token_bucket import TokenBucket
+from controller.client_quotas import CONTROLLER_MUTATION_RATE
+from controller.metadata import QuotaEntity
+
+MUTATIONS: Final[Mapping[int, int]] = {CREATE_TOPICS: 6, DELETE_TOPICS: 5, CREATE_PARTITIONS: 3}
+"""What counts, and the first version whose clients know THROTTLING_QUOTA_EXCEEDED."""
+
+
+class MutationQuota:
+    """That of one client, while one of its requests is decided."""
+
+    __slots__ = ("_is_strict", "_sensor", "throttle_ms")
+
+    def __init__(self, sensor: Sensor[TokenBucket], *, is_strict: bool) -> None:
+        self._sensor = sensor
+        self._is_strict = is_strict
+        self.throttle_ms = 0
+        """How long the client has to wait, from when this was decided."""
+        # Simplified: Kafka deducts the time until the decision is committed.
+
+    def record(self, partitions: int, now_us: int) -> bool:
+        """False: the change is not allowed now."""
+        bound, bucket, now_ms = self._sensor.bound, self._sensor.measure, now_us // 1000
+        if bound is None:
+            return True
+        if self._is_strict and bucket.tokens(bound, now_ms) < 0:
+            self._exceeded(bound, now_ms)
+            return False
+        bucket.take(partitions, bound, now_ms)
+        if not self._is_strict and bucket.tokens(bound, now_ms) < 0:
+            self._exceeded(bound, now_ms)
+        return True
+
+    def _exceeded(self, bound: float, now_ms: int) -> None:
+        missing = -self._sensor.measure.tokens(bound, now_ms)
+        self.throttle_ms = min(INT32_MAX, math.floor(missing / bound * 1000 + 0.5))
+
+
+class MutationQuotas:
+    """Of all clients. samples, window_s: controller.quota.window.num, controller.quota.window.size.seconds"""
+
+    __slots__ = ("_known", "_sensors")
+
+    def __init__(self, samples: int, window_s: int) -> None:
+        self._sensors: Sensors[TokenBucket] = Sensors(lambda: TokenBucket(samples * window_s))
+        self._known: dict[QuotaEntity, float] = {}
+
+    def follow(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """quotas: of the metadata"""
+        bounds = {
+            entity: found[CONTROLLER_MUTATION_RATE]
+            for entity, found in quotas.items()
+            if CONTROLLER_MUTATION_RATE in found
+        }
+        for entity in {**self._known, **bounds}:
+            if self._known.get(entity) != bounds.get(entity):
+                self._sensors.set(entity, bounds.get(entity))
+        self._known = bounds
+
+    def of(self, user: str, client_id: str, now_us: int, *, is_strict: bool) -> MutationQuota | None:
+        """None: nobody has such a quota."""
+        if not self._sensors.is_enabled:
+            return None
+        return MutationQuota(self._sensors.of(user, client_id, now_us // 1000), is_strict=is_strict)
