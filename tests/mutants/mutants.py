@@ -11,7 +11,8 @@ from mutants_of_clients import CLIENTS
 from mutants_of_compaction import COMPACTION
 from mutants_of_control import CONTROL
 from mutants_of_logs import LOGS
+from mutants_of_quotas import OF_QUOTAS
 from mutants_of_replication import REPLICATION
 from mutants_of_transactions import TRANSACTIONS
 
-MUTANTS: tuple[Mutant, ...] = (*REPLICATION, *CONTROL, *LOGS, *CLIENTS, *TRANSACTIONS, *COMPACTION)
+MUTANTS: tuple[Mutant, ...] = (*REPLICATION, *CONTROL, *LOGS, *CLIENTS, *TRANSACTIONS, *COMPACTION, *OF_QUOTAS)
