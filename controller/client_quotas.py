@@ -7,14 +7,13 @@ source: ClientQuotaControlManager, ClientQuotaEntity, QuotaConfig
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from controller.image import MetadataImage
 from controller.inputs import AlterClientQuota, TopicReply
 from controller.journal import Journal
 from controller.metadata import ClientQuotaRecord, QuotaEntity
-from replica.config import INT32_MAX, NEVER, Config, key
+from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
 from replica.trace import events as trace
 
@@ -25,18 +24,6 @@ REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller
 WHOLE_NUMBERS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
 QUOTA_KEYS: Final = (*WHOLE_NUMBERS, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
 _ALMOST_WHOLE: Final = 1e-6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientQuotaConfig(Config):
-    """The quotas as keys of a file. Source: QuotaConfig.java"""
-
-    WHAT: ClassVar[str] = "quota"
-
-    producer_byte_rate: int = key(PRODUCER_BYTE_RATE, NEVER, low=1)
-    consumer_byte_rate: int = key(CONSUMER_BYTE_RATE, NEVER, low=1)
-    request_percentage: float = key(REQUEST_PERCENTAGE, float(INT32_MAX), low=1e-6)
-    controller_mutation_rate: float = key(CONTROLLER_MUTATION_RATE, float(INT32_MAX), low=1e-6)
 
 
 def entity_of(names: Mapping[str, str | None]) -> QuotaEntity:

@@ -184,6 +184,18 @@ class DynamicBrokerConfig(Config):
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientQuotaConfig(Config):
+    """Quotas of a user or a client, as keys of a file. Source: QuotaConfig.java"""
+
+    WHAT: ClassVar[str] = "quota"
+
+    producer_byte_rate: int = key("producer_byte_rate", NEVER, low=1)
+    consumer_byte_rate: int = key("consumer_byte_rate", NEVER, low=1)
+    request_percentage: float = key("request_percentage", float(INT32_MAX), low=1e-6)
+    controller_mutation_rate: float = key("controller_mutation_rate", float(INT32_MAX), low=1e-6)
+
+
 BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
     "min.insync.replicas": "min.insync.replicas",
     "unclean.leader.election.enable": "unclean.leader.election.enable",

@@ -1,7 +1,7 @@
 """How many partitions a client may have created and deleted each second (KIP-599), at the active controller.
 
 A request may exceed the quota, and is then the last one until the bucket is full again: a strict quota refuses the next
-change, a permissive one, of clients that do not know the error, only tells them to wait.
+change, a permissive one, of clients that do not know the error, only makes them wait.
 source: ControllerMutationQuotaManager, StrictControllerMutationQuota, PermissiveControllerMutationQuota
 """
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from controller.client_quotas import ClientQuotaConfig
-from replica.config import DynamicBrokerConfig, TopicConfig
+from replica.config import ClientQuotaConfig, DynamicBrokerConfig, TopicConfig
 from replica.ids import TopicPartition
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import ClientQuota
