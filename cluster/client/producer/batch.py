@@ -87,6 +87,7 @@ class ProducerBatch:
 
     __slots__ = (
         "_closed",
+        "_has_tombstones",
         "_leader_epoch",
         "_limit_bytes",
         "attempts",
