@@ -16,8 +16,9 @@ LESSONS = {
     2: "Who is in sync?",
     3: "Who is the leader?",
     4: "Which log is right after a crash?",
+    5: "What happens exactly once?",
 }
-"""The four lessons of the curriculum."""
+"""The lessons of the curriculum."""
 
 
 class UnknownScenario(LookupError):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
 from scenarios.language.expect import Expect
+from scenarios.language.parse.catalogue import LESSONS
 from scenarios.language.parse.cluster import read_cluster, read_era, read_network, read_topics
 from scenarios.language.parse.expect import read_expect
 from scenarios.language.parse.lints import lint
@@ -184,7 +185,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
         question=fields.text("question", None),
         questions=fields.read("questions", lambda n, p: read_questions(scope, n, p), ()),
         sources=fields.read("sources", lambda n, p: _read_sources(reader, n, p), ()),
-        lesson=fields.integer("lesson", None, 1, 4),
+        lesson=fields.integer("lesson", None, min(LESSONS), max(LESSONS)),
         tags=fields.read("tags", lambda n, p: _read_tags(reader, n, p), ()),
         seed=fields.integer("seed", 1, 0, SEED_MAX),
         duration_us=fields.time("duration", 1, low=1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from replica.rules import PROFILES
+from scenarios.language.parse.catalogue import LESSONS
 from scenarios.language.parse.loading import REQUIRED_FIELDS, SEED_MAX, VARIANTS_MAX
 from scenarios.language.parse.steps import MODIFIERS, TIMES_MAX
 from scenarios.language.questions import QUESTIONS_MAX
@@ -44,7 +45,7 @@ def _properties() -> dict[str, Schema]:
         "question": text(),
         "questions": {**array(QUESTION), "maxItems": QUESTIONS_MAX},
         "sources": array(SOURCE),
-        "lesson": integer(1, 4),
+        "lesson": integer(min(LESSONS), max(LESSONS)),
         "tags": array(ref("slug")),
         "seed": integer(0, SEED_MAX),
         "duration": ref("time"),

@@ -59,7 +59,7 @@ SINGLE_ERRORS = [
     ("title: Small", "title: Small\nprofile: newest", "E110", "newest", None),
     ("title: Small", "title: Small\nprotocol: {membership: zk-session}", "E127", "{membership: zk-session}", None),
     ("title: Small", "title: Small\nprotocol: {truncation: high-water}", "E110", "high-water", "high-watermark"),
-    ("title: Small", "title: Small\nlesson: 5", "E112", "5", None),
+    ("title: Small", "title: Small\nlesson: 6", "E112", "6", None),
     ("title: Small", "title: Small\ntitle: Big", "E107", "title", None),
     ("title: Small", "title: &a Small", "E108", "&a Small", None),
     ("title: Small", "title: !!python/name:os.system Small", "E109", "!!python/name:os.system Small", None),
