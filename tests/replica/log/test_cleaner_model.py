@@ -108,8 +108,11 @@ class CleanerMachine(RuleBasedStateMachine):
         cleaned = run(self.log, self.cleaned_to, at_ms=self.now_ms, buffer_bytes=buffer_bytes)
         if cleaned is not None:
             self.cleaned_to = cleaned.end_offset
+            # As in Kafka a round writes whole segments, also where its map was full in the middle of one.
+            bases = [segment.base_offset for segment in self.log.segments if segment.base_offset >= cleaned.end_offset]
+            written_to = min(bases, default=self.log.log_end_offset)
             for entry in self.entries:
-                if entry.value is None and entry.offset < cleaned.end_offset:
+                if entry.value is None and entry.offset < written_to:
                     self.tombstones_since.setdefault(entry.offset, self.now_ms)
             self._check_complete(cleaned.end_offset)
             for segment in cleaned.retired:
