@@ -11,6 +11,8 @@ from spark_reports.report.words import counted, joined, seconds
 
 Tables = Mapping[str, Rows]
 
+_KEPT_THERE = {"__consumer_offsets": "Consumer groups", "__transaction_state": "Transactions"}
+"""What has its coordinator where the leader of one of these topics is."""
 _TROUBLES = ("offline_us", "under_replicated_us", "under_min_isr_us")
 
 
@@ -46,10 +48,12 @@ def internal_topics(tables: Tables) -> list[InternalTopic]:
 
 
 def internal_notes(topics: Sequence[InternalTopic]) -> list[str]:
-    """One sentence, if groups were without their coordinators."""
+    """Sentences, if groups or transactions were without their coordinators."""
     hit = [topic for topic in topics if topic.offline]
     if not hit:
         return []
     named = joined([f"{topic.offline} of {counted(topic.partitions, 'partition')} of {topic.topic}" for topic in hit])
     longest = seconds(max(topic.worst["offline_us"] for topic in hit))
-    return [f"Up to {longest} without a running leader: {named}. Consumer groups kept there had no coordinator then."]
+    kept = " and ".join(_KEPT_THERE[topic.topic] for topic in hit if topic.topic in _KEPT_THERE)
+    consequence = f" {kept.capitalize()} kept there had no coordinator then." if kept else ""
+    return [f"Up to {longest} without a running leader: {named}.{consequence}"]

@@ -130,6 +130,10 @@ def test_internal_topics_are_marked_and_told_apart(tables: dict[str, DataFrame])
         "Up to 14 s without a running leader: 1 of 1 partition of __consumer_offsets. "
         "Consumer groups kept there had no coordinator then."
     ]
+    transactions = found[0]._replace(topic="__transaction_state")
+    both = internal_notes([*found, transactions])[0]
+    assert both.endswith("Consumer groups and transactions kept there had no coordinator then.")
+    assert internal_notes([transactions])[0].endswith("Transactions kept there had no coordinator then.")
     assert internal_notes([]) == []
 
 
