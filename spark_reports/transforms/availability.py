@@ -6,11 +6,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.events import INTERNAL_TOPICS
-from replica.trace.names import BATCH_REFUSED
+from replica.trace.names import BATCH_REFUSED, RECORD_ACKED, RECORD_FAILED, RECORD_HANDED_OVER, RECORD_SENT
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.intervals import overlapping
 from spark_reports.transforms.partitions import touching
-from spark_reports.transforms.records import ACKED
 
 _WINDOW = (*PARTITION_KEY, "kind")
 LEADERLESS, LEADER_DOWN = "no leader", "leader down"
@@ -86,12 +85,12 @@ def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
     return observed.join(sums, list(PARTITION_KEY), "left").fillna(0).withColumn("internal", is_internal())
 
 
-def write_stalls(fates: DataFrame, produce: DataFrame, ends: DataFrame) -> DataFrame:
+def write_stalls(produce: DataFrame, ends: DataFrame) -> DataFrame:
     """One row per stretch in which a producer had records waiting for a partition and no write succeeded.
 
     A stretch begins when a record starts to wait, or with the last success while others wait; it ends with the next
     success, when the last waiting record is given up, or with the run. Those under SHORTEST_STALL_US are left out.
-    in:  record_fates(), produce table, run_ends()
+    in:  produce table, run_ends()
     out: run, topic, partition, client, from_us, until_us, refused (attempts), errors (sorted names), recovered (a
          success ended it)
     """
@@ -104,7 +103,7 @@ def write_stalls(fates: DataFrame, produce: DataFrame, ends: DataFrame) -> DataF
     waits = F.col("waiting") > 0
     begins = waits & (F.col("is_success") | ~waited)
     steps = (
-        _waiting_changes(fates, produce, of_producer)
+        _waiting_changes(produce, of_producer)
         .withColumn("waiting", waiting)
         .withColumn("open", F.last(F.when(begins, F.struct("seq", "at_us")), ignorenulls=True).over(before))
         .withColumn("is_last", F.lead("seq").over(in_order).isNull())
@@ -142,27 +141,23 @@ def _stretch(began: Column | str, until_us: Column, recovered: Column) -> Column
     )  # fmt: skip
 
 
-def _waiting_changes(fates: DataFrame, produce: DataFrame, of_producer: list[str]) -> DataFrame:
-    """A record waits from its sending until its producer knows its fate; a refused batch changes nothing.
+def _waiting_changes(produce: DataFrame, of_producer: list[str]) -> DataFrame:
+    """A record waits from its sending until its producer knows its fate; a refused batch changes nothing. Two producers
+    may send a record of one name: each waits for its own.
 
-    Of a record without a key `fates` knows the partition that it got later; when it was sent it had none yet.
+    Of a record without a key the partition is known after it was sent.
     out: *of_producer, seq, at_us, event, error, change (1, -1, 0), is_success
     """
-    is_success = (F.col("told") == ACKED) | F.col("handed_over")
-    sent = F.struct(
-        F.col("sent_seq").alias("seq"), F.col("sent_us").alias("at_us"), F.lit(1).alias("change"),
-        F.lit(False).alias("is_success"), F.lit(None).cast("string").alias("error"),
-    )  # fmt: skip
-    told = F.struct(
-        F.col("told_seq").alias("seq"), F.col("told_us").alias("at_us"), F.lit(-1).alias("change"),
-        is_success.alias("is_success"), F.col("error"),
-    )  # fmt: skip
+    is_success = F.col("event").isin(RECORD_ACKED, RECORD_HANDED_OVER)
+    known = F.max("partition").over(Window.partitionBy(RUN, "topic", "client", "record"))
     of_records = (
-        fates.filter(F.col("sent_seq").isNotNull())
-        .select(*of_producer, F.explode(F.array(sent, told)).alias("step"))
-        .filter(F.col("step.seq").isNotNull())
-        .select(*of_producer, "step.*", F.lit("record").alias("event"))
-    )
+        produce.filter(F.col("event").isin(RECORD_SENT, RECORD_ACKED, RECORD_HANDED_OVER, RECORD_FAILED))
+        .select(
+            RUN, "topic", known.alias("partition"), "client", "seq", "at_us",
+            F.when(F.col("event") == RECORD_SENT, 1).otherwise(-1).alias("change"),
+            is_success.alias("is_success"), "error", F.lit("record").alias("event"),
+        )
+    )  # fmt: skip
     refused = produce.filter(F.col("event") == BATCH_REFUSED).select(
         *of_producer, "seq", "at_us", F.lit(0).alias("change"), F.lit(False).alias("is_success"), "error", "event"
     )

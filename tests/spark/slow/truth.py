@@ -304,7 +304,7 @@ def _changes_only(risk: dict[tuple[Any, ...], int]) -> dict[tuple[Any, ...], int
 def write_stalls(rows: list[Row]) -> Found:
     """(topic, partition, client, from_us, until_us, recovered)"""
     partition_of = {
-        (row["topic"], row["record"]): row["partition"]
+        (row["topic"], row["client"], row["record"]): row["partition"]
         for row in rows
         if row["table"] == "produce" and row["record"] is not None and row["partition"] >= 0
     }
@@ -320,7 +320,7 @@ def write_stalls(rows: list[Row]) -> Found:
     for row in rows:
         if row["table"] != "produce" or row["record"] is None:
             continue
-        key = (row["topic"], partition_of.get((row["topic"], row["record"]), -1), row["client"])
+        key = (row["topic"], partition_of.get((row["topic"], row["client"], row["record"]), -1), row["client"])
         if row["event"] == "record_sent":
             waiting[key] += 1
         elif row["event"] in ("record_acked", "record_handed_over"):
