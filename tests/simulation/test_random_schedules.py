@@ -10,6 +10,7 @@ import random
 
 import pytest
 
+from scenarios.check.promises import UNPROMISED
 from scenarios.search.findings import judge
 from scenarios.search.schedules import random_schedule
 
@@ -22,12 +23,13 @@ QUICK_SEEDS = 4
     "seed", [*range(QUICK_SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(QUICK_SEEDS, SEEDS))]
 )
 def test_it_breaks_nothing(seed: int) -> None:
-    """A failure shows the file that replays it: `highwater run FILE`."""
+    """A failure shows the file that replays it: `highwater run FILE`. What no Kafka keeps is no failure."""
     schedule = random_schedule(random.Random(seed))
     try:
-        _, findings = judge(schedule)
+        _, found = judge(schedule)
     except Exception as error:
         raise AssertionError(f"{type(error).__name__}: {error}\n\n{schedule.text}") from error
+    findings = [one for one in found if one.kind not in UNPROMISED]
     assert not findings, "\n".join([*(f"{one.kind}: {one.sentence}" for one in findings), "", schedule.text])
 
 
