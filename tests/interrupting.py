@@ -53,6 +53,8 @@ def interrupted(
         heard.append(line)
         if sign in line:
             break
+    else:
+        raise AssertionError(f"it never said {sign!r}, but {heard}")
     if file:
         wait_for(lambda: list(temporary.glob(file)), 200)
     if callable(by):
