@@ -3,7 +3,7 @@
 Both clients own one `ClientConnections`. It collects actions in an outbox that the core empties after every step, and
 reports the fate of each request to the callback that came with it: an answer, or why there will be none.
 
-Source: NetworkClient.java, ClusterConnectionStates.java, InFlightRequests.java.
+Source: NetworkClient.java.
 Simplified: no ApiVersions exchange (the client knows which versions the brokers speak).
 """
 
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.metadata_cache import BrokerAddress, ClientMetadata
+from cluster.client.connection_states import NO_ANSWER_EXPECTED, ClientResponse, InFlight, NodeConnection, OnAnswer
+from cluster.client.metadata_cache import ClientMetadata
 from cluster.node import Action, Close, Connect, ConnectionId, Send
 from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.headers import response_correlation_id
@@ -51,46 +51,8 @@ class ConnectionConfig(Protocol):
     def connections_max_idle_ms(self) -> int: ...
 
 
-class ClientResponse(NamedTuple):
-    """How a request ended: `frame` is its response, or None with the error that stands for the missing one."""
-
-    frame: bytearray | None
-    error: ErrorCode
-    reason: str
-
-
-OnAnswer = Callable[[ClientResponse, int], None]
-NO_ANSWER_EXPECTED = ClientResponse(None, ErrorCode.NONE, "handed to the socket")
-
-
-@dataclass(slots=True)
-class InFlight:
-    """A request that waits for its response."""
-
-    correlation_id: int
-    on_answer: OnAnswer
-    timer: Timer
-
-
-@dataclass(slots=True)
-class NodeConnection:
-    """One broker as seen from here. `connection` is None while disconnected.
-
-    throttled_until_us: until then a quota of the broker keeps this client silent (KIP-219)
-    """
-
-    node: BrokerAddress
-    connection: ConnectionId | None = None
-    is_ready: bool = False
-    in_flight: deque[InFlight] = field(default_factory=deque)
-    last_attempt_us: int = -1
-    retry_at_us: int = 0
-    failures: int = 0
-    failed_attempts_to_connect: int = 0
-    last_active_us: int = 0
-    throttled_until_us: int = 0
-    setup_timer: Timer | None = None
-    idle_timer: Timer | None = None
+Answered = Callable[[Any, ErrorCode, int], None]
+"""Takes the response, or None where there is none; its error as a whole, or why there is none; and the time."""
 
 
 class ClientConnections:
@@ -192,6 +154,38 @@ class ClientConnections:
         timer = self._timers.at(now_us + timeout_us, lambda now: self._request_timed_out(state, now))
         state.in_flight.append(InFlight(correlation_id, on_answer, timer))
 
+    def ask(
+        self,
+        node_id: int,
+        api_key: int,
+        version: int,
+        values: Mapping[str, object],
+        answered: Answered,
+        now_us: int,
+        *,
+        timeout_us: int | None = None,
+    ) -> None:
+        """`send` one request of any API but Produce and Fetch. Whatever the answer, its throttle time is kept to."""
+        entity = request(api_key, version, **values)
+
+        def on_answer(answer: ClientResponse, answered_us: int) -> None:
+            if answer.frame is None:
+                answered(None, answer.error, answered_us)
+                return
+            response = decode_response(api_key, version, answer.frame)
+            if response.throttle_time:
+                self.throttled(milliseconds(response.throttle_time), answered_us)
+            answered(response, getattr(response, "error_code", ErrorCode.NONE), answered_us)
+
+        self.send(
+            node_id,
+            api_key,
+            lambda correlation_id: encode_request(api_key, version, correlation_id, self.client_id, entity),
+            on_answer,
+            now_us,
+            timeout_us=timeout_us,
+        )
+
     def least_loaded(self, now_us: int) -> int | None:
         """The target of a request that any broker can answer; None while none can be reached. Begins no connection.
 
@@ -251,8 +245,7 @@ class ClientConnections:
             return False
         state = self._nodes[node_id]
         if self._can_send(state, now_us):
-            self._metadata_in_progress = True
-            self.send(node_id, METADATA, self._metadata_request, self._metadata_answered, now_us)
+            self._ask_metadata(node_id, now_us)
         elif state.connection is None:
             self._connect(state, now_us)
         else:
@@ -280,21 +273,17 @@ class ClientConnections:
     def _metadata_due(self, now_us: int) -> bool:
         return not self._metadata_in_progress and self.metadata.update_due_us <= now_us
 
-    def _metadata_request(self, correlation_id: int) -> bytes:
-        topics = [{"name": topic} for topic in self.metadata.topics]
-        entity = request(METADATA, METADATA_VERSION, topics=topics, allow_auto_topic_creation=False)
-        return encode_request(METADATA, METADATA_VERSION, correlation_id, self.client_id, entity)
+    def _ask_metadata(self, node_id: int, now_us: int) -> None:
+        self._metadata_in_progress = True
+        values = {"topics": [{"name": topic} for topic in self.metadata.topics], "allow_auto_topic_creation": False}
+        self.ask(node_id, METADATA, METADATA_VERSION, values, self._metadata_answered, now_us)
 
-    def _metadata_answered(self, answer: ClientResponse, now_us: int) -> None:
-        if answer.frame is None:
-            self._metadata_in_progress = False
-            self.metadata.update_failed(now_us)
-            return
-        response = decode_response(METADATA, METADATA_VERSION, answer.frame)
+    def _metadata_answered(self, response: Any, error: ErrorCode, now_us: int) -> None:
         self._metadata_in_progress = False
-        if response.throttle_time:
-            self.throttled(milliseconds(response.throttle_time), now_us)
-        self.metadata.update(response, now_us)
+        if response is None:
+            self.metadata.update_failed(now_us)
+        else:
+            self.metadata.update(response, now_us)
 
     # ---------------------------------------------------------------------------------------------------- events
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.connections import ClientConnections, ClientResponse
+from cluster.client.connection_states import ClientResponse
+from cluster.client.connections import ClientConnections
 from cluster.client.consumer.aborted import AbortedFilter
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.positions import PartitionPosition, PositionState

@@ -15,11 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
-from cluster.client.connections import ClientConnections, ClientResponse
+from cluster.client.connections import ClientConnections
+from cluster.client.coordinators import GROUP, LOOK_AGAIN, Coordinator, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
-from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.versions import (
-    FIND_COORDINATOR,
     HEARTBEAT,
     JOIN_GROUP,
     OFFSET_COMMIT,
@@ -28,22 +27,14 @@ from cluster.protocol.versions import (
 )
 from replica.config import NEVER
 from replica.errors import ErrorCode
-from replica.ids import NO_BROKER, UNKNOWN_OFFSET, TopicPartition
+from replica.ids import UNKNOWN_OFFSET, TopicPartition
 
-FIND_COORDINATOR_VERSION, JOIN_GROUP_VERSION, SYNC_GROUP_VERSION, HEARTBEAT_VERSION = 3, 7, 5, 4
+JOIN_GROUP_VERSION, SYNC_GROUP_VERSION, HEARTBEAT_VERSION = 7, 5, 4
 OFFSET_COMMIT_VERSION, OFFSET_FETCH_VERSION = 8, 7
-GROUP = 0
-"""FindCoordinatorRequest.CoordinatorType"""
 PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
 NO_GENERATION, NO_MEMBER_ID = -1, ""
 JOIN_ROOM_US = 5_000_000
 """How much longer than the rebalance a member waits for it (JOIN_GROUP_TIMEOUT_LAPSE)."""
-LOOK_AGAIN = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NETWORK_EXCEPTION,
-    ErrorCode.REQUEST_TIMED_OUT,
-)
 
 Committed = Callable[[ErrorCode], None]
 
@@ -76,26 +67,27 @@ class GroupMembership:
         self.member_id = NO_MEMBER_ID
         self.assigned: tuple[TopicPartition, ...] = ()
         self.may_join = True
-        self.next_deadline_us = NEVER
         self._config = config
         self._topic = topic
-        self._connections = connections
         self._metadata = connections.metadata
+        self._coordinator = Coordinator(config.group_id, GROUP)
+        self._requests = CoordinatorRequests(connections, config.retry_backoff_ms)
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._retry_us = config.retry_backoff_ms * 1000
-        self._coordinator: int | None = None
         self.is_fenced = False
         """Another process with its group.instance.id has replaced it: its application can only end."""
-        self._in_flight = False
         self._rejoins = False
         """The others join already. Until this member does, too, what it has is still its own."""
-        self._not_before_us = 0
         self._heartbeat_due_us = 0
         self._assignments: dict[str, bytes] = {}
         """Of the leader: what it has assigned, until the coordinator has it."""
         self._wants_offsets = False
         self._commit: tuple[Mapping[TopicPartition, int], Committed] | None = None
+
+    @property
+    def next_deadline_us(self) -> int:
+        """When `run_once` has something to do by the passing of time alone."""
+        return self._requests.next_deadline_us
 
     @property
     def instance_id(self) -> str | None:
@@ -113,8 +105,8 @@ class GroupMembership:
 
     def run_once(self, now_us: int) -> bool:
         """Send the next request, if one is due. returns: whether it was sent"""
-        self.next_deadline_us = NEVER
-        if self._in_flight or self.is_fenced:
+        self._requests.next_deadline_us = NEVER
+        if self._requests.in_flight or self.is_fenced:
             return False
         if self._commit is not None and self.state is not JoinState.STABLE:
             (_, committed), self._commit = self._commit, None
@@ -123,18 +115,7 @@ class GroupMembership:
             )  # It is known already, so no request is sent (CommitFailedException).
             return True
         ask = self._next(now_us)
-        if ask is None:
-            return False
-        if now_us < self._not_before_us:
-            self._wake_at(self._not_before_us)
-            return False
-        if self._coordinator is None or self._coordinator not in self._metadata.nodes:
-            return self._find_coordinator(now_us)
-        if not self._connections.ready(self._coordinator, now_us):
-            self._wake_at(self._connections.retry_at_us(self._coordinator, now_us))
-            return False
-        ask(self._coordinator, now_us)
-        return True
+        return ask is not None and self._requests.run_once(self._coordinator, ask, now_us)
 
     def _next(self, now_us: int) -> Callable[[int, int], None] | None:
         if self._commit is not None:
@@ -151,28 +132,8 @@ class GroupMembership:
             return self._fetch_offsets
         if now_us >= self._heartbeat_due_us:
             return self._heartbeat
-        self._wake_at(self._heartbeat_due_us)
+        self._requests.wake_at(self._heartbeat_due_us)
         return None
-
-    def _wake_at(self, at_us: int | None) -> None:
-        if at_us is not None:
-            self.next_deadline_us = min(self.next_deadline_us, at_us)
-
-    def _find_coordinator(self, now_us: int) -> bool:
-        node_id = self._connections.least_loaded(now_us)
-        if node_id is None or not self._connections.ready(node_id, now_us):
-            self._wake_at(None if node_id is None else self._connections.retry_at_us(node_id, now_us))
-            return False
-        values = {"key": self._config.group_id, "key_type": GROUP}
-        self._ask(node_id, FIND_COORDINATOR, FIND_COORDINATOR_VERSION, values, self._coordinator_found, now_us)
-        return True
-
-    def _coordinator_found(self, answer: Any, error: ErrorCode, now_us: int) -> None:
-        if error is ErrorCode.NONE and int(answer.node_id) != NO_BROKER:
-            self._coordinator = int(answer.node_id)
-            self._metadata.coordinator_is(int(answer.node_id), str(answer.host), int(answer.port))
-        else:
-            self._not_before_us = now_us + self._retry_us
 
     def _join(self, node_id: int, now_us: int) -> None:
         """source: sendJoinGroupRequest"""
@@ -190,7 +151,7 @@ class GroupMembership:
             "protocols": [{"name": PROTOCOL, "metadata": subscription(self._topic)}],
         }
         timeout_us = self._config.max_poll_interval_ms * 1000 + JOIN_ROOM_US
-        self._ask(node_id, JOIN_GROUP, JOIN_GROUP_VERSION, values, self._joined, now_us, timeout_us)
+        self._requests.ask(node_id, JOIN_GROUP, JOIN_GROUP_VERSION, values, self._joined, now_us, timeout_us=timeout_us)
 
     def _joined(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is ErrorCode.MEMBER_ID_REQUIRED:
@@ -217,7 +178,7 @@ class GroupMembership:
             "protocol_name": PROTOCOL,
             "assignments": [{"member_id": name, "assignment": data} for name, data in self._assignments.items()],
         }
-        self._ask(node_id, SYNC_GROUP, SYNC_GROUP_VERSION, values, self._synced, now_us)
+        self._requests.ask(node_id, SYNC_GROUP, SYNC_GROUP_VERSION, values, self._synced, now_us)
 
     def _synced(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is not ErrorCode.NONE:
@@ -230,7 +191,7 @@ class GroupMembership:
 
     def _heartbeat(self, node_id: int, now_us: int) -> None:
         values = {**self._me(), "generation_id": self.generation}
-        self._ask(node_id, HEARTBEAT, HEARTBEAT_VERSION, values, self._heartbeat_answered, now_us)
+        self._requests.ask(node_id, HEARTBEAT, HEARTBEAT_VERSION, values, self._heartbeat_answered, now_us)
 
     def _heartbeat_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         self._beat_later(now_us)
@@ -244,7 +205,7 @@ class GroupMembership:
         """Offsets that a transaction may still change are waited for (KIP-447)."""
         topics = [{"name": self._topic, "partition_indexes": [name.partition for name in self.assigned]}]
         values = {"group_id": self._config.group_id, "topics": topics, "require_stable": True}
-        self._ask(node_id, OFFSET_FETCH, OFFSET_FETCH_VERSION, values, self._offsets_fetched, now_us)
+        self._requests.ask(node_id, OFFSET_FETCH, OFFSET_FETCH_VERSION, values, self._offsets_fetched, now_us)
 
     def _offsets_fetched(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         found: dict[TopicPartition, int] = {}
@@ -257,7 +218,7 @@ class GroupMembership:
             self._wants_offsets = False
             self._on_assigned({name: found.get(name, UNKNOWN_OFFSET) for name in self.assigned})
         elif error is ErrorCode.UNSTABLE_OFFSET_COMMIT:
-            self._not_before_us = now_us + self._retry_us
+            self._requests.again(now_us)
         else:
             self._failed(error, now_us)
 
@@ -272,7 +233,7 @@ class GroupMembership:
             "generation_id_or_member_epoch": self.generation,
             "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
         }
-        self._ask(node_id, OFFSET_COMMIT, OFFSET_COMMIT_VERSION, values, self._commit_answered, now_us)
+        self._requests.ask(node_id, OFFSET_COMMIT, OFFSET_COMMIT_VERSION, values, self._commit_answered, now_us)
 
     def _commit_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         """source: OffsetCommitResponseHandler"""
@@ -293,8 +254,8 @@ class GroupMembership:
     def _failed(self, error: ErrorCode, now_us: int) -> None:
         """source: JoinGroupResponseHandler, SyncGroupResponseHandler, HeartbeatResponseHandler"""
         if error in LOOK_AGAIN:
-            self._coordinator = None
-            self._not_before_us = now_us + self._retry_us
+            self._coordinator.node_id = None
+            self._requests.again(now_us)
         elif error is ErrorCode.REBALANCE_IN_PROGRESS:
             if self.state is JoinState.STABLE:
                 self._rejoins = True
@@ -307,7 +268,7 @@ class GroupMembership:
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self.state, self.generation, self.member_id = JoinState.UNJOINED, NO_GENERATION, NO_MEMBER_ID
         else:
-            self._not_before_us = now_us + self._retry_us
+            self._requests.again(now_us)
 
     def _me(self) -> dict[str, object]:
         return {
@@ -315,35 +276,6 @@ class GroupMembership:
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-
-    def _ask(
-        self,
-        node_id: int,
-        key: int,
-        version: int,
-        values: Mapping[str, object],
-        answered: Callable[[Any, ErrorCode, int], None],
-        now_us: int,
-        timeout_us: int | None = None,
-    ) -> None:
-        entity = request(key, version, **values)
-        client_id = self._connections.client_id
-
-        def on_answer(answer: ClientResponse, answered_us: int) -> None:
-            found = None if answer.frame is None else decode_response(key, version, answer.frame)
-            self._in_flight = False
-            error = answer.error if found is None else getattr(found, "error_code", ErrorCode.NONE)
-            answered(found, error, answered_us)
-
-        self._in_flight = True
-        self._connections.send(
-            node_id,
-            key,
-            lambda correlation_id: encode_request(key, version, correlation_id, client_id, entity),
-            on_answer,
-            now_us,
-            timeout_us=timeout_us,
-        )
 
 
 def by_range(members: Sequence[tuple[str, str]], partitions: int) -> dict[str, list[int]]:

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.connections import ClientConnections, ClientResponse
+from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
-from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, PeerViolation
@@ -164,19 +163,17 @@ class OffsetLookups:
                     "leader_epoch": position.offset_epoch,
                 }
             )
-        entity = request(
-            OFFSET_FOR_LEADER_EPOCH,
-            OFFSET_FOR_LEADER_EPOCH_VERSION,
-            replica_id=NO_BROKER,
-            topics=[{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()],
-        )
+        values = {
+            "replica_id": NO_BROKER,
+            "topics": [{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()],
+        }
         asked = [(position, position.offset, position.leader) for position in positions]
-        self._send(
+        self._connections.ask(
             node_id,
             OFFSET_FOR_LEADER_EPOCH,
             OFFSET_FOR_LEADER_EPOCH_VERSION,
-            entity,
-            lambda answer, at_us: self._epochs_answered(node_id, asked, answer, at_us),
+            values,
+            lambda response, _, at_us: self._epochs_answered(node_id, asked, response, at_us),
             now_us,
         )
 
@@ -184,12 +181,11 @@ class OffsetLookups:
         self,
         node_id: int,
         asked: Sequence[tuple[PartitionPosition, Offset, LeaderAndEpoch]],
-        answer: ClientResponse,
+        response: Any,
         now_us: int,
     ) -> None:
         results: dict[TopicPartition, Any] = {}
-        if answer.frame is not None:
-            response: Any = decode_response(OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, answer.frame)
+        if response is not None:
             for topic in response.topics:
                 results.update(
                     {TopicPartition(str(topic.topic), int(part.partition)): part for part in topic.partitions}
@@ -248,12 +244,13 @@ class OffsetLookups:
         self._list_offsets(
             node_id,
             asked,
-            lambda results, answer, _: self._end_offset_answered(tp, peer, results.get(tp), answer),
+            lambda results, error, _: self._end_offset_answered(tp, peer, results.get(tp), error),
             now_us,
         )
 
-    def _end_offset_answered(self, tp: TopicPartition, peer: str, result: Any, answer: ClientResponse) -> None:
-        error = answer.error if result is None else result.error_code
+    def _end_offset_answered(self, tp: TopicPartition, peer: str, result: Any, error: ErrorCode) -> None:
+        if result is not None:
+            error = result.error_code
         if error is ErrorCode.NONE:
             self._events.end_offset_seen(tp, peer, int(result.offset), None)
         else:
@@ -266,7 +263,7 @@ class OffsetLookups:
         self,
         node_id: int,
         asked: Sequence[tuple[TopicPartition, int]],
-        answered: Callable[[dict[TopicPartition, Any], ClientResponse, int], None],
+        answered: Callable[[dict[TopicPartition, Any], ErrorCode, int], None],
         now_us: int,
     ) -> None:
         """One ListOffsets request; `answered` gets a result per partition, or none at all and the reason."""
@@ -276,20 +273,15 @@ class OffsetLookups:
             topics.setdefault(tp.topic, []).append(
                 {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": timestamp}
             )
-        entity = request(
-            LIST_OFFSETS,
-            LIST_OFFSETS_VERSION,
-            replica_id=NO_BROKER,
-            isolation_level=self._isolation,
-            topics=[{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
-        )
+        values = {
+            "replica_id": NO_BROKER,
+            "isolation_level": self._isolation,
+            "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
+        }
 
-        def on_answer(answer: ClientResponse, answered_us: int) -> None:
+        def on_answer(response: Any, error: ErrorCode, answered_us: int) -> None:
             results: dict[TopicPartition, Any] = {}
-            if answer.frame is not None:
-                response: Any = decode_response(LIST_OFFSETS, LIST_OFFSETS_VERSION, answer.frame)
-                if response.throttle_time:
-                    self._connections.throttled(milliseconds(response.throttle_time), answered_us)
+            if response is not None:
                 results = {
                     TopicPartition(str(topic.name), int(part.partition_index)): part
                     for topic in response.topics
@@ -297,24 +289,6 @@ class OffsetLookups:
                 }
                 if any(tp not in results for tp, _ in asked):
                     raise PeerViolation("a ListOffsets response leaves out a partition of its request")
-            answered(results, answer, answered_us)
+            answered(results, error, answered_us)
 
-        self._send(node_id, LIST_OFFSETS, LIST_OFFSETS_VERSION, entity, on_answer, now_us)
-
-    def _send(
-        self,
-        node_id: int,
-        api_key: int,
-        version: int,
-        entity: Any,
-        on_answer: Callable[[ClientResponse, int], None],
-        now_us: int,
-    ) -> None:
-        client_id = self._connections.client_id
-        self._connections.send(
-            node_id,
-            api_key,
-            lambda correlation_id: encode_request(api_key, version, correlation_id, client_id, entity),
-            on_answer,
-            now_us,
-        )
+        self._connections.ask(node_id, LIST_OFFSETS, LIST_OFFSETS_VERSION, values, on_answer, now_us)

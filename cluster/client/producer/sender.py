@@ -6,8 +6,10 @@ Source: Sender.java.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from cluster.client.connections import ClientConnections, ClientResponse
+from cluster.client.connection_states import ClientResponse
+from cluster.client.connections import ClientConnections
 from cluster.client.metadata_cache import INVALID_METADATA
 from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import ProducerBatch
@@ -22,7 +24,6 @@ from cluster.protocol.api_00_produce import (
     decode_produce_response,
     encode_produce_request,
 )
-from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from replica.config import NEVER
 from replica.errors import INDEFINITE, ErrorCode, PeerViolation
@@ -169,31 +170,20 @@ class Sender:
             self._wake_at(None if node_id is None else self._connections.retry_at_us(node_id, now_us))
             return
         self._asked_for_producer_id = True
-        self._connections.send(
-            node_id, INIT_PRODUCER_ID, self._init_producer_id_request, self._producer_id_answered, now_us
+        values = {
+            "transactional_id": None,
+            "transaction_timeout": NO_TRANSACTION_TIMEOUT_MS,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
+        self._connections.ask(
+            node_id, INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, values, self._producer_id_answered, now_us
         )
 
-    def _init_producer_id_request(self, correlation_id: int) -> bytes:
-        entity = request(
-            INIT_PRODUCER_ID,
-            INIT_PRODUCER_ID_VERSION,
-            transactional_id=None,
-            transaction_timeout=NO_TRANSACTION_TIMEOUT_MS,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        client_id = self._connections.client_id
-        return encode_request(INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, correlation_id, client_id, entity)
-
-    def _producer_id_answered(self, answer: ClientResponse, now_us: int) -> None:
+    def _producer_id_answered(self, response: Any, error: ErrorCode, now_us: int) -> None:
         assert self._idempotence is not None
-        response = None
-        if answer.frame is not None:
-            response = decode_response(INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, answer.frame)
-            if response.throttle_time:
-                self._connections.throttled(milliseconds(response.throttle_time), now_us)
         self._asked_for_producer_id = False
-        if response is not None and response.error_code is ErrorCode.NONE:
+        if error is ErrorCode.NONE:
             self._idempotence.producer_id_given(int(response.producer_id), int(response.producer_epoch))
             return
         # Simplified: Kafka stops the producer for good on a fatal error here; no broker of Highwater answers with one.

@@ -11,40 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from cluster.client.connections import ClientConnections, ClientResponse
+from cluster.client.connections import ClientConnections
+from cluster.client.coordinators import GROUP, LOOK_AGAIN, TRANSACTION, Coordinator, CoordinatorRequests
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.config import ProducerConfig
-from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
-    FIND_COORDINATOR,
     INIT_PRODUCER_ID,
     TXN_OFFSET_COMMIT,
 )
 from replica.config import NEVER
 from replica.errors import ErrorCode
-from replica.ids import NO_BROKER, TopicPartition
+from replica.ids import TopicPartition
 from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 TransactionsRule = Literal["none", "v1", "verified", "v2"]
-FIND_COORDINATOR_VERSION, INIT_PRODUCER_ID_VERSION, ADD_PARTITIONS_TO_TXN_VERSION = 3, 4, 3
+INIT_PRODUCER_ID_VERSION, ADD_PARTITIONS_TO_TXN_VERSION = 4, 3
 PRODUCE_VERSION_OF = {"none": 10, "v1": 10, "verified": 11, "v2": 12}
 ADD_OFFSETS_TO_TXN_VERSION = 3
 TXN_OFFSET_COMMIT_VERSION_OF = {"none": 3, "v1": 3, "verified": 4, "v2": 5}
-GROUP, TRANSACTION = 0, 1
-"""FindCoordinatorRequest.CoordinatorType"""
-LOOK_AGAIN = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NETWORK_EXCEPTION,
-    ErrorCode.REQUEST_TIMED_OUT,
-)
 ASK_AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -104,10 +94,7 @@ class ProducerState(Enum):
 
 
 class TransactionManager:
-    """state: of the producer     error, reason: of the two error states
-
-    next_deadline_us: when `run_once` has something to do by the passing of time alone
-    """
+    """state: of the producer     error, reason: of the two error states"""
 
     def __init__(
         self,
@@ -120,20 +107,17 @@ class TransactionManager:
         self.state = ProducerState.INITIALIZING
         self.error = ErrorCode.NONE
         self.reason = ""
-        self.next_deadline_us = NEVER
         self.transactional_id = config.transactional_id
         self._timeout_ms = config.transaction_timeout_ms
-        self._retry_us = config.retry_backoff_ms * 1000
-        self._connections = connections
+        self._requests = CoordinatorRequests(connections, config.retry_backoff_ms, self._not_found)
+        self._coordinator = Coordinator(config.transactional_id, TRANSACTION)
+        self._group_coordinator = Coordinator("", GROUP)
         self._events = events
         self._idempotence = idempotence
         self._adds_by_producing = rule == "v2"
         self.produce_version = PRODUCE_VERSION_OF[rule]
         self._end_txn_version = 5 if rule == "v2" else 3
         self._commit_version = TXN_OFFSET_COMMIT_VERSION_OF[rule]
-        self._coordinator: int | None = None
-        self._in_flight = False
-        self._not_before_us = 0
         self._needs_epoch = False
         """Before the next transaction the producer asks for its next epoch (KIP-360)."""
         self._new_partitions: dict[TopicPartition, None] = {}
@@ -142,7 +126,6 @@ class TransactionManager:
         self._group_is_added = False
         self._group_is_part = False
         """The transaction's coordinator may know the group by now."""
-        self._group_coordinator: int | None = None
         self._count = 0
         self.has_committed = False
         """Of the transaction that ended last."""
@@ -164,6 +147,8 @@ class TransactionManager:
         """The next offset to be read of each partition. source: sendOffsetsToTransaction"""
         assert self.state is ProducerState.IN_TRANSACTION and self._offsets is None
         self._offsets, self._group_is_added = _Offsets(offsets, group), self._adds_by_producing
+        if self._group_coordinator.key != group.group_id:
+            self._group_coordinator = Coordinator(group.group_id, GROUP)
 
     @property
     def sends_offsets(self) -> bool:
@@ -200,30 +185,24 @@ class TransactionManager:
     @property
     def is_asking(self) -> bool:
         """Nothing else is sent meanwhile."""
-        return self._in_flight
+        return self._requests.in_flight
+
+    @property
+    def next_deadline_us(self) -> int:
+        """When `run_once` has something to do by the passing of time alone."""
+        return self._requests.next_deadline_us
 
     def run_once(self, now_us: int, *, has_incomplete: bool) -> bool:
         """Send the next request, if one is due. returns: whether it was sent
 
         has_incomplete: records are on their way
         """
-        self.next_deadline_us = NEVER
+        self._requests.next_deadline_us = NEVER
         ask = self._next(has_incomplete)
-        if ask is None or self._in_flight:
-            return False
-        if now_us < self._not_before_us:
-            self.next_deadline_us = self._not_before_us
+        if ask is None:
             return False
         of_group = ask == self._commit_offsets
-        coordinator = self._group_coordinator if of_group else self._coordinator
-        if coordinator is None or coordinator not in self._connections.metadata.nodes:
-            return self._find_coordinator(now_us, of_group=of_group)
-        if not self._connections.ready(coordinator, now_us):
-            at_us = self._connections.retry_at_us(coordinator, now_us)
-            self.next_deadline_us = NEVER if at_us is None else at_us
-            return False
-        ask(coordinator, now_us)
-        return True
+        return self._requests.run_once(self._group_coordinator if of_group else self._coordinator, ask, now_us)
 
     def _next(self, has_incomplete: bool) -> Callable[[int, int], None] | None:
         """source: nextRequest"""
@@ -249,30 +228,10 @@ class TransactionManager:
 
     # ------------------------------------------------------------------------------------------------------ requests
 
-    def _find_coordinator(self, now_us: int, *, of_group: bool) -> bool:
-        node_id = self._connections.least_loaded(now_us)
-        if node_id is None or not self._connections.ready(node_id, now_us):
-            at_us = None if node_id is None else self._connections.retry_at_us(node_id, now_us)
-            self.next_deadline_us = NEVER if at_us is None else at_us
-            return False
-        values: dict[str, object] = {"key": self.transactional_id, "key_type": TRANSACTION}
-        if of_group and self._offsets is not None:
-            values = {"key": self._offsets.group.group_id, "key_type": GROUP}
-        answered = partial(self._coordinator_found, of_group)
-        self._ask(node_id, FIND_COORDINATOR, FIND_COORDINATOR_VERSION, values, answered, now_us)
-        return True
-
-    def _coordinator_found(self, of_group: bool, answer: Any, error: ErrorCode, now_us: int) -> None:
-        if error is ErrorCode.NONE and int(answer.node_id) != NO_BROKER:
-            if of_group:
-                self._group_coordinator = int(answer.node_id)
-            else:
-                self._coordinator = int(answer.node_id)
-            self._connections.metadata.coordinator_is(int(answer.node_id), str(answer.host), int(answer.port))
-        elif error in FATAL:
-            self._fail_fatally(error, f"no coordinator of {self.transactional_id}: {error.name}")
-        else:
-            self._again(now_us)
+    def _not_found(self, coordinator: Coordinator, error: ErrorCode) -> None:
+        """source: FindCoordinatorHandler"""
+        if error in FATAL:
+            self._fail_fatally(error, f"no coordinator of {coordinator.key}: {error.name}")
 
     def _ask_producer_id(self, node_id: int, now_us: int) -> None:
         known = self._idempotence.producer_id, self._idempotence.producer_epoch
@@ -283,7 +242,7 @@ class TransactionManager:
             "producer_id": producer_id,
             "producer_epoch": epoch,
         }
-        self._ask(node_id, INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, values, self._producer_id_given, now_us)
+        self._requests.ask(node_id, INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, values, self._producer_id_given, now_us)
 
     def _producer_id_given(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is ErrorCode.NONE:
@@ -315,7 +274,7 @@ class TransactionManager:
             else:
                 self._refused("AddPartitionsToTxn", error, answered_us)
 
-        self._ask(node_id, ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, values, added, now_us)
+        self._requests.ask(node_id, ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, values, added, now_us)
 
     def _add_offsets(self, node_id: int, now_us: int) -> None:
         assert self._offsets is not None
@@ -332,7 +291,7 @@ class TransactionManager:
             else:
                 self._refused("AddOffsetsToTxn", error, answered_us)
 
-        self._ask(node_id, ADD_OFFSETS_TO_TXN, ADD_OFFSETS_TO_TXN_VERSION, values, added, now_us)
+        self._requests.ask(node_id, ADD_OFFSETS_TO_TXN, ADD_OFFSETS_TO_TXN_VERSION, values, added, now_us)
 
     def _commit_offsets(self, node_id: int, now_us: int) -> None:
         assert self._offsets is not None
@@ -352,7 +311,7 @@ class TransactionManager:
             "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
         }
         self._group_is_part = True
-        self._ask(node_id, TXN_OFFSET_COMMIT, self._commit_version, values, self._offsets_answered, now_us)
+        self._requests.ask(node_id, TXN_OFFSET_COMMIT, self._commit_version, values, self._offsets_answered, now_us)
 
     def _offsets_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         """source: TxnOffsetCommitHandler"""
@@ -363,10 +322,10 @@ class TransactionManager:
         if error is ErrorCode.NONE:
             self._offsets = None
         elif error in LOOK_AGAIN:
-            self._group_coordinator = None
-            self._again(now_us)
+            self._group_coordinator.node_id = None
+            self._requests.again(now_us)
         elif error in ASK_AGAIN:
-            self._again(now_us)
+            self._requests.again(now_us)
         elif error in COMMIT_ABORTABLE:
             self._fail_abortably(error, reason)
         else:
@@ -388,7 +347,7 @@ class TransactionManager:
             "producer_epoch": self._idempotence.producer_epoch,
             "committed": self.state is ProducerState.COMMITTING,
         }
-        self._ask(node_id, END_TXN, self._end_txn_version, values, self._end_answered, now_us)
+        self._requests.ask(node_id, END_TXN, self._end_txn_version, values, self._end_answered, now_us)
 
     def _end_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is not ErrorCode.NONE:
@@ -416,42 +375,13 @@ class TransactionManager:
 
     # -------------------------------------------------------------------------------------------------------- answers
 
-    def _ask(
-        self,
-        node_id: int,
-        key: int,
-        version: int,
-        values: Mapping[str, object],
-        answered: Callable[[Any, ErrorCode, int], None],
-        now_us: int,
-    ) -> None:
-        entity = request(key, version, **values)
-        client_id = self._connections.client_id
-
-        def on_answer(answer: ClientResponse, answered_us: int) -> None:
-            found = None if answer.frame is None else decode_response(key, version, answer.frame)
-            self._in_flight = False
-            if found is not None and found.throttle_time:
-                self._connections.throttled(milliseconds(found.throttle_time), answered_us)
-            error = answer.error if found is None else getattr(found, "error_code", ErrorCode.NONE)
-            answered(found, error, answered_us)
-
-        self._in_flight = True
-        self._connections.send(
-            node_id,
-            key,
-            lambda correlation_id: encode_request(key, version, correlation_id, client_id, entity),
-            on_answer,
-            now_us,
-        )
-
     def _refused(self, api: str, error: ErrorCode, now_us: int) -> None:
         reason = f"the coordinator answered {api} with {error.name}"
         if error in LOOK_AGAIN:
-            self._coordinator = None
-            self._again(now_us)
+            self._coordinator.node_id = None
+            self._requests.again(now_us)
         elif error in ASK_AGAIN:
-            self._again(now_us)
+            self._requests.again(now_us)
         elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
             self._fail_fatally(ErrorCode.PRODUCER_FENCED, reason)  # Of versions before KIP-588.
         elif error in ABORTABLE and self.state is not ProducerState.INITIALIZING:
@@ -459,9 +389,6 @@ class TransactionManager:
             self._fail_abortably(error, reason)
         else:
             self._fail_fatally(error, reason)
-
-    def _again(self, now_us: int) -> None:
-        self._not_before_us = now_us + self._retry_us
 
     def _fail_abortably(self, error: ErrorCode, reason: str) -> None:
         if not self.has_failed:

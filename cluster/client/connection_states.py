@@ -1,0 +1,58 @@
+"""What a client knows of each broker: its connection, and the requests that wait for their answers there.
+
+source: ClusterConnectionStates.java, InFlightRequests.java
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cluster.client.metadata_cache import BrokerAddress
+from cluster.node import ConnectionId
+from cluster.timers import Timer
+from replica.errors import ErrorCode
+
+
+class ClientResponse(NamedTuple):
+    """How a request ended: `frame` is its response, or None with the error that stands for the missing one."""
+
+    frame: bytearray | None
+    error: ErrorCode
+    reason: str
+
+
+OnAnswer = Callable[[ClientResponse, int], None]
+NO_ANSWER_EXPECTED = ClientResponse(None, ErrorCode.NONE, "handed to the socket")
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A request that waits for its response."""
+
+    correlation_id: int
+    on_answer: OnAnswer
+    timer: Timer
+
+
+@dataclass(slots=True)
+class NodeConnection:
+    """One broker as seen from here. `connection` is None while disconnected.
+
+    throttled_until_us: until then a quota of the broker keeps this client silent (KIP-219)
+    """
+
+    node: BrokerAddress
+    connection: ConnectionId | None = None
+    is_ready: bool = False
+    in_flight: deque[InFlight] = field(default_factory=deque)
+    last_attempt_us: int = -1
+    retry_at_us: int = 0
+    failures: int = 0
+    failed_attempts_to_connect: int = 0
+    last_active_us: int = 0
+    throttled_until_us: int = 0
+    setup_timer: Timer | None = None
+    idle_timer: Timer | None = None

@@ -1,0 +1,124 @@
+"""A client's requests to the coordinators of its group and its transactions: one at a time, each found first.
+
+source: AbstractCoordinator.java (ensureCoordinatorReady), TransactionManager.java (lookupCoordinator), Sender.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cluster.client.connections import Answered, ClientConnections
+from cluster.protocol.versions import FIND_COORDINATOR
+from replica.config import NEVER
+from replica.errors import ErrorCode
+from replica.ids import NO_BROKER
+
+FIND_COORDINATOR_VERSION = 3
+GROUP: Literal[0] = 0
+TRANSACTION: Literal[1] = 1
+"""FindCoordinatorRequest.CoordinatorType"""
+LOOK_AGAIN = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+"""Errors of a coordinator that may be another one by now."""
+
+
+@dataclass(slots=True)
+class Coordinator:
+    """node_id: None while it has to be found     key: the group's or the transactional id"""
+
+    key: str
+    key_type: Literal[0, 1]
+    node_id: int | None = None
+
+
+class CoordinatorRequests:
+    """in_flight: a request waits for its answer     next_deadline_us: when one may be sent by the passing of time alone
+
+    on_not_found: hears why FindCoordinator was refused; it is asked again after retry.backoff.ms
+    """
+
+    def __init__(
+        self,
+        connections: ClientConnections,
+        retry_backoff_ms: int,
+        on_not_found: Callable[[Coordinator, ErrorCode], None] | None = None,
+    ) -> None:
+        self.in_flight = False
+        self.next_deadline_us = NEVER
+        self._connections = connections
+        self._retry_us = retry_backoff_ms * 1000
+        self._not_before_us = 0
+        self._on_not_found = on_not_found
+
+    def wake_at(self, at_us: int | None) -> None:
+        if at_us is not None:
+            self.next_deadline_us = min(self.next_deadline_us, at_us)
+
+    def again(self, now_us: int) -> None:
+        """The next request waits for retry.backoff.ms."""
+        self._not_before_us = now_us + self._retry_us
+
+    def run_once(self, coordinator: Coordinator, ask: Callable[[int, int], None], now_us: int) -> bool:
+        """Call `ask` with the coordinator's id, or do what has to come first. returns: whether a request was sent"""
+        if self.in_flight:
+            return False
+        if now_us < self._not_before_us:
+            self.wake_at(self._not_before_us)
+            return False
+        node_id = coordinator.node_id
+        if node_id is None or node_id not in self._connections.metadata.nodes:
+            return self._find(coordinator, now_us)
+        if not self._is_ready(node_id, now_us):
+            return False
+        ask(node_id, now_us)
+        return True
+
+    def _is_ready(self, node_id: int, now_us: int) -> bool:
+        if self._connections.ready(node_id, now_us):
+            return True
+        self.wake_at(self._connections.retry_at_us(node_id, now_us))
+        return False
+
+    def _find(self, coordinator: Coordinator, now_us: int) -> bool:
+        node_id = self._connections.least_loaded(now_us)
+        if node_id is None or not self._is_ready(node_id, now_us):
+            return False
+
+        def found(answer: Any, error: ErrorCode, answered_us: int) -> None:
+            if error is ErrorCode.NONE and int(answer.node_id) != NO_BROKER:
+                coordinator.node_id = int(answer.node_id)
+                self._connections.metadata.coordinator_is(coordinator.node_id, str(answer.host), int(answer.port))
+            else:
+                self.again(answered_us)
+                if self._on_not_found is not None:
+                    self._on_not_found(coordinator, error)
+
+        values = {"key": coordinator.key, "key_type": coordinator.key_type}
+        self.ask(node_id, FIND_COORDINATOR, FIND_COORDINATOR_VERSION, values, found, now_us)
+        return True
+
+    def ask(
+        self,
+        node_id: int,
+        api_key: int,
+        version: int,
+        values: Mapping[str, object],
+        answered: Answered,
+        now_us: int,
+        *,
+        timeout_us: int | None = None,
+    ) -> None:
+        """Send one request to a coordinator that `run_once` has named."""
+
+        def on_answer(answer: Any, error: ErrorCode, answered_us: int) -> None:
+            self.in_flight = False
+            answered(answer, error, answered_us)
+
+        self.in_flight = True
+        self._connections.ask(node_id, api_key, version, values, on_answer, now_us, timeout_us=timeout_us)
