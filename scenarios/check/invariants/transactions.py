@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
@@ -145,18 +146,23 @@ def _may_be_forgotten(invariant: Invariant) -> bool:
     return invariant.truth.bytes_lost or any(_is_rebased(invariant, name) for name in kept_in)
 
 
-class ZombiesWriteNothing(Invariant):
-    """S31: in each log the epochs of a transactional producer never fall, those of its markers included: once a later
-    epoch has ended what an earlier one left open, nothing of the earlier one is written.
+class _LogState(Protocol):
+    """What an invariant keeps of the batches of transactional producers in one log."""
 
-    S26 compares the epochs of batches alone. A log that has lost a marker (it was truncated) has lost the epoch, too.
-    """
+    def appended(self, producer_id: int, producer_epoch: int, base_offset: int, base_sequence: int) -> None: ...
 
-    NAME = "S31"
+
+_State = TypeVar("_State", bound=_LogState)
+
+
+class _OfTransactionalProducers(Invariant, Generic[_State]):
+    """A base: a state for each log, made of the batches of transactional producers; anew where the log was cut."""
+
+    STATE: type[_State]
 
     def handlers(self) -> Mapping[type, Handler]:
         self.producer_ids: dict[int, None] = {}
-        self.epochs: dict[tuple[str, int, str], dict[int, int]] = {}
+        self.logs: dict[tuple[str, int, str], _State] = {}
         return {
             trace.TransactionStateChanged: self._named,
             trace.TransactionBegan: self._named,
@@ -172,70 +178,17 @@ class ZombiesWriteNothing(Invariant):
         self.producer_ids[event.producer_id] = None
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        producer_id, epoch = event.producer_id, event.producer_epoch
-        if producer_id < 0 or producer_id not in self.producer_ids:
+        if event.producer_id < 0 or event.producer_id not in self.producer_ids:
             return
-        latest = self.epochs.setdefault((event.topic, event.partition, event.node), {})
-        known = latest.get(producer_id, -1)
-        if epoch < known:
-            sentence = (
-                f"{event.node} has appended a batch of epoch {epoch} of producer {producer_id} at offset "
-                f"{event.base_offset} of {event.topic}-{event.partition}, behind one of epoch {known}"
-            )
-            self.broken(sentence, event.topic, event.partition)
-        latest[producer_id] = max(epoch, known)
-
-    def _cut(
-        self,
-        row: TraceRow,
-        event: trace.LogTruncated
-        | trace.LogRecovered
-        | trace.LeadershipBegan
-        | trace.FollowingBegan
-        | trace.ReplicaDeleted,
-    ) -> None:
         key = event.topic, event.partition, event.node
-        if not self.mirror.dropped or key not in self.epochs:
-            return
-        latest: dict[int, int] = {}
-        for batch in self.mirror.log((event.topic, event.partition), event.node):  # type: ignore[arg-type]
-            if batch.producer_id in self.producer_ids:
-                latest[batch.producer_id] = max(batch.producer_epoch, latest.get(batch.producer_id, -1))
-        self.epochs[key] = latest
+        log = self.logs.get(key)
+        if log is None:
+            log = self.logs[key] = self.STATE()
+        self.judge(log, event)
+        log.appended(event.producer_id, event.producer_epoch, event.base_offset, event.base_sequence)
 
-
-class StableIsDecided(Invariant):
-    """S32: a leader's last stable offset is at most its high watermark, and at most the first record of each
-    transaction that is open in its log, or whose marker was never below its high watermark.
-
-    Judged through the probe. Not in internal topics: the records that a coordinator writes there have no sequence, as
-    markers have none.
-    """
-
-    NAME = "S32"
-
-    def handlers(self) -> Mapping[type, Handler]:
-        self.producer_ids: dict[int, None] = {}
-        self.logs: dict[tuple[str, int, str], _Unstable] = {}
-        return {
-            trace.TransactionStateChanged: self._named,
-            trace.TransactionBegan: self._named,
-            trace.BatchAppended: self._appended,
-            trace.LogTruncated: self._cut,
-            trace.LogRecovered: self._cut,
-            trace.LeadershipBegan: self._cut,
-            trace.FollowingBegan: self._cut,
-            trace.ReplicaDeleted: self._cut,
-        }
-
-    def _named(self, row: TraceRow, event: trace.TransactionStateChanged | trace.TransactionBegan) -> None:
-        self.producer_ids[event.producer_id] = None
-
-    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        if event.producer_id < 0 or event.producer_id not in self.producer_ids or event.topic in INTERNAL_TOPICS:
-            return
-        log = self.logs.setdefault((event.topic, event.partition, event.node), _Unstable())
-        log.appended(event.producer_id, event.base_offset, event.base_sequence)
+    def judge(self, log: _State, event: trace.BatchAppended) -> None:
+        """Before the batch counts."""
 
     def _cut(
         self,
@@ -249,10 +202,74 @@ class StableIsDecided(Invariant):
         key = event.topic, event.partition, event.node
         if not self.mirror.dropped or key not in self.logs:
             return
-        self.logs[key] = log = _Unstable()
-        for batch in self.mirror.log((event.topic, event.partition), event.node):  # type: ignore[arg-type]
+        self.logs[key] = log = self.STATE()
+        for batch in self.mirror.log(TopicPartition(event.topic, event.partition), event.node):
             if batch.producer_id in self.producer_ids:
-                log.appended(batch.producer_id, batch.base_offset, batch.base_sequence)
+                log.appended(batch.producer_id, batch.producer_epoch, batch.base_offset, batch.base_sequence)
+
+
+class _Epochs:
+    """latest: the highest epoch of each producer"""
+
+    def __init__(self) -> None:
+        self.latest: dict[int, int] = {}
+
+    def appended(self, producer_id: int, producer_epoch: int, base_offset: int, base_sequence: int) -> None:
+        self.latest[producer_id] = max(producer_epoch, self.latest.get(producer_id, -1))
+
+
+class ZombiesWriteNothing(_OfTransactionalProducers[_Epochs]):
+    """S31: in each log the epochs of a transactional producer never fall, those of its markers included: once a later
+    epoch has ended what an earlier one left open, nothing of the earlier one is written.
+
+    S26 compares the epochs of batches alone. A log that has lost a marker (it was truncated) has lost the epoch, too.
+    """
+
+    NAME = "S31"
+    STATE = _Epochs
+
+    def judge(self, log: _Epochs, event: trace.BatchAppended) -> None:
+        known = log.latest.get(event.producer_id, -1)
+        if event.producer_epoch < known:
+            sentence = (
+                f"{event.node} has appended a batch of epoch {event.producer_epoch} of producer {event.producer_id} "
+                f"at offset {event.base_offset} of {event.topic}-{event.partition}, behind one of epoch {known}"
+            )
+            self.broken(sentence, event.topic, event.partition)
+
+
+class _Unstable:
+    """Of one log. open: producer id -> first offset of its transaction     marked: (first offset, offset of the marker)
+    of those that ended, until the marker is replicated"""
+
+    def __init__(self) -> None:
+        self.open: dict[int, int] = {}
+        self.marked: list[tuple[int, int]] = []
+
+    def appended(self, producer_id: int, producer_epoch: int, base_offset: int, base_sequence: int) -> None:
+        if base_sequence != NO_SEQUENCE:
+            self.open.setdefault(producer_id, base_offset)
+        elif producer_id in self.open:
+            self.marked.append((self.open.pop(producer_id), base_offset))
+
+    def replicated(self, high_watermark: int) -> None:
+        self.marked = [(first, marker) for first, marker in self.marked if marker >= high_watermark]
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        return min((*self.open.values(), *(first for first, _ in self.marked)), default=None)
+
+
+class StableIsDecided(_OfTransactionalProducers[_Unstable]):
+    """S32: a leader's last stable offset is at most its high watermark, and at most the first record of each
+    transaction that is open in its log, or whose marker was never below its high watermark.
+
+    Judged through the probe. Not in internal topics: the records that a coordinator writes there have no sequence, as
+    markers have none.
+    """
+
+    NAME = "S32"
+    STATE = _Unstable
 
     def probed(self, probe: Probe) -> None:
         if not self.logs:
@@ -262,7 +279,7 @@ class StableIsDecided(Invariant):
             where, end = f"{one.node} lets {one.topic_partition} be read", one.last_stable_offset
             if end > one.high_watermark:
                 self.broken(f"{where} up to {end}, and its high watermark is {one.high_watermark}", topic, number)
-            log = self.logs.get((topic, number, one.node))
+            log = None if topic in INTERNAL_TOPICS else self.logs.get((topic, number, one.node))
             if log is None:
                 continue
             log.replicated(self.truth.of(topic, number).leader_peaks.get(one.node, 0))
@@ -318,28 +335,6 @@ class AbortedIsNotRead(Invariant):
                 if read is not None:
                     sentence = f"{read.client} read {read.record} at offset {offset}, and its transaction was aborted"
                     self.broken(sentence, *name)
-
-
-class _Unstable:
-    """Of one log. open: producer id -> first offset of its transaction     marked: (first offset, offset of the marker)
-    of those that ended, until the marker is replicated"""
-
-    def __init__(self) -> None:
-        self.open: dict[int, int] = {}
-        self.marked: list[tuple[int, int]] = []
-
-    def appended(self, producer_id: int, base_offset: int, base_sequence: int) -> None:
-        if base_sequence != NO_SEQUENCE:
-            self.open.setdefault(producer_id, base_offset)
-        elif producer_id in self.open:
-            self.marked.append((self.open.pop(producer_id), base_offset))
-
-    def replicated(self, high_watermark: int) -> None:
-        self.marked = [(first, marker) for first, marker in self.marked if marker >= high_watermark]
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        return min((*self.open.values(), *(first for first, _ in self.marked)), default=None)
 
 
 INVARIANTS: tuple[type[Invariant], ...] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from replica.config import ClientQuotaConfig, DynamicBrokerConfig, TopicConfig
@@ -26,9 +27,7 @@ from scenarios.language.verbs.kinds import (
 
 Side = Literal["both", "leader", "follower"]
 Config = tuple[tuple[str, str | None], ...]
-"""A value of None takes a key back to its default."""
-Quota = tuple[tuple[str, str | None], ...]
-"""A value of None takes a quota away."""
+"""A value of None takes a key back to its default, a quota away."""
 
 
 @verb(
@@ -124,23 +123,38 @@ class Throttle(Verb):
         return f"throttle the replication{where} on {self.brokers}{side} to {self.bytes_per_second:,} B/s"
 
 
+def _changes(example: str, read: Callable[[Given], Config]) -> Kind[Config]:
+    """Values by key; `default` takes one back. example: what there could be     read: as the keys there are demand"""
+
+    def checked(given: Given) -> Config:
+        changes = read(given)
+        if given.node.is_nothing:
+            label = f"such as {example}"
+            given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
+        return changes
+
+    return Kind(
+        read=checked,
+        write=lambda changes: {name: DEFAULT if value is None else value for name, value in changes},
+        schema={"type": "object", "minProperties": 1, "additionalProperties": ref("scalar")},
+        blank=(),
+        example=f"{{{example}}}",
+    )
+
+
 def _read_config(given: Given) -> Config:
     """Which keys there are depends on whose they are."""
     of_brokers = given.beside is not None and "brokers" in given.beside
-    config = given.reader.config_changes(given.node, given.path, DynamicBrokerConfig if of_brokers else TopicConfig)
-    if given.node.is_nothing:
-        label = "such as min.insync.replicas: 1"
-        given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
-    return tuple(config.items())
+    kind = DynamicBrokerConfig if of_brokers else TopicConfig
+    return tuple(given.reader.config_changes(given.node, given.path, kind).items())
 
 
-CONFIG: Kind[Config] = Kind(
-    read=_read_config,
-    write=lambda config: {name: DEFAULT if value is None else value for name, value in config},
-    schema={"type": "object", "minProperties": 1, "additionalProperties": ref("scalar")},
-    blank=(),
-    example="{min.insync.replicas: 1}",
-)
+def _read_quota(given: Given) -> Config:
+    return tuple(given.reader.config_changes(given.node, given.path, ClientQuotaConfig).items())
+
+
+CONFIG = _changes("min.insync.replicas: 1", _read_config)
+QUOTA = _changes("producer_byte_rate: 100000", _read_quota)
 
 
 @verb(
@@ -177,23 +191,6 @@ class SetConfig(Verb):
         return {("brokers" if brokers else "topic"): listed(whose) if brokers else whose, "config": config}
 
 
-def _read_quota(given: Given) -> Quota:
-    quota = given.reader.config_changes(given.node, given.path, ClientQuotaConfig)
-    if given.node.is_nothing:
-        label = "such as producer_byte_rate: 100000"
-        given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
-    return tuple(quota.items())
-
-
-QUOTA: Kind[Quota] = Kind(
-    read=_read_quota,
-    write=lambda quota: {name: DEFAULT if value is None else value for name, value in quota},
-    schema={"type": "object", "minProperties": 1, "additionalProperties": ref("scalar")},
-    blank=(),
-    example="{producer_byte_rate: 100000}",
-)
-
-
 @verb(
     "set_quota",
     example="{client: p1, quota: {producer_byte_rate: 100000}}",
@@ -213,7 +210,7 @@ class SetQuota(Verb):
 
     client: str | None = key(TEXT, default=None)
     user: str | None = key(TEXT, default=None)
-    quota: Quota = key(QUOTA, default=(), required=True)
+    quota: Config = key(QUOTA, default=(), required=True)
 
     @property
     def as_spec(self) -> ClientQuota:

@@ -13,14 +13,13 @@
 from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
-from cluster.broker.apis.groups.partition_answers import commit_of, error_of_each, exists, instance_id_of
+from cluster.broker.apis.groups.partition_answers import commits_of, error_of_each, instance_id_of
 from cluster.groups.inputs import CommitOffsets, CommitResult, Result
 from cluster.groups.offsets import NO_EXPIRY
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import OFFSET_COMMIT
-from replica.ids import TopicPartition
 
 DEFAULT_RETENTION = -1
 FIRST_WITH_MEMBER_EPOCHS = 9
@@ -42,13 +41,7 @@ class OffsetCommitHandler:
         expires_ms = NO_EXPIRY
         if retention is not None and cold.milliseconds(retention) != DEFAULT_RETENTION:
             expires_ms = now_ms + cold.milliseconds(retention)
-        asked = [
-            (TopicPartition(str(topic.name), int(one.partition_index)), one)
-            for topic in request.topics
-            for one in topic.partitions
-        ]
-        offsets = {name: commit_of(one, now_ms, expires_ms) for name, one in asked if exists(self._cache, name)}
-        names = [name for name, _ in asked]
+        names, offsets = commits_of(request, self._cache, now_ms, expires_ms)
         if not offsets:
             self._answer(connection, header, topics=error_of_each(names, {}))
             return

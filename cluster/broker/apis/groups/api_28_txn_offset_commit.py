@@ -12,7 +12,7 @@ source: KafkaApis.handleTxnOffsetCommitRequest
 from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
-from cluster.broker.apis.groups.partition_answers import commit_of, error_of_each, exists, instance_id_of
+from cluster.broker.apis.groups.partition_answers import commits_of, error_of_each, instance_id_of
 from cluster.groups.inputs import NO_GENERATION, NO_MEMBER_ID, CommitOffsets, CommitResult, InTransaction, Result
 from cluster.groups.offsets import NO_EXPIRY
 from cluster.node import ConnectionId
@@ -40,16 +40,11 @@ class TxnOffsetCommitHandler:
         request = cold.decode_request(header, frame)
         group_id, producer_id, epoch = str(request.group_id), int(request.producer_id), int(request.producer_epoch)
         now_ms = self._clock.at(now_us) // 1000
-        asked = [
-            (TopicPartition(str(topic.name), int(one.partition_index)), one)
-            for topic in request.topics
-            for one in topic.partitions
-        ]
-        offsets = {name: commit_of(one, now_ms, NO_EXPIRY) for name, one in asked if exists(self._cache, name)}
+        names, offsets = commits_of(request, self._cache, now_ms, NO_EXPIRY)
 
         def respond(errors: dict[TopicPartition, ErrorCode]) -> None:
             told = {name: _error_in(header.api_version, error) for name, error in errors.items()}
-            self._answer(connection, header, topics=error_of_each([name for name, _ in asked], told))
+            self._answer(connection, header, topics=error_of_each(names, told))
 
         if not offsets:
             respond({})

@@ -22,8 +22,23 @@ def exists(cache: MetadataCache, name: TopicPartition) -> bool:
     return cache.image.partition(name.topic, name.partition) is not None
 
 
-def commit_of(one: Entity, now_ms: int, expires_ms: int) -> OffsetAndMetadata:
-    """One partition's commit, of OffsetCommit or TxnOffsetCommit. Times are the wall clock's."""
+def commits_of(
+    request: Entity, cache: MetadataCache, now_ms: int, expires_ms: int
+) -> tuple[list[TopicPartition], dict[TopicPartition, OffsetAndMetadata]]:
+    """Of OffsetCommit or TxnOffsetCommit: the partitions named, and the commits of those that exist."""
+    names: list[TopicPartition] = []
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+    for topic in request.topics:
+        for one in topic.partitions:
+            name = TopicPartition(str(topic.name), int(one.partition_index))
+            names.append(name)
+            if exists(cache, name):
+                offsets[name] = _commit_of(one, now_ms, expires_ms)
+    return names, offsets
+
+
+def _commit_of(one: Entity, now_ms: int, expires_ms: int) -> OffsetAndMetadata:
+    """Times are the wall clock's."""
     return OffsetAndMetadata(
         offset=int(one.committed_offset),
         leader_epoch=int(getattr(one, "committed_leader_epoch", UNDEFINED_EPOCH)),
