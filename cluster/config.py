@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import Field, dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from replica.config import (
     BROKER_KEY_OF_TOPIC_KEY,
@@ -263,11 +263,22 @@ class ConsumerConfig(Config):
     connections_max_idle_ms: int = key("connections.max.idle.ms", 540_000, low=1)
 
 
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""KIP-848's protocol."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConsumerConfig(ConsumerConfig):
-    """Of a consumer that is a member of a group, by the classic protocol."""
+    """Of a consumer that is a member of a group. partition.assignment.strategy, session.timeout.ms and
+    heartbeat.interval.ms are of the classic protocol, group.remote.assignor is of the consumer protocol."""
 
     group_id: str = key("group.id", "")
+    group_protocol: str = key("group.protocol", CLASSIC, choices=(CLASSIC, CONSUMER))
+    group_remote_assignor: str = key("group.remote.assignor", "")
+    partition_assignment_strategy: str = key(
+        "partition.assignment.strategy", "range", choices=("range", "cooperative-sticky")
+    )
     group_instance_id: str = key("group.instance.id", "")
     session_timeout_ms: int = key("session.timeout.ms", 45_000, low=1)
     heartbeat_interval_ms: int = key("heartbeat.interval.ms", 3000, low=1)

@@ -26,6 +26,8 @@ from replica.errors import ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, Names
 
 METADATA_VERSION = 9
+METADATA_VERSION_WITH_IDS = 12
+"""For members of KIP-848's groups, whose coordinator calls topics by their ids."""
 CONNECTION_SETUP_TIMEOUT_MAX_MS = 30_000
 """socket.connection.setup.timeout.max.ms: Kafka's default; the timeout doubles up to it with every failed attempt."""
 
@@ -68,8 +70,10 @@ class ClientConnections:
         *,
         names: Names,
         max_in_flight: int,
+        metadata_version: int = METADATA_VERSION,
     ) -> None:
         self.client_id = client_id
+        self._metadata_version = metadata_version
         self.metadata = metadata
         self._names = names
         self._max_in_flight = max_in_flight
@@ -276,7 +280,7 @@ class ClientConnections:
     def _ask_metadata(self, node_id: int, now_us: int) -> None:
         self._metadata_in_progress = True
         values = {"topics": [{"name": topic} for topic in self.metadata.topics], "allow_auto_topic_creation": False}
-        self.ask(node_id, METADATA, METADATA_VERSION, values, self._metadata_answered, now_us)
+        self.ask(node_id, METADATA, self._metadata_version, values, self._metadata_answered, now_us)
 
     def _metadata_answered(self, response: Any, error: ErrorCode, now_us: int) -> None:
         self._metadata_in_progress = False

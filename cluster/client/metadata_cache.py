@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
@@ -74,6 +75,7 @@ class ClientMetadata:
         self.version = 0
         self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
+        self._topic_names: dict[UUID, str] = {}
         self._led_by: dict[int, list[TopicPartition]] = {}
         self._led_by_version = 0
         """The version that they were found in."""
@@ -101,6 +103,10 @@ class ClientMetadata:
     def partitions(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic in order; empty while the topic is unknown."""
         return list(self._of_topic.get(topic, ()))
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """None while an answer has not named it, or where answers do not have ids (`connections.METADATA_VERSION`)."""
+        return self._topic_names.get(topic_id)
 
     def available(self, topic: str) -> list[int]:
         """Partitions of a topic that have a leader, in order."""
@@ -148,7 +154,7 @@ class ClientMetadata:
     # ------------------------------------------------------------------------------------------------ what is learned
 
     def update(self, response: Any, now_us: int) -> None:
-        """Take over a MetadataResponse (kio entity, v9)."""
+        """Take over a MetadataResponse (kio entity)."""
         if not response.brokers:  # from a broker that is still starting (NetworkClient.handleSuccessfulResponse)
             self.update_failed(now_us)
             return
@@ -170,6 +176,9 @@ class ClientMetadata:
             if topic.error_code in INVALID_METADATA:
                 self.request_update()
             return
+        topic_id = getattr(topic, "topic_id", None)
+        if topic_id is not None:
+            self._topic_names[topic_id] = str(topic.name)
         for partition in sorted(topic.partitions, key=lambda item: int(item.partition_index)):
             tp = TopicPartition(str(topic.name), int(partition.partition_index))
             known = self._leaders.get(tp)

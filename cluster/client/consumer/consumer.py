@@ -12,9 +12,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
+from uuid import UUID
 
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.connections import ClientConnections
+from cluster.client.connections import METADATA_VERSION, METADATA_VERSION_WITH_IDS, ClientConnections
+from cluster.client.consumer.classic_membership import ClassicMembership
+from cluster.client.consumer.consumer_membership import HeartbeatMembership
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.membership import GroupMembership
@@ -23,12 +26,13 @@ from cluster.client.consumer.positions import PartitionPosition
 from cluster.client.events import CausalRecorder
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode
-from cluster.config import ConsumerConfig, GroupConsumerConfig
+from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
 from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Names, TopicPartition
+from replica.log.checkpoints import as_kafka_spells
 from replica.rules import Rules
 
 MAX_IN_FLIGHT = 100
@@ -73,8 +77,16 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         )
         self._metadata.add_topic(topic)
         self._metadata_version_used = -1
+        by_heartbeats = isinstance(config, GroupConsumerConfig) and config.group_protocol == CONSUMER
         self._connections = ClientConnections(
-            name, config, self._metadata, self._timers, rng, names=names, max_in_flight=MAX_IN_FLIGHT
+            name,
+            config,
+            self._metadata,
+            self._timers,
+            rng,
+            names=names,
+            max_in_flight=MAX_IN_FLIGHT,
+            metadata_version=METADATA_VERSION_WITH_IDS if by_heartbeats else METADATA_VERSION,
         )
         self._events = ConsumerEvents(name, recorder)
         self._positions: dict[TopicPartition, PartitionPosition] = {}
@@ -89,11 +101,17 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         )
         self._fetcher = ConsumerFetcher(config, self._positions, self._connections, self._events, backoff, take)
         self.group: GroupMembership | None = None
-        self.on_revoked: Callable[[], None] = _ignore
+        self.on_revoked: Callable[[Sequence[TopicPartition]], None] = _ignore
         """The application forgets what it has of the partitions that are no longer this member's."""
         if isinstance(config, GroupConsumerConfig):
-            self.group = GroupMembership(config, topic, self._connections, self._go_on_from, self._give_up)
+            self.group = self._membership(config, rng)
         self._running = False
+
+    def _membership(self, config: GroupConsumerConfig, rng: random.Random) -> GroupMembership:
+        parts = config, self._topic, self._connections, self._go_on_from, self._give_up
+        if config.group_protocol == CONSUMER:
+            return HeartbeatMembership(*parts, member_id=as_kafka_spells(UUID(int=rng.getrandbits(128), version=4)))
+        return ClassicMembership(*parts)
 
     # ------------------------------------------------------------------------------------------------- application
 
@@ -199,9 +217,10 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             peer = self._connections.name(leader.leader)
             self._events.position_reset(tp, peer, offset, previous, None, "the group goes on from here")
 
-    def _give_up(self) -> None:
-        self._positions.clear()
-        self.on_revoked()
+    def _give_up(self, revoked: Sequence[TopicPartition]) -> None:
+        for tp in revoked:
+            self._positions.pop(tp, None)
+        self.on_revoked(revoked)
 
     def _arm(self, now_us: int) -> None:
         wanted = [self._lookups.next_deadline_us, self._fetcher.next_deadline_us]
@@ -216,5 +235,5 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
 
 
-def _ignore() -> None:
+def _ignore(revoked: Sequence[TopicPartition]) -> None:
     """The application keeps nothing."""

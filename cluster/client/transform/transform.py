@@ -58,7 +58,7 @@ class TransformCore:
         """
         self._inputs: deque[Input] = deque()
         self._consumer = make_consumer(lambda tp, record: self._inputs.append((tp, record)))
-        self._consumer.on_revoked = self._inputs.clear
+        self._consumer.on_revoked = self._forget
         self._producer = producer
         self._transform = transform
         self._group_id = group_id
@@ -72,6 +72,9 @@ class TransformCore:
         self._committed: ErrorCode | None = None
         self._actions: list[Action] = []
         self._ended = False
+
+    def _forget(self, revoked: Sequence[TopicPartition]) -> None:
+        self._inputs = deque(one for one in self._inputs if one[0] not in revoked)
 
     # ------------------------------------------------------------------------------------------------------- the node
 

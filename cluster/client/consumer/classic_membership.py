@@ -1,0 +1,205 @@
+"""A member of a group by the classic protocol: it joins, gets partitions, says that it is alive.
+
+The member that leads a generation assigns. By `range` all give up what they have before they join again (eager); by
+`cooperative-sticky` each keeps it, gives up only what the assignment does not have, and joins once more so that it can
+be given to another member (cooperative).
+
+Simplified: a member has no session timeout of its own; it learns from the coordinator that it was given up.
+Simplified: what a cooperative member commits in a rebalance waits for its end. In Java it fails
+(RebalanceInProgressException), and the application polls and commits again.
+
+source: ConsumerCoordinator.java, AbstractCoordinator.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import Any, ClassVar
+
+from cluster.client.connections import ClientConnections
+from cluster.client.consumer.assignors import (
+    COOPERATIVE_STICKY,
+    NO_GENERATION,
+    assignment,
+    by_cooperative_sticky,
+    by_range,
+    owner,
+    owning_subscription,
+    partitions_in,
+    subscription,
+)
+from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned, OnRevoked
+from cluster.client.coordinators import LOOK_AGAIN
+from cluster.config import GroupConsumerConfig
+from cluster.protocol.versions import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from replica.errors import ErrorCode
+
+JOIN_GROUP_VERSION, SYNC_GROUP_VERSION, HEARTBEAT_VERSION = 7, 5, 4
+PROTOCOL_TYPE = "consumer"
+NO_MEMBER_ID = ""
+JOIN_ROOM_US = 5_000_000
+"""How much longer than the rebalance a member waits for it (JOIN_GROUP_TIMEOUT_LAPSE)."""
+
+
+class JoinState(Enum):
+    """source: AbstractCoordinator.ClientMemberState"""
+
+    UNJOINED = auto()
+    JOINED = auto()
+    STABLE = auto()
+
+
+class ClassicMembership(GroupMembership):
+    OFFSET_COMMIT_VERSION: ClassVar[int] = 8
+    OFFSET_FETCH_VERSION: ClassVar[int] = 7
+
+    def __init__(
+        self,
+        config: GroupConsumerConfig,
+        topic: str,
+        connections: ClientConnections,
+        on_assigned: OnAssigned,
+        on_revoked: OnRevoked,
+    ) -> None:
+        super().__init__(config, topic, connections, on_assigned, on_revoked)
+        self.state = JoinState.UNJOINED
+        self._rejoins = False
+        """The others join already. Until this member does, too, what it has is still its own."""
+        self._heartbeat_due_us = 0
+        self._assignments: dict[str, bytes] = {}
+        """Of the leader: what it has assigned, until the coordinator has it."""
+
+    @property
+    def _is_cooperative(self) -> bool:
+        return self._config.partition_assignment_strategy == COOPERATIVE_STICKY
+
+    @property
+    def _has_place(self) -> bool:
+        return self.generation != NO_GENERATION and self.member_id != NO_MEMBER_ID
+
+    @property
+    def _may_commit(self) -> bool:
+        return self.state is JoinState.STABLE
+
+    @property
+    def _is_out(self) -> bool:
+        """A cooperative member keeps its partitions in a rebalance."""
+        return not self._may_commit and not (self._is_cooperative and self._has_place)
+
+    def _next(self, now_us: int) -> Ask | None:
+        polls = self.may_join or self._commit is not None
+        if polls and (self.state is JoinState.UNJOINED or self._rejoins):
+            if self._metadata.partitions(self._topic):
+                return self._join
+            self._metadata.request_update()
+        if self.state is JoinState.UNJOINED:
+            return None
+        if self.state is JoinState.JOINED:
+            return self._sync
+        if self._unread:
+            return self._fetch_offsets
+        if now_us >= self._heartbeat_due_us:
+            return self._heartbeat
+        self._requests.wake_at(self._heartbeat_due_us)
+        return None
+
+    def _join(self, node_id: int, now_us: int) -> None:
+        """source: sendJoinGroupRequest, ConsumerCoordinator.onJoinPrepare"""
+        self.state, self._rejoins = JoinState.UNJOINED, False
+        if not (self._is_cooperative and self._has_place):
+            self._reads_now(())
+        values = {
+            "group_id": self._config.group_id,
+            "session_timeout": self._config.session_timeout_ms,
+            "rebalance_timeout": self._config.max_poll_interval_ms,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance_id,
+            "protocol_type": PROTOCOL_TYPE,
+            "protocols": [{"name": self._config.partition_assignment_strategy, "metadata": self._subscription()}],
+        }
+        timeout_us = self._config.max_poll_interval_ms * 1000 + JOIN_ROOM_US
+        self._requests.ask(node_id, JOIN_GROUP, JOIN_GROUP_VERSION, values, self._joined, now_us, timeout_us=timeout_us)
+
+    def _joined(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        if error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = str(answer.member_id)
+        elif error is ErrorCode.NONE:
+            self.state = JoinState.JOINED
+            self.member_id, self.generation = str(answer.member_id), int(answer.generation_id)
+            leads = str(answer.leader) == self.member_id
+            self._assignments = self._assign(answer.members) if leads else {}
+        else:
+            self._failed(error, now_us)
+
+    def _subscription(self) -> bytes:
+        if not self._is_cooperative:
+            return subscription(self._topic)
+        return owning_subscription(self._topic, [one.partition for one in self.assigned], self.generation)
+
+    def _assign(self, members: Sequence[Any]) -> dict[str, bytes]:
+        partitions = len(self._metadata.partitions(self._topic))
+        if self._is_cooperative:
+            owners = [owner(str(one.member_id), bytes(one.metadata)) for one in members]
+            assigned = by_cooperative_sticky(owners, partitions)
+        else:
+            names = [(str(one.group_instance_id or ""), str(one.member_id)) for one in members]
+            assigned = by_range(names, partitions)
+        return {member_id: assignment(self._topic, numbers) for member_id, numbers in assigned.items()}
+
+    def _sync(self, node_id: int, now_us: int) -> None:
+        values = {
+            **self._me(),
+            "generation_id": self.generation,
+            "protocol_type": PROTOCOL_TYPE,
+            "protocol_name": self._config.partition_assignment_strategy,
+            "assignments": [{"member_id": name, "assignment": data} for name, data in self._assignments.items()],
+        }
+        self._requests.ask(node_id, SYNC_GROUP, SYNC_GROUP_VERSION, values, self._synced, now_us)
+
+    def _synced(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        """source: ConsumerCoordinator.onJoinComplete"""
+        if error is not ErrorCode.NONE:
+            self._failed(error, now_us)
+            return
+        self.state = JoinState.STABLE
+        revoked = self._reads_now(tuple(partitions_in(bytes(answer.assignment))))
+        # So that they can be given to another member.
+        self._rejoins = bool(revoked)
+        self._beat_later(now_us)
+
+    def _heartbeat(self, node_id: int, now_us: int) -> None:
+        values = {**self._me(), "generation_id": self.generation}
+        self._requests.ask(node_id, HEARTBEAT, HEARTBEAT_VERSION, values, self._heartbeat_answered, now_us)
+
+    def _heartbeat_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        self._beat_later(now_us)
+        if error is not ErrorCode.NONE:
+            self._failed(error, now_us)
+
+    def _beat_later(self, now_us: int) -> None:
+        self._heartbeat_due_us = now_us + self._config.heartbeat_interval_ms * 1000
+
+    def _offsets_asked(self, topics: Sequence[Mapping[str, object]]) -> dict[str, object]:
+        return {"group_id": self._config.group_id, "topics": topics}
+
+    def _offsets_of(self, answer: Any) -> Any:
+        return answer
+
+    def _failed(self, error: ErrorCode, now_us: int) -> None:
+        """source: JoinGroupResponseHandler, SyncGroupResponseHandler, HeartbeatResponseHandler"""
+        if error in LOOK_AGAIN:
+            self._look_again(now_us)
+        elif error is ErrorCode.REBALANCE_IN_PROGRESS:
+            if self.state is JoinState.STABLE:
+                self._rejoins = True
+            else:
+                self.state = JoinState.UNJOINED
+        elif error is ErrorCode.ILLEGAL_GENERATION:
+            self.state, self.generation = JoinState.UNJOINED, NO_GENERATION
+        elif error is ErrorCode.FENCED_INSTANCE_ID:
+            self.is_fenced = True
+        elif error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.state, self.generation, self.member_id = JoinState.UNJOINED, NO_GENERATION, NO_MEMBER_ID
+        else:
+            self._requests.again(now_us)

@@ -1,0 +1,159 @@
+"""A member of a group by KIP-848's protocol: heartbeats alone, by which the coordinator gives and takes partitions.
+
+source: ConsumerHeartbeatRequestManager.java, AbstractHeartbeatRequestManager.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from cluster.client.connections import ClientConnections
+from cluster.client.consumer.member_state import ClientMemberState, MembershipManager, Partitions
+from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned, OnRevoked
+from cluster.client.coordinators import LOOK_AGAIN
+from cluster.config import GroupConsumerConfig
+from cluster.protocol.cold import milliseconds
+from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
+from replica.errors import ErrorCode
+
+HEARTBEAT_VERSION = 1
+FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+class HeartbeatMembership(GroupMembership):
+    """member: its state, which is apart from all requests"""
+
+    OFFSET_COMMIT_VERSION: ClassVar[int] = 9
+    OFFSET_FETCH_VERSION: ClassVar[int] = 9
+
+    def __init__(
+        self,
+        config: GroupConsumerConfig,
+        topic: str,
+        connections: ClientConnections,
+        on_assigned: OnAssigned,
+        on_revoked: OnRevoked,
+        member_id: str,
+    ) -> None:
+        """member_id: made by the client, and the same as long as its process lives (KIP-1082)"""
+        super().__init__(config, topic, connections, on_assigned, on_revoked)
+        self.member_id = member_id
+        self.member = MembershipManager(
+            member_id,
+            self.instance_id,
+            [topic],
+            config.max_poll_interval_ms,
+            config.group_remote_assignor or None,
+        )
+        self._beat_us = 0
+        self._polled_us = 0
+        self._interval_us = 0
+
+    @property
+    def _may_commit(self) -> bool:
+        return self.member.is_in_group and self.member.epoch > 0
+
+    @property
+    def _is_out(self) -> bool:
+        return not self._may_commit
+
+    # ------------------------------------------------------------------------------------------------------- requests
+
+    def _next(self, now_us: int) -> Ask | None:
+        if self.may_join:
+            self._poll(now_us)
+        elif self.member.is_in_group:
+            self._expect_poll(now_us)
+        if self.member.is_silent:
+            return None
+        if self.member.beats_now:
+            return self._heartbeat
+        if self._unread:
+            return self._fetch_offsets
+        if now_us >= self._beat_us:
+            return self._heartbeat
+        self._requests.wake_at(self._beat_us)
+        return None
+
+    def _poll(self, now_us: int) -> None:
+        """What the application's poll does: it joins, releases what is lost, and takes what is new."""
+        self._polled_us = now_us
+        member = self.member
+        if member.state in (ClientMemberState.FENCED, ClientMemberState.STALE):
+            member.release()
+            self._reads_now(())
+        if member.state in (ClientMemberState.UNSUBSCRIBED, ClientMemberState.FENCED, ClientMemberState.STALE):
+            member.join()
+        if member.reconcile(self._metadata.topic_name) is not None:
+            self._reads_now(member.owned)
+        if member.has_unnamed(self._metadata.topic_name):
+            self._metadata.request_update()
+
+    def _expect_poll(self, now_us: int) -> None:
+        """An application that does not poll for max.poll.interval.ms leaves the group until it does."""
+        due_us = self._polled_us + self._config.max_poll_interval_ms * 1000
+        if now_us >= due_us:
+            self.member.leave(poll_expired=True)
+        else:
+            self._requests.wake_at(due_us)
+
+    def _heartbeat(self, node_id: int, now_us: int) -> None:
+        self._beat_us = now_us + self._interval_us
+        leaves = self.member.state is ClientMemberState.LEAVING
+        values = {"group_id": self._config.group_id, **self.member.heartbeat()}
+        answered = self._left if leaves else self._answered
+        self._requests.ask(node_id, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION, values, answered, now_us)
+
+    def _left(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        """Whatever it says: the next one joins."""
+        self.member.unheard()
+        self._beat_us = now_us
+
+    def _answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        """source: AbstractHeartbeatRequestManager.onErrorResponse"""
+        if error is ErrorCode.NONE:
+            self._interval_us = milliseconds(answer.heartbeat_interval) * 1000
+            self.member.answered(str(answer.member_id), int(answer.member_epoch), _partitions(answer.assignment))
+            self.generation = self.member.epoch
+            return
+        self.member.unheard()
+        self._beat_us = now_us
+        if error in FENCED:
+            self.member.fence()
+        elif error in LOOK_AGAIN or error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            self._failed(error, now_us)
+        else:
+            self.is_fenced = True
+            self.member.fail()
+            self._reads_now(())
+
+    def _failed(self, error: ErrorCode, now_us: int) -> None:
+        """Only heartbeats say that it is fenced. source: CommitRequestManager.java"""
+        if error in LOOK_AGAIN:
+            self._look_again(now_us)
+        else:
+            self._requests.again(now_us)
+
+    def _commit_refused(self, error: ErrorCode, now_us: int) -> None:
+        """It stays what it is, also where its epoch is stale: a heartbeat will tell."""
+
+    def _offsets_asked(self, topics: Sequence[Mapping[str, object]]) -> dict[str, object]:
+        group = {
+            "group_id": self._config.group_id,
+            "member_id": self.member_id,
+            "member_epoch": self.member.epoch,
+            "topics": topics,
+        }
+        return {"groups": [group]}
+
+    def _offsets_of(self, answer: Any) -> Any:
+        return answer.groups[0]
+
+
+def _partitions(assignment: Any) -> Partitions | None:
+    if assignment is None:
+        return None
+    return tuple(
+        sorted((topic.topic_id, int(number)) for topic in assignment.topic_partitions for number in topic.partitions)
+    )
