@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connection_states import NO_ANSWER_EXPECTED, ClientResponse, InFlight, NodeConnection, OnAnswer
-from cluster.client.metadata_cache import ClientMetadata
+from cluster.client.metadata_cache import ClientMetadata, group_coordinator
 from cluster.node import Action, Close, Connect, ConnectionId, Send
 from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.headers import response_correlation_id
@@ -101,6 +101,8 @@ class ClientConnections:
 
     def name(self, node_id: int) -> str:
         """A broker's name in traces; a bootstrap address goes by its host."""
+        if node_id in self.metadata.group_coordinators:
+            return self._names(group_coordinator(node_id))
         state = self._nodes.get(node_id)
         return state.node.host if state is not None and node_id < NO_BROKER else self._names(node_id)
 
@@ -228,7 +230,7 @@ class ClientConnections:
         state.throttled_until_us = max(state.throttled_until_us, now_us + throttle_ms * 1000)
 
     def _state(self, node_id: int) -> NodeConnection | None:
-        node = self.metadata.nodes.get(node_id)
+        node = self.metadata.address(node_id)
         if node is None:
             return None
         state = self._nodes.get(node_id)

@@ -30,11 +30,15 @@ LOOK_AGAIN = (
 
 @dataclass(slots=True)
 class Coordinator:
-    """node_id: None while it has to be found     key: the group's or the transactional id"""
+    """node_id: None while it has to be found     key: the group's or the transactional id
+
+    is_apart: it has a connection of its own, so that its answers wait for no fetch (a consumer's, not a producer's)
+    """
 
     key: str
     key_type: Literal[0, 1]
     node_id: int | None = None
+    is_apart: bool = False
 
 
 class CoordinatorRequests:
@@ -72,7 +76,7 @@ class CoordinatorRequests:
             self.wake_at(self._not_before_us)
             return False
         node_id = coordinator.node_id
-        if node_id is None or node_id not in self._connections.metadata.nodes:
+        if node_id is None or self._connections.metadata.address(node_id) is None:
             return self._find(coordinator, now_us)
         if not self._is_ready(node_id, now_us):
             return False
@@ -92,8 +96,7 @@ class CoordinatorRequests:
 
         def found(answer: Any, error: ErrorCode, answered_us: int) -> None:
             if error is ErrorCode.NONE and int(answer.node_id) != NO_BROKER:
-                coordinator.node_id = int(answer.node_id)
-                self._connections.metadata.coordinator_is(coordinator.node_id, str(answer.host), int(answer.port))
+                coordinator.node_id = self._found(coordinator, answer)
             else:
                 self.again(answered_us)
                 if self._on_not_found is not None:
@@ -102,6 +105,13 @@ class CoordinatorRequests:
         values = {"key": coordinator.key, "key_type": coordinator.key_type}
         self.ask(node_id, FIND_COORDINATOR, FIND_COORDINATOR_VERSION, values, found, now_us)
         return True
+
+    def _found(self, coordinator: Coordinator, answer: Any) -> int:
+        node_id, host, port = int(answer.node_id), str(answer.host), int(answer.port)
+        if coordinator.is_apart:
+            return self._connections.metadata.group_coordinator_is(node_id, host, port)
+        self._connections.metadata.coordinator_is(node_id, host, port)
+        return node_id
 
     def ask(
         self,

@@ -35,6 +35,14 @@ INVALID_METADATA = frozenset(
 """Errors that say the client asked the wrong broker (subclasses of InvalidMetadataException)."""
 
 
+INT32_MAX = 2**31 - 1
+
+
+def group_coordinator(node_id: int) -> int:
+    """The number of a broker's other connection, and back again."""
+    return INT32_MAX - node_id
+
+
 class BrokerAddress(NamedTuple):
     """A broker's address; bootstrap addresses have ids below NO_BROKER until the cluster has told the real ones."""
 
@@ -71,6 +79,8 @@ class ClientMetadata:
                 range(NO_BROKER - 1, NO_BROKER - 1 - len(bootstrap), -1), bootstrap, strict=True
             )
         }
+        self.group_coordinators: dict[int, BrokerAddress] = {}
+        """By numbers of their own, so that each has a connection of its own, beside that of the broker that it is."""
         self.topics: list[str] = []
         self.version = 0
         self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
@@ -205,10 +215,20 @@ class ClientMetadata:
         self.version += 1
         return True
 
+    def address(self, node_id: int) -> BrokerAddress | None:
+        """None: an answer has not named it, or a later one no more."""
+        return self.nodes.get(node_id) or self.group_coordinators.get(node_id)
+
+    def group_coordinator_is(self, broker_id: int, host: str, port: int) -> int:
+        """Returns its number: requests to it wait for no fetch. source: FindCoordinatorResponseHandler"""
+        node_id = group_coordinator(broker_id)
+        self.group_coordinators[node_id] = BrokerAddress(node_id, host, port)
+        return node_id
+
     def coordinator_is(self, node_id: int, host: str, port: int) -> None:
         """The answer to FindCoordinator names a broker with its address; the metadata may not have it, or not any more.
 
-        source: TransactionManager.FindCoordinatorHandler, AbstractCoordinator.FindCoordinatorResponseHandler
+        source: TransactionManager.FindCoordinatorHandler
         """
         self.nodes[node_id] = BrokerAddress(node_id, host, port)
 

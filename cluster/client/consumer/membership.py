@@ -54,7 +54,7 @@ class GroupMembership(ABC):
         self._metadata = connections.metadata
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._coordinator = Coordinator(config.group_id, GROUP)
+        self._coordinator = Coordinator(config.group_id, GROUP, is_apart=True)
         self._requests = CoordinatorRequests(connections, config.retry_backoff_ms)
         self.is_fenced = False
         """It was refused, as where another process has its group.instance.id: its application can only end."""
