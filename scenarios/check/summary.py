@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from scenarios.check.verdict import AGED_CLASSES, RECORD_CLASSES, Anomaly, Verdi
 from scenarios.language.spec import Scenario
 from scenarios.observe.availability import all_write_windows
 from scenarios.observe.ledger import RecordLedger
+from scenarios.observe.unread import Unread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Counters:
 def build_summary(
     scenario: Scenario,
     ledger: RecordLedger,
+    unread: Mapping[str, Mapping[str, Unread]],
     verdict: Verdict,
     results: Sequence[Expectation],
     counters: Counters,
@@ -63,6 +65,7 @@ def build_summary(
         "unavailable": {
             str(partition): [list(window) for window in unavailable.get(partition, [])] for partition in partitions
         },
+        **({"unread": _unread(unread)} if unread else {}),
         "retries": ledger.retries,
         "trace_sha256": counters.trace_sha256,
         "run_dir": None if counters.run_dir is None else str(counters.run_dir),
@@ -78,6 +81,11 @@ def _names(verdict: Verdict) -> dict[str, list[str]]:
     """By class; those that no log has because of its age are stated only where there are some."""
     aged = [kind for kind in AGED_CLASSES if verdict.records[kind]]
     return {kind: list(verdict.records[kind]) for kind in (*RECORD_CLASSES, *aged)}
+
+
+def _unread(unread: Mapping[str, Mapping[str, Unread]]) -> dict[str, Any]:
+    """Of consumer groups, where there are some: by group and partition."""
+    return {group: {name: asdict(found[name]) for name in sorted(found)} for group, found in sorted(unread.items())}
 
 
 def _expectation(result: Expectation) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from replica.wording import duration
 from scenarios.check.verdict import AGED_CLASSES
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
+from scenarios.observe.availability import PATIENCE_US
 from scenarios.observe.story import PartitionHistory, Story
 from scenarios.observe.story_groups import cropped, grouped, ungrouped
 from scenarios.observe.wording import count_of, played_by, settings_of
@@ -33,6 +34,8 @@ LINES_MAX = 30
 """key events on a screen; the rest are in the trace"""
 PARTITIONS_MAX = 3
 """of which the screen draws the shape, or says in words what they lost and how long nothing was written"""
+UNREAD_MAX = 8
+"""partitions of a group whose times unread the screen has"""
 SENTENCE_LINES_MAX = 3
 _MARGIN = 9
 
@@ -50,6 +53,7 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
         *(ribbon(partition, history, story.end_us, places, style) for partition, history in _shown(summary, story)),
         _not_drawn(partitions),
         _told_and_true(summary, style),
+        _unread(summary),
         _findings(summary, style, names_partitions=partitions > 1),
         _expectations(summary, style),
         _see_also(summary, again),
@@ -156,6 +160,22 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         lines.append(f"  {f'{partition} unwritable'.ljust(24)}{duration(unwritable[partition])} at a stretch")
     if len(unwritable) > PARTITIONS_MAX:
         lines.append(f"  {'':<24}and for less long {count_of(len(unwritable) - PARTITIONS_MAX, 'partition')} more")
+    return lines
+
+
+def _unread(summary: Summary) -> list[str]:
+    """How long no member of a group read which partition: it was nobody's, or its reader was down or frozen."""
+    lines = []
+    for group, partitions in summary.get("unread", {}).items():
+        longest = sorted(partitions.items(), key=lambda item: -item[1]["unread_us"])
+        rows = [
+            (name, duration(one["longest_us"]), duration(one["unread_us"]), duration(one["observed_us"]), one["moved"])
+            for name, one in longest[:UNREAD_MAX]
+        ]
+        rows.insert(0, (f"Unread in {group}", "at a stretch", "in all", "of", "times moved"))
+        lines += [f"  {name:<22}{most:>14}{in_all:>12}{of:>12}{moved:>14}" for name, most, in_all, of, moved in rows]
+        if len(longest) > UNREAD_MAX:
+            lines.append(f"  and for less long {count_of(len(longest) - UNREAD_MAX, 'partition')} more")
     return lines
 
 
@@ -307,6 +327,7 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
     lost = len(records["lost"])
     readable = sum(len(dict.fromkeys(log)) for log in summary["logs"].values()) - len(records["unseen"])
     mark, good = style.sign("lost"), style.sign("good")
+    unread = [one for found in summary.get("unread", {}).values() for one in found.values()]
     return {
         "sent": str(records["sent"]),
         "acked": "not asked" if handed_over else str(len(records["acked"])),
@@ -318,7 +339,18 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
         "ack latency, worst": duration(max(latency["max"] for latency in latencies)) if timed else none,
         "retries": str(summary["retries"]),
         "no write succeeded for": duration(max(windows)) if windows else none,
+        **(_compared_groups(unread) if unread else {}),
         "verdict": ", ".join(summary["verdict"]) or "ok",
+    }
+
+
+def _compared_groups(unread: Sequence[Mapping[str, int]]) -> dict[str, str]:
+    long = [one for one in unread if one["longest_us"] >= PATIENCE_US]
+    return {
+        f"unread for {duration(PATIENCE_US)} or more": f"{len(long)} of {len(unread)} partitions",
+        "unread at a stretch, worst": duration(max(one["longest_us"] for one in unread)),
+        "unread, mean": duration(sum(one["unread_us"] for one in unread) // len(unread)),
+        "partitions moved": str(sum(one["moved"] for one in unread)),
     }
 
 

@@ -66,6 +66,9 @@ class Groups:
             trace.GroupRemoved: self._removed,
         }
 
+    def wants(self, kind: type) -> bool:
+        return kind in self._handlers
+
     def __call__(self, row: TraceRow) -> GroupView | None:
         """The group that the event has changed; None: none."""
         handler = self._handlers.get(type(row.event))

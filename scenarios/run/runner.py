@@ -31,6 +31,7 @@ from scenarios.language.write import lock
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
+from scenarios.observe.unread import UnreadTimes
 from scenarios.observe.view import ClusterView
 from scenarios.process.failures import first_leaf
 from scenarios.process.work_folders import work_folder
@@ -115,6 +116,7 @@ class ScenarioRun:
         self.mirror = LogMirror()
         self.ledger = RecordLedger(self.mirror.deleted)
         self.story = Story(self.view)
+        self.unread = UnreadTimes(self.view)
         self.answers = EndOffsetAnswers()
         self._writer = _new_writer(work_dir / "trace", None if real is None else self._observed_by) if traced else None
         self.captured: dict[str, tuple[str, ...]] = {}
@@ -131,6 +133,7 @@ class ScenarioRun:
             self.mirror,
             *checked,
             self.expectations,
+            self.unread,
             *written,
             self.answers,
             *watchers,
@@ -228,6 +231,7 @@ class ScenarioRun:
             self.invariants.end()
             self._state_violations()
         end_us = min(self.scenario.duration_us, self.cluster.time.now_us)
+        self.unread.settle(end_us)
         self.trace.emit(RunFinished(reason=f"the run ends at {end_us / 1e6:.3f} s"))
 
     def _state_violations(self) -> None:
@@ -320,6 +324,7 @@ def run_scenario(
         summary = build_summary(
             scenario,
             run.ledger,
+            run.unread.found,
             verdict,
             results,
             Counters(

@@ -98,6 +98,7 @@ class Recording:
             summary = build_summary(
                 scenario,
                 self._ledger,
+                {},
                 judge(self._ledger, ()),
                 [],
                 Counters(

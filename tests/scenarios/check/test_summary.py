@@ -11,6 +11,7 @@ from cluster.network.passage import ByteCounts
 from scenarios.check.expectations import Expectation
 from scenarios.check.summary import Counters, build_summary
 from scenarios.language.parse.loading import load_text
+from scenarios.observe.unread import Unread
 
 SCENARIO = """
 schema: 1
@@ -39,12 +40,15 @@ def test_it_holds_what_the_contract_names_as_plain_json() -> None:
     )
     results = [Expectation("verdict", False, "expected ok, found lost")]
     scenario = load_text(SCENARIO, "by-hand.yaml").scenario
-    summary = build_summary(scenario, script.ledger, script.verdict(), results, counters)
+    summary = build_summary(
+        scenario, script.ledger, {"g": {"t-0": Unread(9, 4, 3, 1)}}, script.verdict(), results, counters
+    )
     assert json.loads(json.dumps(summary)) == summary
     assert {key: summary[key] for key in ("scenario", "variant", "seed", "held", "verdict", "events", "virtual_s")} == {
         "scenario": "by-hand", "variant": None, "seed": 3, "held": False, "verdict": ["lost"], "events": 53,
         "virtual_s": 40.0,
     }  # fmt: skip
+    assert summary["unread"] == {"g": {"t-0": {"observed_us": 9, "unread_us": 4, "longest_us": 3, "moved": 1}}}
     assert summary["records"]["lost"] == ["r1", "r2"] and summary["records"]["acked"] == ["r0", "r1", "r2"]
     assert summary["logs"] == {"t-0": ["r0"]} and summary["unavailable"] == {"t-0": []}
     assert summary["expectations"] == [{"what": "verdict", "held": False, "why": "expected ok, found lost"}]
