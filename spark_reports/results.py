@@ -88,10 +88,15 @@ COLUMNS: dict[str, ResultColumn] = {
     "present": ResultColumn(_FLAG, "in the final log"),
     "readable": ResultColumn(_FLAG, "below the high watermark of a running leader"),
     "read": ResultColumn(_FLAG, "a consumer read it"),
+    "promised": ResultColumn(_FLAG, "an application is done with its input, and has to have written it"),
     "deleted": ResultColumn(_FLAG, "an operator deleted it, alone or with its topic"),
     "expired": ResultColumn(_FLAG, "retention by time or size took it from some replica"),
     "compacted": ResultColumn(_FLAG, "compaction took it from some replica, as it may: a later record has its key"),
-    "lost": ResultColumn(_FLAG, "acked, not in the final log, neither deleted, expired nor compacted"),
+    "lost": ResultColumn(
+        _FLAG,
+        "acked, not in the final log, neither deleted, expired nor compacted; or promised, and there at most as a "
+        "record of an aborted transaction",
+    ),
     "unseen": ResultColumn(_FLAG, "acked, in the final log, not readable"),
     "missing": ResultColumn(_FLAG, "neither acked nor definitely failed, not in the final log"),
     "duplicated": ResultColumn(_FLAG, "at more than one offset of the final log"),

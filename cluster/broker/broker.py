@@ -200,7 +200,7 @@ class BrokerCore:
         )
         self._offsets_topic = self._coordinator_topic(OFFSETS_TOPIC)
         self._transactions_topic = self._coordinator_topic(TRANSACTIONS_TOPIC)
-        self._groups = GroupService(
+        self.groups = GroupService(
             node=identity.name,
             life=identity.incarnation_id,
             config=config,
@@ -248,7 +248,7 @@ class BrokerCore:
             recorder=self._recorder,
             clock=self._clock,
             timers=outbox.timers,
-            roles=(self._groups, self._transactions),
+            roles=(self.groups, self._transactions),
         )
         self._plane = self._join()
         self.lifecycle = self._plane.lifecycle
@@ -314,7 +314,7 @@ class BrokerCore:
             ),
             directories=self.logs,
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
-            groups=self._groups,
+            groups=self.groups,
             offsets_topic=self._offsets_topic,
             transactions=self._transactions,
             transactions_topic=self._transactions_topic,
@@ -501,7 +501,7 @@ class BrokerCore:
 
     def _connection_gone(self, connection: ConnectionId) -> None:
         """Whichever side has ended it."""
-        self._groups.gone(connection)
+        self.groups.gone(connection)
         self._transactions.gone(connection)
         self.replicas.fetches.consumer_gone(connection)
 
@@ -510,7 +510,7 @@ class BrokerCore:
             self._log_dir_failures.handle(now_us)
         self._server.settle(now_us)
         if self.is_open:
-            self._groups.settle(now_us)
+            self.groups.settle(now_us)
             self._transactions.settle(now_us)
         return self._server.outgoing(self._outbox.take(), now_us)
 

@@ -118,6 +118,19 @@ class RecordRead(TraceEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPromised(TraceEvent):
+    """At the end of the run an application that transforms is done with an input: it has read it, and its group has
+    committed an offset behind it. The input is not read again, so its output has to be there."""
+
+    TABLE: ClassVar[str] = "consume"
+    client: column.Client
+    topic: Annotated[str, "where the output belongs"]
+    partition: Annotated[int, "-1: its producer chooses"]
+    record: Annotated[str, "the output's name"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PositionReset(TraceEvent):
     """The consumer's position moved other than by reading."""
 

@@ -16,6 +16,7 @@ from scenarios.language.record_sets import format_record_names
 from scenarios.observe.final_logs import FinalReplica, LogEntry
 from scenarios.observe.ledger import ReadJump, RecordLedger
 from scenarios.observe.mirror import COMPACTED, EXPIRED
+from scenarios.observe.wording import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,13 @@ def classify(ledger: RecordLedger, kind: str) -> tuple[str, ...]:
 
 
 def _lost(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger if entry.acked and ledger.is_gone(entry.name)]
+    """In sending order; outputs that were never sent come last."""
+    acked = [
+        entry.name
+        for entry in ledger
+        if (entry.acked and ledger.is_gone(entry.name)) or (ledger.promised and ledger.is_undone(entry.name))
+    ]
+    return acked + [name for name in ledger.promised if ledger.records.get(name) is None and ledger.is_undone(name)]
 
 
 def _missing(ledger: RecordLedger) -> list[str]:
@@ -126,15 +133,10 @@ def _dirty(ledger: RecordLedger) -> list[str]:
 
 
 def _duplicated(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger if len(_copies(ledger, entry.name)) > 1]
-
-
-def _copies(ledger: RecordLedger, name: str) -> tuple[int, ...]:
-    """Where it is in the final log. A copy of an aborted transaction is none: its application did the work again."""
-    offsets, partition = ledger.present.offsets(name), ledger.present.partition(name)
-    if len(offsets) < 2 or partition is None:
-        return tuple(offsets)
-    return tuple(offset for offset in offsets if not ledger.is_aborted(partition, offset))
+    present = ledger.present
+    return [
+        entry.name for entry in ledger if len(present.offsets(entry.name)) > 1 and len(ledger.copies(entry.name)) > 1
+    ]
 
 
 def _reordered(ledger: RecordLedger) -> list[str]:
@@ -179,7 +181,9 @@ def _by_partition(ledger: RecordLedger, names: Iterable[str]) -> list[tuple[Topi
     """Where a record is, or was sent to: one without a key may get its partition only after it was sent."""
 
     def partition_of(name: str) -> TopicPartition:
-        return ledger.present.partition(name) or ledger.records[name].topic_partition
+        sent = ledger.records.get(name)
+        origin = ledger.promised[name] if sent is None else sent
+        return ledger.present.partition(name) or origin.topic_partition
 
     groups = groupby(sorted(names, key=partition_of), key=partition_of)
     return [(partition, tuple(group)) for partition, group in groups]
@@ -192,11 +196,22 @@ def _records_are(count: int) -> str:
 def _find_lost(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["lost"]):
+        undone = tuple(name for name in names if ledger.is_undone(name))
+        acked = tuple(name for name in names if name not in undone)
         holder = ledger.final_replica(partition)
         log = f"the log of {holder.node}" if holder else "any log that counts: no replica is left"
-        sentence = f"{len(names)} {_records_are(len(names))} acked and not in {log}: {format_record_names(names)}"
-        seqs = tuple(ledger.records[name].acked_seq for name in names)
-        found.append(Anomaly(kind="lost", partition=partition, sentence=sentence, records=names, seqs=seqs))
+        if acked:
+            sentence = f"{len(acked)} {_records_are(len(acked))} acked and not in {log}: {format_record_names(acked)}"
+            seqs = tuple(ledger.records[name].acked_seq for name in acked)
+            found.append(Anomaly(kind="lost", partition=partition, sentence=sentence, records=acked, seqs=seqs))
+        if undone:
+            clients = ", ".join(dict.fromkeys(ledger.promised[name].client for name in undone))
+            sentence = (
+                f"{clients} is done with the inputs of {count_of(len(undone), 'output')} that no reader of committed "
+                f"records finds: {format_record_names(undone)}"
+            )
+            seqs = tuple(ledger.promised[name].seq for name in undone)
+            found.append(Anomaly(kind="lost", partition=partition, sentence=sentence, records=undone, seqs=seqs))
     return found
 
 
@@ -230,7 +245,7 @@ def _find_dirty(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["duplicated"]):
-        offsets = tuple(offset for name in names for offset in _copies(ledger, name))
+        offsets = tuple(offset for name in names for offset in ledger.copies(name))
         sentence = f"{len(names)} {_records_are(len(names))} stored more than once: {format_record_names(names)}"
         seqs = tuple(entry.seq for entry in ledger.final_log(partition) if entry.offset in set(offsets))
         found.append(

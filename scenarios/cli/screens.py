@@ -181,6 +181,7 @@ def _unread(summary: Summary) -> list[str]:
 
 _TITLES = {
     "lost": "ACKED {records} LOST",
+    "undone": "{records} LOST",
     "unseen": "ACKED {records} THAT NO CONSUMER CAN READ",
     "dirty-read": "{records} READ THAT THE LOG NO LONGER HAS",
     "duplicated": "{records} STORED TWICE",
@@ -199,7 +200,9 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
         if kind in _TITLES and told[kind] > PARTITIONS_MAX:
             continue
         count = count_of(len(names), "RECORD") if len(names) == 1 else f"{len(names)} RECORDS"
-        title = _TITLES.get(anomaly["kind"], anomaly["kind"].upper().replace("-", " ")).format(records=count)
+        if kind == "lost" and not set(names) <= set(summary["records"]["acked"]):
+            kind = "undone"
+        title = _TITLES.get(kind, kind.upper().replace("-", " ")).format(records=count)
         title = title if title[0].isdigit() or "ACKED" not in title else _count_first(title, len(names))
         shown = f": {_record_ranges(names)}" if names and kind in _TITLES else ""
         lines.append(style.paint(f"  {style.sign('bad' if style.plain else 'lost')} {title}{shown}", "red"))

@@ -14,7 +14,7 @@ from replica.trace.events import TraceRow
 from replica.wording import duration, listed
 from scenarios.check.verdict import AGED_CLASSES, judge
 from scenarios.explain.explanation import Explanation, Holding, Moment
-from scenarios.explain.remedies import Remedies, remedies_for
+from scenarios.explain.remedies import IN_THE_TRANSACTION, Remedies, remedies_for
 from scenarios.explain.transaction_of_record import TransactionOfRecord
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.ledger import RecordLedger
@@ -146,7 +146,7 @@ class _Teller:
             self.moments,
             self.holdings,
             self._ending(fate),
-            remedies_for(self) if fate == "lost" else Remedies(),
+            self._remedies(fate),
         )
 
     # ---------------------------------------------------------------------------------------------------- telling
@@ -437,6 +437,11 @@ class _Teller:
         offsets = self.ledger.present.offsets(self.record)
         where = " and ".join(str(offset) for offset in offsets)
         match fate:
+            case "lost" if self.ledger.is_undone(self.record):
+                owes = self.ledger.promised[self.record].client
+                return (
+                    f"{owes} is done with the input of {self.record}, which {self._undone()}: nobody writes it again."
+                )
             case "lost":
                 return f"{self.record} was acked and is not in the log that counts."
             case "unseen":
@@ -454,6 +459,16 @@ class _Teller:
             case "reordered":
                 return f"{self.record} is at offset {where}, behind records that were sent after it."
         return self.transaction.ending(self.record, where) or f"{self.record} is at offset {where} and can be read."
+
+    def _remedies(self, fate: str) -> Remedies:
+        if fate != "lost":
+            return Remedies()
+        if self.ledger.is_undone(self.record):
+            return Remedies((IN_THE_TRANSACTION,))
+        return remedies_for(self)
+
+    def _undone(self) -> str:
+        return "was aborted" if self.record in self.ledger.present else "is not in the log that counts"
 
 
 def _sentence(reason: str) -> str:

@@ -15,6 +15,12 @@ class Remedies:
     would_not: tuple[str, ...] = ()
 
 
+IN_THE_TRANSACTION = (
+    "sendOffsetsToTransaction (`offsets: in-transaction`): the group goes past an input together with its output"
+)
+"""Of an output whose input was committed as done without it."""
+
+
 class LostRecord(Protocol):
     """What is known about a lost record.
 

@@ -44,6 +44,15 @@ class EndOffsetFall(NamedTuple):
     highest_seq: int
 
 
+class PromisedOutput(NamedTuple):
+    """client: the application that owes it     topic_partition: where it belongs     reason: why it owes it"""
+
+    client: str
+    topic_partition: TopicPartition
+    reason: str
+    seq: int
+
+
 @dataclass(slots=True)
 class ErrorTally:
     """How often a client was answered with one error, and when first and last (microseconds)."""
@@ -78,6 +87,8 @@ class RecordLedger:
         self.reads: dict[tuple[str, TopicPartition], ReadRanges] = {}
         self.jumps: list[ReadJump] = []
         self.end_offset_falls: list[EndOffsetFall] = []
+        self.promised: dict[str, PromisedOutput] = {}
+        """By name, the outputs of inputs that are done: whether acked or not, they have to be there."""
         self.errors: dict[str, dict[str, ErrorTally]] = {}
         self.retries = 0
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
@@ -94,6 +105,7 @@ class RecordLedger:
             trace.RecordRead: self._read,
             trace.PositionReset: self._position_reset,
             trace.EndOffsetSeen: self._end_offset_seen,
+            trace.OutputPromised: self._output_promised,
             trace.FetchFailed: self._answered_with,
             trace.TopicDeleted: self._topic_deleted,
             trace.LogEntryFound: self._log_entry_found,
@@ -121,6 +133,17 @@ class RecordLedger:
     def is_gone(self, name: str) -> bool:
         """In no final log, and not deleted on purpose."""
         return name not in self.present and name not in self.deleted
+
+    def is_undone(self, name: str) -> bool:
+        """Its input is done, and no log that counts has it, but perhaps as a record of an aborted transaction."""
+        return name in self.promised and name not in self.deleted and not self.copies(name)
+
+    def copies(self, name: str) -> tuple[int, ...]:
+        """Where it is in the final log. A copy of an aborted transaction is none: its application redoes the work."""
+        offsets, partition = self.present.offsets(name), self.present.partition(name)
+        if partition is None:
+            return ()
+        return tuple(offset for offset in offsets if not self.is_aborted(partition, offset))
 
     def taken(self, why: str) -> list[str]:
         """Acked records that are in no final log because they are `expired` or `compacted`, in sending order."""
@@ -256,6 +279,10 @@ class RecordLedger:
             self.end_offset_falls.append(fall)
         else:
             self._highest_end[event.client, partition] = (event.offset, row.seq)
+
+    def _output_promised(self, row: TraceRow, event: trace.OutputPromised) -> None:
+        partition = self._partition(event.topic, event.partition)
+        self.promised[event.record] = PromisedOutput(event.client, partition, event.reason, row.seq)
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         """One that is made again under its name begins at offset 0, for its readers, too."""

@@ -40,6 +40,7 @@ from scenarios.run.faults import Faults
 from scenarios.run.final_state import NameBatch, Naming, state_final_logs
 from scenarios.run.kafka_limits import RealKafka
 from scenarios.run.probe import CoreProbe, PartitionRounds
+from scenarios.run.promised_outputs import state_promised_outputs
 from scenarios.run.runs import lock_sha256
 from scenarios.run.timeline import EndOffsetAnswers, Timeline
 from scenarios.run.workload import Workloads
@@ -227,6 +228,7 @@ class ScenarioRun:
         state_final_logs(self.cluster, Naming(self.name_batch, self.mirror.sent.compacted))
         self.trace.observed_by = None
         if self._real is None:
+            state_promised_outputs(self.cluster, self.ledger)
             self.invariants.probe(CoreProbe(self.cluster))
             self.invariants.end()
             self._state_violations()

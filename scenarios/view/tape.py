@@ -47,7 +47,13 @@ FREQUENT = (
     trace.OffsetCommitted,
 )
 """Left out next."""
-_AT_THE_END = (trace.LogEntryFound, trace.AbortedBatchFound, trace.ReplicaFound, trace.EventsLeftOut)
+_AT_THE_END = (
+    trace.LogEntryFound,
+    trace.AbortedBatchFound,
+    trace.ReplicaFound,
+    trace.OutputPromised,
+    trace.EventsLeftOut,
+)
 """Look-ups after the end of the run, which are not part of it."""
 
 _MESSAGE_ARRIVES = (

@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
 from spark_reports.report.rows import Row, Rows
+from spark_reports.transforms.records import UNDONE
 
 NAMES_SHOWN = 12
 
@@ -132,7 +133,17 @@ def _names(rows: Rows) -> str:
 
 
 def _lost(rows: Rows) -> str:
-    return f"{counted(len(rows), 'acknowledged record')} {were(len(rows))} lost: {_names(rows)}."
+    undone = rows.where(detail=UNDONE)
+    acked = [name for name, why in zip(rows.values("witness"), rows.values("detail"), strict=True) if why != UNDONE]
+    said = []
+    if acked:
+        said.append(f"{counted(len(acked), 'acknowledged record')} {were(len(acked))} lost: {name_ranges(acked)}.")
+    if len(undone):
+        said.append(
+            f"{counted(len(undone), 'output')} {were(len(undone))} lost: {_names(undone)}. "
+            "Their inputs are done, and nobody writes them any more."
+        )
+    return " ".join(said)
 
 
 def _unseen(rows: Rows) -> str:

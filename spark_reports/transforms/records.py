@@ -13,6 +13,7 @@ from replica.trace.names import (
     LEADERSHIP_BEGAN,
     LOG_ENTRY_FOUND,
     LOG_START_OFFSET_ADVANCED,
+    OUTPUT_PROMISED,
     RECORD_ACKED,
     RECORD_FAILED,
     RECORD_HANDED_OVER,
@@ -29,6 +30,8 @@ RECORD_KEY = (*PARTITION_KEY, "record")
 ACKED, FAILED, UNKNOWN = "acked", "failed", "unknown"
 DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
 _NEVER = (1 << 63) - 1
+UNDONE = "its application is done with the input, and no reader of committed records finds the output"
+"""Why it is lost, in the witness of the verdict."""
 
 
 def final_replicas(final_log: DataFrame) -> DataFrame:
@@ -152,6 +155,7 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
     out: *RECORD_KEY, client, acks, sent_us, sent_seq, told (acked, failed = definitely not written, unknown), told_us
          and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset, latency_us, error,
          copies (in the final log, but for those of aborted transactions), offset (the first), present, readable, read,
+         promised (output of an input that is done),
          deleted, expired, compacted, and lost, unseen, missing, duplicated, dirty, reordered
     """
     nothing = F.lit(None)
@@ -175,8 +179,10 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
         )
 
     reads = consume.filter(F.col("event") == RECORD_READ).select(*RECORD_KEY)
+    promised = consume.filter(F.col("event") == OUTPUT_PROMISED).select(*RECORD_KEY)
     facts = sends.unionByName(without_producer(entries, F.lit("stored")))
     facts = facts.unionByName(without_producer(reads, F.lit("read")))
+    facts = facts.unionByName(without_producer(promised, F.lit(OUTPUT_PROMISED)))
     facts = facts.unionByName(without_producer(deleted, F.col("why")))
     return _with_anomalies(_folded(facts, _names(produce)))
 
@@ -227,6 +233,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         F.min(F.when(is_stored, F.col("offset"))).alias("offset"),
         F.min_by(F.when(is_stored, F.col("readable")), F.when(is_stored, F.col("offset"))).alias("readable"),
         F.max(F.col("event") == "read").alias("read"),
+        F.max(F.col("event") == OUTPUT_PROMISED).alias("promised"),
         F.max(F.col("event") == DELETED).alias("deleted"),
         F.max(F.col("event") == EXPIRED).alias("expired"),
         F.max(F.col("event") == COMPACTED).alias("compacted"),
@@ -239,18 +246,27 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         "acked_us",
         "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "offset",
         F.col("offset").isNotNull().alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
-        "deleted", "expired", "compacted",
+        "promised", "deleted", "expired", "compacted",
     )  # fmt: skip
+
+
+def _is_taken() -> Column:
+    return F.col("deleted") | F.col("expired") | F.col("compacted")
+
+
+def is_undone() -> Column:
+    """Of record_fates(): nobody writes this output any more."""
+    return F.col("promised") & (F.col("copies") == 0) & ~_is_taken()
 
 
 def _with_anomalies(fates: DataFrame) -> DataFrame:
     before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     sent_before = F.max(F.when(F.col("present"), F.col("sent_seq"))).over(before)
     is_acked = F.col("told") == ACKED
-    is_gone = ~F.col("present") & ~F.col("deleted") & ~F.col("expired") & ~F.col("compacted")
+    is_gone = ~F.col("present") & ~_is_taken()
     return fates.withColumns(
         {
-            "lost": is_acked & is_gone,
+            "lost": (is_acked & is_gone) | is_undone(),
             "unseen": is_acked & F.col("present") & ~F.col("readable"),
             "missing": (F.col("told") == UNKNOWN) & F.col("sent_seq").isNotNull() & is_gone,
             "duplicated": F.col("copies") > 1,

@@ -17,7 +17,7 @@ from replica.trace.names import (
     REPLICA_FOUND,
 )
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.records import aborted
+from spark_reports.transforms.records import UNDONE, aborted, is_undone
 from spark_reports.transforms.settling import settled
 
 VERDICT_ORDER = (
@@ -71,7 +71,7 @@ def record_anomalies(fates: DataFrame) -> DataFrame:
         "acked by %s at offset %d, not in the final log", F.col("acked_by"), F.col("ack_offset")
     )
     kinds: dict[str, tuple[str, Column, Column]] = {
-        "lost": ("lost", F.col("ack_offset"), lost_where),
+        "lost": ("lost", F.col("ack_offset"), F.when(is_undone(), UNDONE).otherwise(lost_where)),
         "unseen": ("unseen", F.col("offset"), F.lit("acked and in the final log, but no consumer can read it")),
         "dirty": ("dirty-read", F.col("ack_offset"), F.lit("a consumer read it, but it is not in the final log")),
         "duplicated": ("duplicated", F.col("offset"), F.format_string("in the final log %d times", F.col("copies"))),

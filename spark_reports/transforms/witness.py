@@ -32,7 +32,7 @@ from spark_reports.transforms.records import RECORD_KEY
 
 
 def lost_records(fates: DataFrame, produce: DataFrame, log: DataFrame, control: DataFrame) -> DataFrame:
-    """One row per lost record, with the events after its ack that decided its fate.
+    """One row per record that was acked and is gone, with the events after its ack that decided its fate.
 
     in:  record_fates(), and the trace tables
     out: *RECORD_KEY, acks, sent_us, acked_us, acked_by, ack_offset,
@@ -42,7 +42,8 @@ def lost_records(fates: DataFrame, produce: DataFrame, log: DataFrame, control: 
          erased_us, erased_on (nodes), erased_reason            truncations after the ack that cut it off a log
          disk_lost_us, disk_lost_on, disk_lost_reason           bytes of the partition that disks lost after the ack
     """
-    lost = fates.filter("lost").select(
+    is_gone = F.col("lost") & F.col("acked_seq").isNotNull() & ~F.col("present")
+    lost = fates.filter(is_gone).select(
         *RECORD_KEY, F.col("acked_seq").alias("seq"), "acks", "sent_us", "acked_us", "acked_by",
         F.col("ack_offset").alias("offset"),
     )  # fmt: skip

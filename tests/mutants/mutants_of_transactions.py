@@ -243,4 +243,12 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         " or not goes(segment):\n            continue\n        count += 1",
         "test tests/replica/log/test_retention.py::test_an_old_segment_behind_a_young_one_stays",
     ),
+    mutant(
+        "undone-work-is-no-loss",
+        "An output that is not there, while its input is done, is lost",
+        "scenarios.observe.ledger",
+        "        return name in self.promised and ",
+        "        return False and ",
+        "ctp-killed / offsets-before: records.lost",
+    ),
 )

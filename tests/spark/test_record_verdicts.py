@@ -60,6 +60,10 @@ def read(offset: int, record: str) -> t.TraceEvent:
     return t.RecordRead(client="c1", peer="b1", offset=offset, record=record, leader_epoch=0, **PLACE)
 
 
+def promised(record: str) -> t.TraceEvent:
+    return t.OutputPromised(client="t1", topic="t", partition=-1, record=record, reason="-")
+
+
 def reset(offset: int, error: str | None) -> t.TraceEvent:
     return t.PositionReset(client="c1", peer="b1", offset=offset, previous_offset=0, error=error, reason="-", **PLACE)
 
@@ -185,6 +189,17 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     "a jump over nothing but records of an aborted transaction": (
         [read(0, "r0"), read(3, "r3"), *found("b1", "r0", "r1", "r2", "r3", leader=True),
          t.AbortedBatchFound(node="b1", producer_id=7, base_offset=1, last_offset=2, **PLACE)],
+        set(),
+    ),
+    "an output that was aborted or never sent, while its input is done": (
+        [*kept("r0", 0), *kept("r1", 1), promised("r0"), promised("r1"), promised("r2"), sent("r3"),
+         *found("b1", "r0", "r1", leader=True),
+         t.AbortedBatchFound(node="b1", producer_id=7, base_offset=1, last_offset=1, **PLACE)],
+        {("lost", "r1"), ("lost", "r2")},
+    ),
+    "an output that was aborted and written again": (
+        [*kept("r0", 0), promised("r0"), *found("b1", "r0", "r0", leader=True),
+         t.AbortedBatchFound(node="b1", producer_id=7, base_offset=0, last_offset=0, **PLACE)],
         set(),
     ),
     "an invariant": (

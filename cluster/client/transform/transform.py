@@ -137,6 +137,11 @@ class TransformCore:
     def _of_producer(self, actions: Sequence[Action]) -> None:
         self._actions += [_numbered(action, 1) for action in actions]
 
+    @property
+    def under_way(self) -> frozenset[tuple[TopicPartition, int]]:
+        """Partition and offset of the inputs that it has not finished, though their offsets may be committed."""
+        return frozenset(() if self._phase is Phase.POLLS else ((tp, record.offset) for tp, record in self._round))
+
     # ------------------------------------------------------------------------------------------------ the application
 
     def _go_on(self, now_us: int) -> list[Action]:

@@ -87,7 +87,7 @@ def test_whatever_is_asked_of_groups(data: st.DataObject) -> None:
         world.run(10)
         callers: list[tuple[str, Caller]] = []
         for number in range(data.draw(st.integers(1, 12))):
-            groups = world.broker._groups.coordinator.index.groups.values()
+            groups = world.broker.groups.coordinator.index.groups.values()
             ids = [one for group in groups for one in (*group.members, *group.pending_members)]
             api, version, values = data.draw(requests(ids))
             caller = world.call(f"c{number}")

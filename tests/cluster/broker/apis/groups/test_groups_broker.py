@@ -342,10 +342,10 @@ def test_a_client_that_hangs_up_while_it_waits_leaves_nothing_behind(world):
     member = Consumer(world, "c1")
     assert member.join() is None
     member._caller.hang_up()
-    requests = world.broker._groups._requests
+    requests = world.broker.groups._requests
     assert not requests._waiting and not requests._in_progress
     world.run(400_000)
-    assert world.broker._groups.coordinator.index.groups["g"].members == {}
+    assert world.broker.groups.coordinator.index.groups["g"].members == {}
 
 
 # ---------------------------------------------------------------------------------------------------------- the records

@@ -170,7 +170,7 @@ def test_who_commits_is_checked(world):
 )
 def test_old_producers_do_not_know_that_a_coordinator_may_be_loading(version, error, world):
     """KAFKA-7296"""
-    world.broker._groups.coordinator.index.loading[0] = 9
+    world.broker.groups.coordinator.index.loading[0] = 9
     assert Committer(world, "c1").commit_in_transaction(7, version) == error
 
 

@@ -1,0 +1,39 @@
+"""Which outputs an application owes when a run ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replica.trace.events import OutputPromised
+from scenarios.language.parse.catalogue import bundled
+from scenarios.language.parse.loading import load_file
+from scenarios.run.runner import run_scenario
+
+
+def promised(tmp_path: Path, duration: str, offsets: str) -> tuple[list[str], list[str]]:
+    """Of ctp-killed without its faults, that ends at this time: the outputs that are owed, and the verdict."""
+    text = bundled()["ctp-killed"].read_text()
+    text = text[: text.index("expect:")].replace("duration: 60s", f"duration: {duration}")
+    text = text.replace("offsets: in-transaction", f"offsets: {offsets}")
+    lines = [line for line in text.splitlines() if "kill: t1" not in line and "start: t1" not in line]
+    path = tmp_path / "ctp-killed.yaml"
+    path.write_text("\n".join([*lines, "expect: {verdict: ok}", ""]))
+    result = run_scenario(load_file(path).scenario, runs_dir=None, keep_rows=True)
+    found = [row.event.record for row in result.rows if isinstance(row.event, OutputPromised)]
+    return found, list(result.verdict.kinds)
+
+
+@pytest.mark.parametrize("offsets", ["in-transaction", "after", "before"])
+def test_of_all_inputs_that_are_done(tmp_path, offsets):
+    found, verdict = promised(tmp_path, "30s", offsets)
+    assert found == [f"tr{number}" for number in range(10)]
+    assert verdict == []
+
+
+def test_a_round_that_is_under_way_is_not_done_though_its_offsets_are_committed(tmp_path):
+    """At 20.010 s the group has committed that r5 is done, and at 20.015 s tr5 is in no log yet."""
+    found, verdict = promised(tmp_path, "20.0125s", "before")
+    assert found == [f"tr{number}" for number in range(5)]
+    assert verdict == []
