@@ -29,6 +29,12 @@ def no_rows(spark: SparkSession, columns: StructType) -> DataFrame:
     return spark.range(1).filter(F.lit(False)).select(*nothing)
 
 
+def has_no_rows(table: DataFrame) -> bool:
+    """Whether its plan alone says so. Of tables in files it does not."""
+    most = table._jdf.queryExecution().optimizedPlan().maxRows()
+    return bool(most.isDefined() and most.get() == 0)
+
+
 def collected(table: DataFrame) -> pa.Table:
     rows = table.toArrow()
     name_call_site(table.sparkSession)  # PySpark has just set its own, and removed it.

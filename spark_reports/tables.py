@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from replica.trace.names import BATCH_APPENDED, HIGH_WATERMARK_ADVANCED, HIGH_WATERMARK_LEARNED
+from spark_reports.held import has_no_rows, no_rows
 from spark_reports.io import Trace
+from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import REPLICA_KEY
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
 from spark_reports.transforms.compaction import gone_records
@@ -65,8 +68,17 @@ class ResultTables(Mapping[str, DataFrame]):
         define = _DEFINITIONS[name]
         with self._defining:
             if name not in self._defined:
-                self._defined[name] = define(self, self._trace)
+                self._defined[name] = self._empty(name) or define(self, self._trace)
             return self._defined[name]
+
+    def _empty(self, name: str) -> DataFrame | None:
+        """The table, where it is known to have no rows: to define it would take as long as if it had any."""
+        source = getattr(self._trace, _ONLY_FROM[name]) if name in _ONLY_FROM else None
+        if source is None or not has_no_rows(source):
+            return None
+        columns = StructType.fromDDL(RESULT_TABLES[name].ddl)
+        assert isinstance(columns, StructType)
+        return no_rows(source.sparkSession, columns)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_DEFINITIONS)
@@ -96,6 +108,14 @@ class ResultTables(Mapping[str, DataFrame]):
 
 
 _Define = Callable[[ResultTables, Trace], DataFrame]
+
+_ONLY_FROM = {
+    "transactions": "transaction",
+    "lso_stalls": "transaction",
+    "group_assignments": "group",
+    "group_unread": "group",
+}
+"""Tables that have no rows if this table of the trace has none."""
 
 _DEFINITIONS: dict[str, _Define] = {
     "runs": lambda tables, trace: runs(tables.control),

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from replica.trace.names import BATCH_COMPACTED, BATCH_SENT, KEYS_APPENDED
+from spark_reports.held import has_no_rows
 from spark_reports.io import Trace
 from spark_reports.schema import PARTITION_KEY
 from spark_reports.transforms.records import COMPACTED, RECORD_KEY, deleted_records
@@ -17,6 +18,8 @@ def gone_records(trace: Trace, control: DataFrame) -> DataFrame:
     control: as the tables see it     out: *RECORD_KEY, why
     """
     deleted = deleted_records(trace.produce, trace.log, control)
+    if has_no_rows(trace.compaction):
+        return deleted
     return deleted.unionByName(compacted_records(trace.produce, trace.compaction))
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import spark_reports.tables as tables_module
 from replica.trace import events as t
 from replica.trace.signs import SIGNS, sign_of
+from spark_reports.held import has_no_rows
 from spark_reports.io import read_trace
 from spark_reports.results import COLUMNS, RESULT_TABLES
 from spark_reports.tables import ResultTables
@@ -265,3 +267,20 @@ def test_every_table_and_column_is_documented(spark: SparkSession, leader_kill_d
         for name, table in tables.items()
     }
     assert found == declared
+
+
+def test_tables_left_out_have_the_rows_and_columns_of_their_definitions(
+    spark: SparkSession, leader_kill_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run without transactions and groups: their tables are not computed. Nor are they where that is not known."""
+    left_out = dict(tables_module._ONLY_FROM)
+    trace = read_trace(spark, [leader_kill_dir])
+    assert {table for table in left_out.values() if not has_no_rows(getattr(trace, table))} == set()
+    known = ResultTables(trace)
+    monkeypatch.setattr(tables_module, "_ONLY_FROM", {})
+    defined = ResultTables(trace)
+    for name in left_out:
+        assert defined[name].collect() == known[name].collect() == []
+        assert [(field.name, field.dataType) for field in defined[name].schema] == [
+            (field.name, field.dataType) for field in known[name].schema
+        ]
