@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from replica.fetch_states import APPENDING, FAILED, FETCHING, TRUNCATING
 from replica.isr_states import COMMITTED, EXPANDING, SHRINKING
@@ -25,18 +25,31 @@ _NAMES = re.compile(r"\b([bcprt])-?\d+\b")
 _LISTS = re.compile(r"\b([bcpr])#(?:(?:, | and )[bcpr]#)+")
 _SIZES = (1, 2, 3, 4, 8, 16, 64)
 _TURNS = (t.LeaderElected, t.IsrCommitted, t.IsrProposed, t.LogTruncated, t.PartitionWentOffline)
-_MOMENTS_MAX = 64
+_TURNS_MAX = 64
+_NEAR_TURNS_MAX = 32
 _NEAR_A_LOSS = (
     "leads without committed records", "leads with a high watermark below", "another epoch at the same offset",
     "high watermark falls", "cut, ", "append", "fetch counts", "returns while",
 )  # fmt: skip
 _ONE_STEP_FROM_A_LOSS = (
+    "leads and knows of as little",
     "fetch counts that a log was cut for",
     "returns while its leader knows of as",
     "proposed though",
+    "joins though",
 )
 FAULT_MARK = " | "
 """Between a branch, the role of the replica that took it, and a fault that was in force."""
+
+
+class Turn(NamedTuple):
+    """When the leader, the ISR or a log of a partition took a turn, and the brokers it was about: there a fault makes a
+    difference. worth: the most of what the run reached by it"""
+
+    at_ms: int
+    partition: str
+    nodes: tuple[str, ...]
+    worth: float
 
 
 def coverage_of(rows: Iterable[t.TraceRow]) -> tuple[str, ...]:
@@ -52,8 +65,8 @@ class Coverage:
     """A listener of the trace that collects the names."""
 
     def __init__(self) -> None:
-        self.moments_ms: dict[int, None] = {}
-        """When leaders, ISRs or logs took a turn: where a fault makes a difference."""
+        self.turns: list[Turn] = []
+        self._nearest = 0.0
         self._found: dict[str, None] = {}
         self._in_force: dict[str, str] = {}
         self._role: dict[tuple[str, Partition], str] = {}
@@ -88,20 +101,31 @@ class Coverage:
 
     def __call__(self, row: t.TraceRow) -> None:
         event = row.event
-        if isinstance(event, _TURNS) and len(self.moments_ms) < _MOMENTS_MAX:
-            self.moments_ms[row.at_us // 1000] = None
         if not isinstance(event, _NO_BRANCH):
             self._branch(event)
         handler = self._handlers.get(type(event))
         if handler is not None:
+            self._nearest = 0.0
             handler(event)
+            if self._nearest > 1 or isinstance(event, _TURNS):
+                self._take_turn(row.at_us // 1000, event)
+
+    def _take_turn(self, at_ms: int, event: Any) -> None:
+        near = self._nearest > 1
+        if sum((turn.worth > 1) == near for turn in self.turns) < (_NEAR_TURNS_MAX if near else _TURNS_MAX):
+            self.turns.append(
+                Turn(at_ms, f"{event.topic}-{event.partition}", _nodes_of(event), max(1.0, self._nearest))
+            )
 
     @property
     def reached(self) -> tuple[str, ...]:
         return tuple(sorted(self._found))
 
     def _add(self, *words: object) -> None:
-        self._found[" ".join(map(str, words))] = None
+        name = " ".join(map(str, words))
+        if name not in self._found:
+            self._found[name] = None
+            self._nearest = max(self._nearest, worth(name))
 
     # ------------------------------------------------------------------------------------------------------- branches
 
@@ -155,10 +179,25 @@ class Coverage:
         stale = self._committed.get(partition, 0) - event.high_watermark
         if stale > 0:
             self._add("leads with a high watermark below the committed end by", _size(stale))
+            self._leads_beside_late_ones(event)
+        if missing > 0:  # They are gone, and no other replica loses them once more.
+            self._committed[partition] = event.log_end_offset
         last = self._last_epoch.get((event.node, partition))
         if last is not None:
             self._add("leads, epochs since the end of its log:", _size(event.leader_epoch - last))
         self._step(partition, "leads")
+
+    def _leads_beside_late_ones(self, event: t.LeadershipBegan) -> None:
+        """How far those outside the ISR are from what a leader knows of that knows of less than is committed."""
+        partition = _of(event)
+        for node in [node for node, of in self._log_end if of == partition and node not in event.isr]:
+            end = self._log_end[node, partition]
+            if end < event.high_watermark:
+                behind = _size(event.high_watermark - end)
+                self._add("leads with a high watermark below the committed end, a late one is behind that by", behind)
+            elif end < self._committed[partition]:
+                lacks = _size(self._committed[partition] - end)
+                self._add("leads and knows of as little as one outside the ISR has, which lacks", lacks)
 
     def _follows(self, event: t.FollowingBegan) -> None:
         partition = _of(event)
@@ -240,14 +279,19 @@ class Coverage:
         larger = len(event.isr) > len(event.previous_isr)
         partition = _of(event)
         self._enter(event.node, partition, (EXPANDING if larger else SHRINKING).name)
+        self._lacking("proposed", event)
+
+    def _lacking(self, what: str, event: t.IsrProposed | t.IsrCommitted) -> None:
+        partition = _of(event)
         for node in event.isr:
             end = self._log_end.get((node, partition))
             missing = 0 if end is None else self._committed.get(partition, 0) - end
             if missing > 0 and node not in event.previous_isr:
-                self._add("proposed though it lacks what is committed,", _size(missing))
+                self._add(what, "though it lacks what is committed,", _size(missing))
 
     def _isr(self, event: t.IsrCommitted) -> None:
         self._add("ISR", len(event.previous_isr), "->", len(event.isr))
+        self._lacking("joins", event)
         if event.proposed_by is not None:
             self._enter(event.proposed_by, _of(event), COMMITTED.name)
         self._step(_of(event), "ISR grows" if len(event.isr) > len(event.previous_isr) else "ISR shrinks")
@@ -279,6 +323,14 @@ def worth(name: str) -> float:
 
 def _of(event: Any) -> Partition:
     return event.topic, event.partition
+
+
+def _nodes_of(event: Any) -> tuple[str, ...]:
+    """Whoever did it and whom it was done to; of an ISR those who join or leave it."""
+    named = [getattr(event, key, None) for key in ("node", "peer", "broker", "previous_leader", "proposed_by")]
+    isr, before = getattr(event, "isr", ()), getattr(event, "previous_isr", ())
+    named += [node for node in (*isr, *before) if (node in isr) != (node in before)]
+    return tuple(dict.fromkeys(node for node in named if node is not None))
 
 
 def _size(number: int) -> str:

@@ -35,6 +35,7 @@ _KINDS = {
     "fetch counts": "distances of log and high watermark",
     "returns while": "distances of log and high watermark",
     "proposed though": "distances of log and high watermark",
+    "joins though": "distances of log and high watermark",
 }
 """By the beginning of a name of coverage.py; the first that fits."""
 KINDS = (IN_CONTEXT, BRANCH, *dict.fromkeys(_KINDS.values()), OTHER)

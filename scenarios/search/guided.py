@@ -35,16 +35,19 @@ class Corpus:
 
     def __init__(self) -> None:
         self.times: Counter[str] = Counter()
+        self._kinds: set[str] = set()
         self._kept: list[_Kept] = []
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def take(self, found: Found) -> None:
-        """Keep its schedule if any of what it reached is new and counts."""
+        """Keep its schedule if any of what it reached is new and counts, unless it only breaks what broke before."""
         is_new = any(name not in self.times and worth(name) for name in found.reached)
+        breaks_the_same = bool(found.kinds) and self._kinds.issuperset(found.kinds)
         self.times.update(found.reached)
-        if is_new:
+        self._kinds.update(found.kinds)
+        if is_new and not breaks_the_same:
             self._kept.append(_Kept(found))
 
     def chosen(self, rng: random.Random) -> Found:
@@ -58,7 +61,9 @@ class Corpus:
         return rng.choice(self._kept).found.schedule
 
     def _weight(self, kept: _Kept) -> float:
-        return sum(worth(name) / self.times[name] for name in kept.found.reached)
+        """What is near a loss counts in full, though all that is made of it reaches the same."""
+        worths = [(worth(name), self.times[name]) for name in kept.found.reached]
+        return sum(one if one > 1 else one / times for one, times in worths)
 
 
 Play = Callable[[Sequence[SeedJob]], Generator[Found, None, None]]
@@ -81,4 +86,4 @@ def _with_schedule(job: SeedJob, corpus: Corpus) -> SeedJob:
     if not len(corpus) or rng.random() < FRESH_SHARE:
         return job
     parent = corpus.chosen(rng)
-    return job._replace(schedule=mutated(rng, parent.schedule, corpus.donor(rng), parent.moments_ms))
+    return job._replace(schedule=mutated(rng, parent.schedule, corpus.donor(rng), parent.turns))

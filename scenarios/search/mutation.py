@@ -14,8 +14,10 @@ from typing import Any
 
 from replica.rules import PROFILES
 from scenarios.language.diagnostics import ScenarioInvalid
+from scenarios.search.coverage import Turn
 from scenarios.search.era_troubles import may_miss_a_rule, old_troubles
 from scenarios.search.schedules import MENDED, Schedule, Tree, repairs
+from scenarios.search.strikes import strikes
 from scenarios.search.times import (
     CHAOS_BEGINS_MS,
     CHAOS_ENDS_MS,
@@ -30,6 +32,7 @@ _HARMLESS = ("cut", "partition", "latency", "loss", "bandwidth", "hold", "reset_
              "bump_clock", "pause", "reassign")  # fmt: skip
 """Verbs that a safe schedule may have any number of, against anything."""
 _CHANGES_MAX = 4
+_STRIKES_SHARE = 0.5
 _STEPS_MAX = 40
 _ATTEMPTS = 4
 _NODE = re.compile(r"\b[bcpr]\d+\b")
@@ -38,13 +41,13 @@ _PARTITION = re.compile(r"\bt-(\d+)\b")
 Steps = list[Tree]
 
 
-def mutated(rng: random.Random, schedule: Schedule, donor: Schedule, moments_ms: Sequence[int] = ()) -> Schedule:
+def mutated(rng: random.Random, schedule: Schedule, donor: Schedule, turns: Sequence[Turn] = ()) -> Schedule:
     """Changed in one to four places; `donor` may give steps. If nothing new and valid comes of that: its seed.
 
-    moments_ms: when the run of the schedule took a turn
+    turns: of the run of the schedule
     """
     for _ in range(_ATTEMPTS):
-        changed = _Mutation(rng, schedule, donor, moments_ms).result()
+        changed = _Mutation(rng, schedule, donor, turns).result()
         if changed.tree == schedule.tree:
             continue
         try:
@@ -58,9 +61,9 @@ def mutated(rng: random.Random, schedule: Schedule, donor: Schedule, moments_ms:
 
 
 class _Mutation:
-    def __init__(self, rng: random.Random, schedule: Schedule, donor: Schedule, moments_ms: Sequence[int]) -> None:
+    def __init__(self, rng: random.Random, schedule: Schedule, donor: Schedule, turns: Sequence[Turn]) -> None:
         self.rng = rng
-        self.moments_ms = moments_ms
+        self.turns = turns
         self.safe = schedule.safe
         self.tree: Tree = copy.deepcopy(schedule.tree)
         self.steps = faults_of(self.tree)
@@ -73,11 +76,12 @@ class _Mutation:
             self._shift, self._shift, self._meet, self._meet, self._swap, self._retarget, self._retarget, self._last,
             self._drop, self._repeat, self._repeat_elsewhere, self._borrow, self._splice, self._reseed,
         ]  # fmt: skip
-        if self.moments_ms:
+        if self.turns:
             changes += [self._to_a_turn, self._to_a_turn, self._repeat_at_a_turn]
         if may_miss_a_rule(self.rules):
             changes.append(self._trouble)
-        for _ in range(self.rng.randint(1, _CHANGES_MAX)):
+        struck = bool(self.turns) and self.rng.random() < _STRIKES_SHARE and self._strike()
+        for _ in range(0 if struck else self.rng.randint(1, _CHANGES_MAX)):
             self.rng.choice(changes)()
         self.steps.sort(key=at_ms)
         self.tree["timeline"] = [*self.steps, *MENDED, *repairs(self.steps)]
@@ -138,7 +142,15 @@ class _Mutation:
     def _move_to_a_turn(self, steps: Steps) -> None:
         if steps:
             by_ms = self.rng.choice((0, *GAPS_MS[:5])) * self.rng.choice((-1, 1))
-            self._move(steps, self.rng.choice(self.moments_ms) + by_ms - at_ms(steps[0]))
+            self._move(steps, self.rng.choice(self.turns).at_ms + by_ms - at_ms(steps[0]))
+
+    def _strike(self) -> bool:
+        """New faults at one turn, and nothing else: the run is the parent's until then, so that the turn still comes.
+        returns: whether there are any"""
+        (turn,) = self.rng.choices(self.turns, [turn.worth for turn in self.turns])
+        steps = strikes(self.rng, turn, self.tree, safe=self.safe)
+        kept = [step for step in steps if self.earliest_ms <= at_ms(step) < HEALED_MS]
+        return bool(self._add(kept))
 
     def _swap(self) -> None:
         one, other = self._family(), self._family()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import yaml
 
 from replica.trace.events import Column
 from scenarios.process.collector import collect_rarely
+from scenarios.search.coverage import Turn
 from scenarios.search.findings import Finding
 from scenarios.search.schedules import Schedule
 from scenarios.search.search import Found, SeedJob, play_seed, schedule_of, shrink
@@ -45,7 +47,12 @@ COLUMNS = (
     Column("sentences", "list<string>", True, "what each finding is, in one sentence"),
     Column("our_bugs", "list<int64>", True, "1 for each finding that the era promises not to happen, else 0"),
     Column("reached", "list<string>", True, "states and branches that the run reached"),
-    Column("moments_ms", "list<int64>", True, "when its partitions took a turn, in virtual time"),
+    Column(
+        "turns",
+        "list<string>",
+        True,
+        "turns of its partitions, each as JSON: virtual time in ms, partition, brokers, worth",
+    ),
     Column("shrunk", "string", True, "the smallest schedule with the same kinds of findings"),
 )
 
@@ -64,7 +71,7 @@ def play_run(seed: int, profile: str, safe: bool, swarm: bool, text: str, kinds:
         "sentences": [finding.sentence for finding in found.findings],
         "our_bugs": [int(finding.our_bug) for finding in found.findings],
         "reached": list(found.reached),
-        "moments_ms": list(found.moments_ms),
+        "turns": [json.dumps(turn) for turn in found.turns],
     }
 
 
@@ -81,4 +88,9 @@ def found_of(row: Mapping[str, Any]) -> Found:
         return Found(row["seed"], (Finding(f"stopped: {row['status']}", str(row["error"]), True),), schedule)
     told = zip(row["findings"] or (), row["sentences"] or (), row["our_bugs"] or (), strict=True)
     findings = tuple(Finding(kind, sentence, bool(our_bug)) for kind, sentence, our_bug in told)
-    return Found(row["seed"], findings, schedule, tuple(row["reached"] or ()), tuple(row["moments_ms"] or ()))
+    turns = tuple(_turn(*json.loads(text)) for text in row["turns"] or ())
+    return Found(row["seed"], findings, schedule, tuple(row["reached"] or ()), turns)
+
+
+def _turn(at_ms: int, partition: str, nodes: list[str], worth: float) -> Turn:
+    return Turn(at_ms, partition, tuple(nodes), worth)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from scenarios.run.runner import Listener
-from scenarios.search.coverage import Coverage
+from scenarios.search.coverage import Coverage, Turn
 from scenarios.search.findings import Finding, judge, kinds_of
 from scenarios.search.mix import mix_of
 from scenarios.search.schedules import Schedule, random_schedule
@@ -38,14 +38,14 @@ class SeedJob(NamedTuple):
 class Found:
     """The findings of one seed: () when all is well. A run that stopped is a finding as well, and our bug.
 
-    reached: names of what the run covered     moments_ms: when its partitions took a turn (coverage.py)
+    reached: names of what the run covered     turns: of its partitions (coverage.py)
     """
 
     seed: int
     findings: tuple[Finding, ...]
     schedule: Schedule
     reached: tuple[str, ...] = ()
-    moments_ms: tuple[int, ...] = ()
+    turns: tuple[Turn, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -106,7 +106,7 @@ def play_seed(job: SeedJob) -> Found:
     schedule = schedule_of(job)
     coverage = Coverage()
     findings = _findings(schedule, (coverage,))
-    return Found(job.seed, findings, schedule, coverage.reached, tuple(coverage.moments_ms))
+    return Found(job.seed, findings, schedule, coverage.reached, tuple(coverage.turns))
 
 
 def _findings(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[Finding, ...]:
