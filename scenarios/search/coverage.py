@@ -326,7 +326,7 @@ def _of(event: Any) -> Partition:
 
 
 def _nodes_of(event: Any) -> tuple[str, ...]:
-    """Whoever did it and whom it was done to; of an ISR those who join or leave it."""
+    """Those who did it and those it was done to; of an ISR, the members that join or leave it."""
     named = [getattr(event, key, None) for key in ("node", "peer", "broker", "previous_leader", "proposed_by")]
     isr, before = getattr(event, "isr", ()), getattr(event, "previous_isr", ())
     named += [node for node in (*isr, *before) if (node in isr) != (node in before)]
