@@ -69,6 +69,7 @@ class BrokerConfig(Config):
     )
     auto_leader_rebalance_enable: bool = key("auto.leader.rebalance.enable", True)
     leader_imbalance_check_interval_seconds: int = key("leader.imbalance.check.interval.seconds", 300, low=1)
+    allow_everyone_if_no_acl_found: bool = key("allow.everyone.if.no.acl.found", False)
     auto_create_topics_enable: bool = key("auto.create.topics.enable", True)
     delete_topic_enable: bool = key("delete.topic.enable", True)
     default_replication_factor: int = key("default.replication.factor", 1, low=1)

@@ -35,27 +35,35 @@ class ListenerSecurity:
     """passwords: of users, for SASL/PLAIN     scram: the credentials that a new cluster begins with
 
     Without users, no one has to authenticate.     tls: None: connections are not encrypted
+    super_users: who may do everything, as `User:name`, where rules say who may do what; None: everybody may
     """
 
     passwords: Mapping[str, str]
     scram: tuple[UserScramCredentialRecord, ...]
     new_nonce: Callable[[], str] = new_nonce
     tls: TlsFiles | None = None
+    super_users: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, passwords: Mapping[str, str], tls: TlsFiles | None = None) -> ListenerSecurity:
+    def of(
+        cls, passwords: Mapping[str, str], tls: TlsFiles | None = None, super_users: tuple[str, ...] | None = None
+    ) -> ListenerSecurity:
         """passwords: by name of the user"""
         scram = [
             credential
             for user, password in passwords.items()
             for credential in credentials_of(user, password, [secrets.token_bytes(SALT_BYTES) for _ in MECHANISMS])
         ]
-        return cls(dict(passwords), tuple(scram), tls=tls)
+        return cls(dict(passwords), tuple(scram), tls=tls, super_users=super_users)
 
     @property
     def is_on(self) -> bool:
         """Clients have to authenticate."""
         return bool(self.passwords)
+
+    @property
+    def keeps_clients_from_controllers(self) -> bool:
+        return self.is_on or self.super_users is not None
 
     @property
     def protocol(self) -> str:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from controller.access import Acls
 from controller.metadata import (
+    AccessControlEntryRecord,
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
@@ -22,6 +24,7 @@ from controller.metadata import (
     ProducerIdsRecord,
     QuotaEntity,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     ReplicaDirectoryRecord,
@@ -127,6 +130,7 @@ def metric_name(topic: str) -> str:
 class MetadataImage:
     """All brokers and topics; `offset` is the last record applied, -1 before the first.
 
+    acls: who may do what
     directories: of each replica that its broker has told of
     broker_config: dynamic settings, by broker (BROKER ConfigRecords)
     client_quotas: quotas by key, of each user and client that has one
@@ -138,6 +142,7 @@ class MetadataImage:
     """
 
     __slots__ = (
+        "acls",
         "broker_config",
         "brokers",
         "client_quotas",
@@ -166,6 +171,7 @@ class MetadataImage:
         self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
         self.last_producer_ids: ProducerIdsRecord | None = None
         self.scram: dict[tuple[str, int], UserScramCredentialRecord] = {}
+        self.acls = Acls()
         self.offset: Offset = -1
 
     @property
@@ -224,6 +230,10 @@ class MetadataImage:
                 self.scram[record.name, record.mechanism] = record
             case RemoveUserScramCredentialRecord():
                 del self.scram[record.name, record.mechanism]
+            case AccessControlEntryRecord():
+                self.acls.add(record)
+            case RemoveAccessControlEntryRecord():
+                self.acls.remove(record.id)
             case PartitionRecord():
                 self._create_partition(record)
             case PartitionChangeRecord():

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 from uuid import UUID
 
+from controller.access import Acl, AclFilter
 from controller.metadata import MetadataRecord, QuotaEntity
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
@@ -178,6 +179,22 @@ class AlterClientQuota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateAcl:
+    """CreateAcls(30), one rule."""
+
+    now_us: int
+    acl: Acl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAcls:
+    """DeleteAcls(31): every rule that one of the filters matches. All filters see the rules of before."""
+
+    now_us: int
+    filters: tuple[AclFilter, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterReassignment:
     """AlterPartitionReassignments(45), one partition; `replicas` None cancels the one in progress.
 
@@ -245,6 +262,8 @@ SingleInput = (
     | AlterScramCredential
     | Bootstrap
     | AlterClientQuota
+    | CreateAcl
+    | DeleteAcls
     | AlterReassignment
     | ElectLeader
     | AllocateProducerIds
@@ -346,9 +365,18 @@ class CreateTopicReply:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
     """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, AlterScramCredential,
-    AlterClientQuota and AlterReassignment."""
+    AlterClientQuota, CreateAcl and AlterReassignment."""
 
     error: ErrorCode
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAclsReply:
+    """deleted: of each filter, in their order"""
+
+    deleted: tuple[tuple[Acl, ...], ...]
+    error: ErrorCode = ErrorCode.NONE
     message: str = ""
 
 
@@ -375,6 +403,7 @@ SingleReply = (
     | AlterPartitionReply
     | CreateTopicReply
     | TopicReply
+    | DeleteAclsReply
     | ElectReply
     | ProducerIdsReply
 )

@@ -203,6 +203,25 @@ class RemoveUserScramCredentialRecord:
     mechanism: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessControlEntryRecord:
+    """One rule of who may do what (KIP-801); the fields after the id as in `controller/access.py:Acl`."""
+
+    id: UUID
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAccessControlEntryRecord:
+    id: UUID
+
+
 MetadataRecord = (
     LeaderChangeMessage
     | SnapshotHeaderRecord
@@ -221,6 +240,8 @@ MetadataRecord = (
     | ClearElrRecord
     | UserScramCredentialRecord
     | RemoveUserScramCredentialRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
 )
 
 _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
@@ -241,11 +262,14 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     "ElrCleared": ClearElrRecord,
     "ScramCredentialSet": UserScramCredentialRecord,
     "ScramCredentialRemoved": RemoveUserScramCredentialRecord,
+    "AccessControlEntryAdded": AccessControlEntryRecord,
+    "AccessControlEntryRemoved": RemoveAccessControlEntryRecord,
 }
 """By the `type` that a record bears in the log, which is the disk's format and no class's name."""
 _TYPES: Final = {record_class: name for name, record_class in _RECORD_CLASSES.items()}
 
 _FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "id": UUID,
     "topic_id": UUID,
     "replicas": tuple,
     "in_sync_replicas": tuple,

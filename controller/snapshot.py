@@ -98,6 +98,7 @@ def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
     for (broker_id, (topic_name, number)), log_dir in image.directories.items():
         yield ReplicaDirectoryRecord(broker_id=broker_id, topic=topic_name, partition=number, log_dir=log_dir)
     yield from image.scram.values()
+    yield from image.acls.records()
 
 
 def _registered(broker: BrokerRegistration) -> RegisterBrokerRecord:

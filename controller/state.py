@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller.acl_control import AclControl
 from controller.brokers import BrokerControl
 from controller.client_quotas import ClientQuotaControl
 from controller.config_control import ConfigControl
@@ -26,8 +27,10 @@ from controller.inputs import (
     ChangeBrokerConfig,
     ChangeConfig,
     ControllerInput,
+    CreateAcl,
     CreatePartitions,
     CreateTopic,
+    DeleteAcls,
     DeleteTopic,
     ElectLeader,
     EmitNumbered,
@@ -120,6 +123,7 @@ class ControllerState:
         self._configs = ConfigControl(self._journal, self._partitions, defaults)
         self._scram = ScramControl(self._journal)
         self._client_quotas = ClientQuotaControl(self._journal)
+        self._acls = AclControl(self._journal)
 
     @property
     def image(self) -> MetadataImage:
@@ -194,6 +198,10 @@ class ControllerState:
                 self._scram.bootstrap(given)
             case AlterClientQuota():
                 self._client_quotas.alter(given)
+            case CreateAcl():
+                self._acls.create(given)
+            case DeleteAcls():
+                self._acls.delete(given)
             case AllocateProducerIds():
                 self._allocate_producer_ids(given)
             case AlterReassignment():

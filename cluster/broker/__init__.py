@@ -1,8 +1,8 @@
 """A broker: its parts, and which of them a frame goes to.
 Rooms: apis/, replicas/, metadata/, control_planes/.
 
-May import: cluster, cluster.authentication, cluster.broker.apis, cluster.broker.control_planes,
-    cluster.broker.metadata, cluster.broker.replicas, cluster.groups, cluster.messages.admin, cluster.protocol,
-    cluster.quotas, cluster.server, cluster.transactions.
+May import: cluster, cluster.authentication, cluster.authorization, cluster.broker.apis,
+    cluster.broker.control_planes, cluster.broker.metadata, cluster.broker.replicas, cluster.groups,
+    cluster.messages.admin, cluster.protocol, cluster.quotas, cluster.server, cluster.transactions.
 Open first: broker.py.
 """

@@ -12,6 +12,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Final
 
+from cluster.authorization.guards import Guards
 from cluster.broker.apis.api import Api, BrokerParts, Ranges
 from cluster.node import ConnectionId
 from cluster.protocol.headers import RequestHeader, read_request_header
@@ -66,6 +67,7 @@ class ServedApis:
     def __init__(self, broker: BrokerParts) -> None:
         made = ((key, api.serve(broker)) for key, api in APIS.items())
         self._handlers = {key: handler for key, handler in made if handler is not None}
+        self._guards = Guards(broker.access, broker.responder, broker.config) if broker.access.is_on else None
         self.offered = {key: found for key, found in offered(broker.rules.release).items() if key in self._handlers}
 
     def handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
@@ -74,5 +76,10 @@ class ServedApis:
         handler = self._handlers.get(header.api_key)
         if handler is None:
             raise PeerViolation(f"api {header.api_key} is not served here")
+        if self._guards is not None:
+            left = self._guards.passed(connection, header, frame)
+            if left is None:
+                return header
+            frame = left
         handler(connection, peer, header, frame, now_us)
         return header

@@ -7,6 +7,7 @@ from random import Random
 
 from cluster.authentication.gate import SaslGate
 from cluster.authentication.users import mechanisms
+from cluster.authorization.authorizer import Access, Authorizer, Client
 from cluster.broker.api_table import ServedApis, offered
 from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.api_18_api_versions import ApiVersionsHandler
@@ -129,6 +130,7 @@ class BrokerCore:
             thread_us=self._server.thread_times.of,
             mute=self._server.throttle,
         )
+        self._access = Access(self._authorizer(), self._client)
         self._locks = PartitionLocks()
         self._responder = Responder(self._outbox, self._server.connections, self._client_quotas)
         self.is_open = False
@@ -137,6 +139,19 @@ class BrokerCore:
         self.fetchers: ReplicaFetchers
         self.lifecycle: Lifecycle
         self._plane: ControlPlane
+
+    def _authorizer(self) -> Authorizer | None:
+        super_users = self._security.super_users
+        if super_users is None:
+            return None
+        otherwise = self._config.allow_everyone_if_no_acl_found
+        return Authorizer(super_users, lambda: self.cache.image, otherwise=otherwise)
+
+    def _client(self, connection: ConnectionId) -> Client | None:
+        connections = self._server.connections
+        if connection not in connections or connections.is_of_node(connection):
+            return None
+        return Client(connections.principal(connection), connections.address(connection))
 
     # ---------------------------------------------------------------------------------------------- start and stop
 
@@ -302,6 +317,7 @@ class BrokerCore:
             responder=self._responder,
             handler_time=self._server.handler_time,
             client_quotas=self._client_quotas,
+            access=self._access,
             recorder=self._recorder,
             clock=self._clock,
             works_apart=self._works_apart,
@@ -501,6 +517,7 @@ class BrokerCore:
 
     def _connection_gone(self, connection: ConnectionId) -> None:
         """Whichever side has ended it."""
+        self._responder.gone(connection)
         self.groups.gone(connection)
         self._transactions.gone(connection)
         self.replicas.fetches.consumer_gone(connection)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from cluster.messages.admin.acl_requests import create_acls, delete_acls
 from cluster.messages.admin.config_requests import alter_configs, incremental_alter_configs
 from cluster.messages.admin.partition_requests import (
     alter_partition_reassignments,
@@ -22,8 +23,10 @@ from cluster.protocol.versions import (
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_ACLS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
+    DELETE_ACLS,
     DELETE_TOPICS,
     ELECT_LEADERS,
     INCREMENTAL_ALTER_CONFIGS,
@@ -41,4 +44,6 @@ READERS: Mapping[int, Callable[[AdminRequest], RequestEntries]] = {
     LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
     ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
     ALTER_CLIENT_QUOTAS: alter_client_quotas,
+    CREATE_ACLS: create_acls,
+    DELETE_ACLS: delete_acls,
 }

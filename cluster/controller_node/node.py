@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from cluster.authorization.authorizer import Authorizer, Client
+from cluster.authorization.guard import Passed, Verdict
+from cluster.authorization.guards import verdict_of
 from cluster.channel import Channels
 from cluster.config import BrokerConfig, topic_defaults
 from cluster.controller_node.admin import READERS
@@ -26,7 +29,7 @@ from cluster.messages.controller_requests import (
     error_response,
     is_request_of_brokers,
 )
-from cluster.messages.envelopes import enclosed_answer, opened
+from cluster.messages.envelopes import NODE, enclosed_answer, opened
 from cluster.messages.metadata_snapshots import file_name
 from cluster.messages.quorum import (
     VOTER_REQUESTS,
@@ -38,6 +41,7 @@ from cluster.messages.quorum import (
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.cold import decode_request as decode_cold
+from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
 from cluster.quotas.mutation_quotas import MUTATIONS, MutationQuota, MutationQuotas
@@ -114,13 +118,16 @@ class ControllerCore:
         self._draw = draw
         self._outbox = Outbox()
         self._channels = Channels()
-        self._connections = AcceptedConnections(self._name, config, self._outbox, recorder, nodes_only=security.is_on)
+        self._connections = AcceptedConnections(
+            self._name, config, self._outbox, recorder, nodes_only=security.keeps_clients_from_controllers
+        )
         self._decisions = DecisionQueue(recorder, chronicle)
         self._mutation_quotas = MutationQuotas(
             config.controller_quota_window_num, config.controller_quota_window_size_seconds
         )
         self._leaving = False
         self._bootstrap = security.scram
+        self._super_users = security.super_users
         self._fetches: MetadataFetches
         self._snapshots: SnapshotWriter
         self._peers = QuorumPeers(
@@ -323,11 +330,19 @@ class ControllerCore:
             self._outbox.respond(connection, (enclosed_answer(envelope, response),), ENVELOPE)
 
         try:
-            header, inner, principal = opened(envelope, frame)
+            header, inner, principal, host = opened(envelope, frame)
             request = decode_cold(header, inner)
         except PeerViolation:
             respond(ErrorCode.INVALID_REQUEST)
             return
+        passed = self._passed(header, request, Client(principal, host))
+        if passed is None:
+            respond(ErrorCode.NOT_CONTROLLER)
+            return
+        if not isinstance(passed, Passed):
+            respond(encoded(header, passed))
+            return
+        request, amend = passed
         if header.api_key == DESCRIBE_QUORUM:
             description = self._fetches.description
             values = description.describe(request, self._addresses, self.log.end.offset, self._clock, now_us)
@@ -343,11 +358,23 @@ class ControllerCore:
             def answer(reply: Reply | None) -> None:
                 if isinstance(reply, SeveralReply):
                     throttled = {"throttle_time": quota.throttle_ms} if quota is not None and quota.throttle_ms else {}
-                    respond(encoded(header, {**asked.answer(reply.replies), **throttled}))
+                    values = asked.answer(reply.replies)
+                    respond(encoded(header, {**(values if amend is None else amend(values)), **throttled}))
                 else:
                     respond(ErrorCode.NOT_CONTROLLER)
 
             self._decide(asked.as_input(now_us), answer, now_us)
+
+    def _passed(self, header: RequestHeader, request: Entity, client: Client) -> Verdict | None:
+        """None: this is not the active controller, and does not know the rules."""
+        if self._super_users is None or client.principal.startswith(NODE):
+            return Passed(request)
+        state = self.state
+        if state is None:
+            return None
+        otherwise = self._config.allow_everyone_if_no_acl_found
+        authorizer = Authorizer(self._super_users, lambda: state.image, otherwise=otherwise)
+        return verdict_of(header, request, client, authorizer, self._config)
 
     def _mutation_quota(
         self, header: RequestHeader, principal: str, image: MetadataImage, now_us: int

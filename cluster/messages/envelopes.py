@@ -6,6 +6,7 @@ EnvelopeUtils.scala, RequestChannel.Request.buildResponseSend
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from cluster.protocol import cold
@@ -16,8 +17,10 @@ from cluster.protocol.versions import (
     ALTER_CONFIGS,
     ALTER_PARTITION_REASSIGNMENTS,
     ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_ACLS,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
+    DELETE_ACLS,
     DELETE_TOPICS,
     DESCRIBE_QUORUM,
     ELECT_LEADERS,
@@ -39,6 +42,8 @@ FORWARDED = (
     ALTER_CLIENT_QUOTAS,
     DESCRIBE_QUORUM,
     ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_ACLS,
+    DELETE_ACLS,
 )
 """Requests that clients send to a broker and the controller answers (ApiKeys.forwardable)."""
 
@@ -46,24 +51,33 @@ ENVELOPE_VERSION = 0
 _PRINCIPAL_VERSION = b"\0\0"
 _NO_TOKEN = b"\0"
 """DefaultPrincipalData: its version, and whether a delegation token stood for the client."""
+NODE = "Node:"
+"""Begins the principal of a broker that asks for itself. In Kafka such a request comes without an envelope."""
 LOOPBACK = b"\x7f\x00\x00\x01"
-"""Simplified: the client's address is not told; the controller has no quotas or rules by address."""
 _SIZE_BYTES = 4
 
 
-def enclose(correlation_id: int, client_id: str, frame: bytes | bytearray, principal: str) -> bytes:
+def enclose(correlation_id: int, client_id: str, frame: bytes | bytearray, principal: str, host: str) -> bytes:
     """A whole Envelope request.
 
-    frame: the client's request, without its size     principal: who sent it, as `User:name`
+    frame: the client's request, without its size     principal: who sent it, as `User:name`     host: from where
     """
     entity = cold.request(
         ENVELOPE,
         ENVELOPE_VERSION,
         request_data=bytes(frame),
         request_principal=_encoded(principal),
-        client_host_address=LOOPBACK,
+        client_host_address=_packed(host),
     )
     return cold.encode_request(ENVELOPE, ENVELOPE_VERSION, correlation_id, client_id, entity)
+
+
+def _packed(host: str) -> bytes:
+    """Nodes of the cluster are known by name; they are all on this machine."""
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return LOOPBACK
 
 
 def _encoded(principal: str) -> bytes:
@@ -79,11 +93,12 @@ def _decoded(data: bytes) -> str:
 
 
 class Opened(NamedTuple):
-    """principal: of the client that sent the request"""
+    """principal: of the client that sent the request     host: its address"""
 
     header: RequestHeader
     frame: bytearray
     principal: str
+    host: str
 
 
 def opened(header: RequestHeader, frame: bytearray) -> Opened:
@@ -93,7 +108,11 @@ def opened(header: RequestHeader, frame: bytearray) -> Opened:
     inner_header = read_request_header(inner)
     if inner_header.api_key not in FORWARDED:
         raise PeerViolation(f"api {inner_header.api_key} is not forwarded")
-    return Opened(inner_header, inner, _decoded(bytes(envelope.request_principal)))
+    try:
+        host = str(ip_address(bytes(envelope.client_host_address)))
+    except ValueError as error:
+        raise PeerViolation("the address of a client has 4 bytes, or 16") from error
+    return Opened(inner_header, inner, _decoded(bytes(envelope.request_principal)), host)
 
 
 def enclosed_answer(header: RequestHeader, response: bytes | ErrorCode) -> bytes:

@@ -15,10 +15,10 @@
     answer.topics[0].error_code is ErrorCode.NONE                               # codes are ours: replica.errors
     milliseconds(answer.throttle_time)                                          # durations are timedeltas, no `_ms`
 
-Fields are plain values: ints (durations in ms), str, bool, UUID (or its text, None for "no id"), ErrorCode, and for
-nested structures dicts or entities, in any sequence. A field that is not given has its default: null where that is
-allowed, else empty or zero, as in Kafka's own message classes. A field that this version lacks is dropped, so one call
-serves all versions; a name that no version has is a TypeError that lists the fields there are.
+Fields are plain values: ints (durations and times in ms), str, bool, UUID (or its text, None for "no id"), ErrorCode,
+and for nested structures dicts or entities, in any sequence. A field that is not given has its default: null where
+that is allowed, else empty or zero, as in Kafka's own message classes. A field that this version lacks is dropped, so
+one call serves all versions; a name that no version has is a TypeError that lists the fields there are.
 
 kio's name of a field is Kafka's in snake case; of durations without `Ms` (`timeout_ms` -> `timeout`, `throttle_time`).
 To see them: `python -c "from cluster.protocol.cold import *; print(field_names(request_class(56, 3)))"`.
@@ -36,11 +36,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
 
 from cluster.protocol.entities import (
+    EPOCH,
     ONE_MS,
     Entity,
     Shape,
@@ -160,6 +161,8 @@ def _item_converter(shape: Shape) -> Converter | None:
     match shape.kafka_type:
         case "timedelta_i32" | "timedelta_i64":
             return lambda value: value if isinstance(value, timedelta) else timedelta(milliseconds=value)
+        case "datetime_i64":
+            return lambda value: value if isinstance(value, datetime) else EPOCH + timedelta(milliseconds=value)
         case "uuid":
             return lambda value: UUID(value) if isinstance(value, str) else value
         case "error_code":

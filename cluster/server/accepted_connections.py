@@ -34,6 +34,7 @@ class AcceptedConnections:
         "_max_per_address",
         "_node",
         "_nodes_only",
+        "_of_nodes",
         "_on_gone",
         "_outbox",
         "_overrides",
@@ -67,6 +68,7 @@ class AcceptedConnections:
         self._peers: dict[ConnectionId, str] = {}
         self._addresses: dict[ConnectionId, str] = {}
         self._per_address: dict[str, int] = {}
+        self._of_nodes: dict[ConnectionId, None] = {}
         self._principals: dict[ConnectionId, str] = {}
         self._last_active_us: dict[ConnectionId, int] = {}
         """In order of last activity, the longest silent first."""
@@ -85,6 +87,10 @@ class AcceptedConnections:
     def address(self, connection: ConnectionId) -> str:
         """Where it comes from, without the port; between our own nodes their name. raises: KeyError when it is gone"""
         return self._addresses[connection]
+
+    def is_of_node(self, connection: ConnectionId) -> bool:
+        """Whether it was known as such when it came; what a client says of itself makes no node of it."""
+        return connection in self._of_nodes
 
     def principal(self, connection: ConnectionId) -> str:
         """Who has authenticated on it, as `User:name`."""
@@ -113,6 +119,8 @@ class AcceptedConnections:
             return False
         self._per_address[address] = count + 1
         self._peers[connection] = peer
+        if not is_outside(peer):
+            self._of_nodes[connection] = None
         self._addresses[connection] = address
         self._last_active_us[connection] = now_us
         if self._timer is None:
@@ -141,6 +149,7 @@ class AcceptedConnections:
         if self._peers.pop(connection, None) is None:
             return
         del self._last_active_us[connection]
+        self._of_nodes.pop(connection, None)
         self._principals.pop(connection, None)
         address = self._addresses.pop(connection)
         left = self._per_address[address] - 1

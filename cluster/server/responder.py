@@ -24,20 +24,34 @@ raises: PeerViolation
 class Responder:
     """Answers of every API but Produce, Fetch and ApiVersions, which encode their own."""
 
-    __slots__ = ("_connections", "_outbox", "_quotas")
+    __slots__ = ("_amends", "_connections", "_outbox", "_quotas")
 
     def __init__(self, outbox: Outbox, connections: AcceptedConnections, quotas: ClientQuotas) -> None:
         self._outbox = outbox
         self._connections = connections
         self._quotas = quotas
+        self._amends: dict[ConnectionId, Callable[[dict[str, object]], dict[str, object]]] = {}
 
     def principal(self, connection: ConnectionId) -> str:
         """Who asks on it, as `User:name`."""
         return self._connections.principal(connection)
 
+    def host(self, connection: ConnectionId) -> str:
+        """From where."""
+        return self._connections.address(connection)
+
+    def amend(self, connection: ConnectionId, change: Callable[[dict[str, object]], dict[str, object]]) -> None:
+        """change: of the fields of the next answer on it, which is that to the request in progress"""
+        self._amends[connection] = change
+
+    def gone(self, connection: ConnectionId) -> None:
+        self._amends.pop(connection, None)
+
     def answer(self, connection: ConnectionId, header: RequestHeader, **values: object) -> None:
         """values: fields of the response, as `cold.response` takes them. Nothing, if the connection is gone."""
         if connection in self._connections:
+            if self._amends and connection in self._amends:
+                values = self._amends.pop(connection)(values)
             if self._quotas.is_enabled:
                 throttle_ms = self._quotas.answered(connection, header)
                 if throttle_ms and _tells_throttle(header):

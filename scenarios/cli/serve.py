@@ -53,6 +53,11 @@ BROKERS = 3
     "--user", "users", multiple=True, metavar="NAME:PASSWORD-FILE",
     help="Clients must log in with SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), as this user; may be repeated.",
 )  # fmt: skip
+@click.option("--authorize", is_flag=True, help="Rules (ACLs) say who may do what; without one, nothing is allowed.")
+@click.option(
+    "--super-user", "super_users", multiple=True, metavar="NAME",
+    help="With --authorize: who may do everything; may be repeated.",
+)  # fmt: skip
 @click.option("--tls", "with_tls", is_flag=True, help="Encrypt, with a certificate made for this cluster.")
 @click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Your own certificate for --tls.")
 @click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key.")
@@ -71,6 +76,8 @@ def serve(
     no_client_records: bool,
     shows_page: bool,
     users: tuple[str, ...],
+    authorize: bool,
+    super_users: tuple[str, ...],
     with_tls: bool,
     tls_cert: Path | None,
     tls_key: Path | None,
@@ -95,7 +102,8 @@ def serve(
         refuse_cards(chosen)
     _check_ports(port, len(chosen.cluster.brokers))
     must_hold_files(record, "--record")
-    security = _security(users, own_files, record / "tls" / str(port) if with_tls else None, host)
+    may_everything = _super_users(super_users, chosen, authorizes=authorize)
+    security = _security(users, own_files, record / "tls" / str(port) if with_tls else None, host, may_everything)
     from scenarios.serve.serving import Server
 
     style = Style.of(sys.stderr, os.environ, plain=plain)
@@ -135,14 +143,28 @@ def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, o
         raise click.exceptions.Exit(int(ExitCode.INVALID_SCENARIO)) from None
 
 
+def _super_users(names: tuple[str, ...], scenario: Scenario, *, authorizes: bool) -> tuple[str, ...] | None:
+    from scenarios.serve.access import AccessRefused, super_users_of
+
+    in_zookeeper_era = scenario.rules.membership == "zk-session"
+    try:
+        return super_users_of(names, authorizes=authorizes, in_zookeeper_era=in_zookeeper_era)
+    except AccessRefused as refused:
+        raise click.UsageError(str(refused)) from None
+
+
 def _security(
-    users: tuple[str, ...], own_files: tuple[Path, Path] | None, certificates: Path | None, host: str
+    users: tuple[str, ...],
+    own_files: tuple[Path, Path] | None,
+    certificates: Path | None,
+    host: str,
+    super_users: tuple[str, ...] | None,
 ) -> ListenerSecurity:
     """certificates: the folder for those of a throw-away authority; None: there is to be none"""
     from cluster.security import OPEN, ListenerSecurity
     from scenarios.serve.access import AccessRefused, passwords_of
 
-    if not (users or own_files or certificates):
+    if not (users or own_files or certificates or super_users):
         return OPEN
     from scenarios.serve.certificates import own_files as usable
     from scenarios.serve.certificates import throw_away_files
@@ -150,8 +172,9 @@ def _security(
     try:
         passwords = passwords_of(users)
         if own_files is not None:
-            return ListenerSecurity.of(passwords, usable(*own_files))
-        return ListenerSecurity.of(passwords, None if certificates is None else throw_away_files(certificates, host))
+            return ListenerSecurity.of(passwords, usable(*own_files), super_users)
+        tls = None if certificates is None else throw_away_files(certificates, host)
+        return ListenerSecurity.of(passwords, tls, super_users)
     except AccessRefused as refused:
         raise click.UsageError(str(refused)) from None
     except OSError as error:

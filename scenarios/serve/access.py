@@ -1,4 +1,4 @@
-"""Who may come into a live cluster: the users of `highwater serve --user NAME:PASSWORD-FILE`."""
+"""Who may come into a live cluster, and who may do everything there: the users of `highwater serve`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,28 @@ def passwords_of(wishes: Sequence[str]) -> dict[str, str]:
             raise AccessRefused(f"--user names `{name}` twice")
         passwords[name] = _password(name, Path(file))
     return passwords
+
+
+def super_users_of(names: Sequence[str], *, authorizes: bool, in_zookeeper_era: bool) -> tuple[str, ...] | None:
+    """As `User:name`; None: everybody may do everything.     names: of --super-user     raises: AccessRefused"""
+    if not authorizes:
+        if names:
+            raise AccessRefused("--super-user belongs to --authorize: without it everybody may do everything")
+        return None
+    if in_zookeeper_era:
+        raise AccessRefused(
+            "--authorize: the rules are records of the metadata log, which releases before 3.3 do not have here; "
+            "choose another --profile"
+        )
+    if not names:
+        raise AccessRefused(
+            "--authorize: nobody could add the first rule; name somebody with --super-user NAME "
+            "(ANONYMOUS for everybody who has not logged in)"
+        )
+    for name in names:
+        if not name.removeprefix("User:") or not name.isprintable():
+            raise AccessRefused(f"--super-user wants the name of a user, for example alice, not `{name}`")
+    return tuple(dict.fromkeys(f"User:{name.removeprefix('User:')}" for name in names))
 
 
 def _password(name: str, file: Path) -> str:

@@ -91,6 +91,8 @@ def cluster_of(
             # As Kafka's own server.properties: small clusters can have groups, and the first member need not wait.
             "config": {
                 "offsets.topic.replication.factor": min(3, brokers),
+                "transaction.state.log.replication.factor": min(3, brokers),
+                "transaction.state.log.min.isr": min(2, brokers),
                 "group.initial.rebalance.delay.ms": 0,
             },
         },
@@ -284,6 +286,9 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
             "  settings that clients need (kcat: in a file kcat.conf):",
             *(f"    {setting}" for setting in settings),
         ]
+    if (super_users := cluster.fabric.security.super_users) is not None:
+        named = " and ".join(user.removeprefix("User:") for user in super_users)
+        lines.append(f"  rules say who may do what (kafka-acls); {named} may do everything")
     lines += [
         "",
         f"  break it:  highwater fault kill {next(iter(scenario.cluster.brokers))}   (or: highwater fault --help)",

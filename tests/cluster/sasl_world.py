@@ -97,10 +97,13 @@ class Client:
 
 class SaslWorld(BrokerWorld):
     def __init__(self, root: Path, profile: str = "kafka-4.1", **config: str) -> None:
-        self.security = security()
+        self.security = self.make_security()
         super().__init__(root, PROFILES[profile], **config)
         self.start()
         self.run(200)
+
+    def make_security(self) -> ListenerSecurity:
+        return security()
 
     def client(self) -> Client:
         return Client(self)

@@ -45,7 +45,7 @@ NAMES = [
     "tx",
     "uniform",
 ]
-NAMES += ["__transaction_state", "__consumer_offsets"]
+NAMES += ["User:hostile", "kafka-cluster", "*", "__transaction_state", "__consumer_offsets"]
 OF_TRANSACTIONS = {22, 24, 25, 26, 27, 28, 61, 65, 66}
 OF_NEW_GROUPS = {68, 69}
 OPEN_AT_ONCE = 48

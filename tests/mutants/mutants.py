@@ -7,6 +7,7 @@ replication (hachikuji/kafka-specification, Vanlightly/kafka-tlaplus).
 from __future__ import annotations
 
 from mutant import Mutant
+from mutants_of_access import OF_ACCESS
 from mutants_of_clients import CLIENTS
 from mutants_of_compaction import COMPACTION
 from mutants_of_control import CONTROL
@@ -15,4 +16,13 @@ from mutants_of_quotas import OF_QUOTAS
 from mutants_of_replication import REPLICATION
 from mutants_of_transactions import TRANSACTIONS
 
-MUTANTS: tuple[Mutant, ...] = (*REPLICATION, *CONTROL, *LOGS, *CLIENTS, *TRANSACTIONS, *COMPACTION, *OF_QUOTAS)
+MUTANTS: tuple[Mutant, ...] = (
+    *REPLICATION,
+    *CONTROL,
+    *LOGS,
+    *CLIENTS,
+    *TRANSACTIONS,
+    *COMPACTION,
+    *OF_QUOTAS,
+    *OF_ACCESS,
+)

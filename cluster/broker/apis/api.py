@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cluster.authorization.authorizer import Access
 from cluster.broker.apis.internal_topics import CoordinatorTopic
 from cluster.broker.control_planes.plane import ControlPlane, ZooKeeperParts
 from cluster.broker.metadata.follower import MetadataCache
@@ -55,6 +56,7 @@ class BrokerParts:
     responder: Responder
     handler_time: HandlerTime
     client_quotas: ClientQuotas
+    access: Access
     recorder: Recorder
     clock: WallClock
     works_apart: bool

@@ -26,12 +26,14 @@ from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_pro
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import PRODUCE
+from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.validation import is_transactional
 
 FIRST_WITH_LEADER_HINTS = 10
 Refused = dict[Topic, list[ProducePartitionResponse]]
+Entries = list[tuple[TopicPartition, memoryview | None]]
 
 
 class ProduceHandler:
@@ -43,12 +45,13 @@ class ProduceHandler:
         self._logs = broker.logs
         self._handler_time = broker.handler_time
         self._quotas = broker.client_quotas
+        self._access = broker.access
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request = decode_produce_request(header, frame)
-        entries: list[tuple[TopicPartition, memoryview | None]] = []
+        entries: Entries = []
         refused: Refused = {}
         ids: dict[str, UUID] = {}
         for topic, partitions in request.topics:
@@ -63,10 +66,12 @@ class ProduceHandler:
                     entries.append((TopicPartition(name, number), None if records is None else memoryview(records)))
         size_bytes = len(frame) if self._quotas.is_enabled else 0
         respond = partial(self._respond, connection, header, size_bytes, request.acks, ids, refused)
-        if request.transactional_id is None and any(is_transactional(records) for _, records in entries):
+        if not self._may_use(connection, request.transactional_id) and any(is_transactional(it) for _, it in entries):
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             respond({name: ProducePartitionResponse(name.partition, error) for name, _ in entries}, None)
             return
+        if self._access.is_on:
+            entries = self._only_allowed(connection, entries, ids, refused)
         self._handler_time.produced([records for _, records in entries])
         self._logs.append_records(
             request.acks,
@@ -78,6 +83,23 @@ class ProduceHandler:
             now_us,
             request.transactional_id,
         )
+
+    def _may_use(self, connection: ConnectionId, transactional_id: str | None) -> bool:
+        if transactional_id is None or not self._access.is_on:
+            return transactional_id is not None
+        return self._access.allows(connection, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+    def _only_allowed(
+        self, connection: ConnectionId, entries: Entries, ids: Mapping[str, UUID], refused: Refused
+    ) -> Entries:
+        """The others are `refused`."""
+        topics = dict.fromkeys(name.topic for name, _ in entries)
+        denied = [name for name in topics if not self._access.allows_topic(connection, Operation.WRITE, name)]
+        for name, _ in entries:
+            if name.topic in denied:
+                told = ProducePartitionResponse(name.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                refused.setdefault(ids.get(name.topic, name.topic), []).append(told)
+        return [entry for entry in entries if entry[0].topic not in denied]
 
     def _is_another_topic(self, topic: Topic, name: TopicPartition) -> bool:
         """The replica here is still that of a topic which had this name before. source: getPartitionOrException"""

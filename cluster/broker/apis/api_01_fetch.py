@@ -34,8 +34,9 @@ from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FETCH
+from controller.access import Operation
 from replica.errors import ErrorCode
-from replica.ids import Offset, TopicPartition
+from replica.ids import BrokerId, Offset, TopicPartition
 from replica.trace.events import RecordsSent
 
 FIRST_FROM_ANY_REPLICA = 11
@@ -56,6 +57,7 @@ class FetchHandler:
         self._fetch_sessions = broker.fetch_sessions
         self._handler_time = broker.handler_time
         self._quotas = broker.client_quotas
+        self._access = broker.access
         self._recorder = broker.recorder
 
     def __call__(
@@ -70,6 +72,8 @@ class FetchHandler:
         is_inconsistent = False
         for asked in context.asked():
             error = self._refusal(asked)
+            if self._access.is_on and asked.name and not self._may_read(connection, request.replica_id, asked.name):
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             if error is ErrorCode.NONE and asked.name is not None:
                 wanted[asked.name] = asked
                 continue
@@ -109,6 +113,11 @@ class FetchHandler:
         # A session goes on asking for the topic that had this name when its id was resolved.
         is_another = isinstance(asked.topic, UUID) and self._cache.topic_name(asked.topic) != asked.name.topic
         return ErrorCode.INCONSISTENT_TOPIC_ID if is_another else ErrorCode.NONE
+
+    def _may_read(self, connection: ConnectionId, replica_id: BrokerId, name: TopicPartition) -> bool:
+        if replica_id >= 0:
+            return self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
+        return self._access.allows_topic(connection, Operation.READ, name.topic)
 
     def _respond(
         self,

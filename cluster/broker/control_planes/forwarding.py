@@ -11,13 +11,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cluster.channel import ControllerRequests
-from cluster.messages.envelopes import answer_inside, enclose
+from cluster.messages.envelopes import NODE, answer_inside, enclose
 from cluster.messages.refusals import refusal
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ENVELOPE
-from cluster.server.accepted_connections import ANONYMOUS
 from cluster.server.responder import Responder
 from replica.errors import ErrorCode
 
@@ -68,13 +67,15 @@ class Forwarding:
                 answer = len(response).to_bytes(4, "big") + response
             self._responder.pass_on(connection, header, answer)
 
-        self.send(frame, respond, now_us, self._responder.principal(connection))
+        self._send(frame, respond, now_us, self._responder.principal(connection), self._responder.host(connection))
 
-    def send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int, principal: str = ANONYMOUS) -> None:
-        """frame: a whole request of a forwarded API, without its size"""
+    def send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int) -> None:
+        """A request of the broker itself.     frame: whole, of a forwarded API, without its size"""
+        self._send(frame, on_answer, now_us, NODE + self._node, self._node)
 
+    def _send(self, frame: bytes | bytearray, on_answer: OnForwarded, now_us: int, principal: str, host: str) -> None:
         def encode(correlation_id: int) -> bytes:
-            return enclose(correlation_id, self._node, frame, principal)
+            return enclose(correlation_id, self._node, frame, principal, host)
 
         def answered(answer: bytearray | None, now_us: int) -> None:
             on_answer(ErrorCode.REQUEST_TIMED_OUT if answer is None else answer_inside(answer))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from cluster.live.tls import server_context
 from cluster.security import OPEN, ListenerSecurity
 from scenarios.cli.serve import serve
-from scenarios.serve.access import AccessRefused, passwords_of
+from scenarios.serve.access import AccessRefused, passwords_of, super_users_of
 from scenarios.serve.certificates import own_files, throw_away_files
 from scenarios.serve.serving import client_settings
 
@@ -134,3 +134,27 @@ def test_what_clients_have_to_set_is_said_without_the_password(certified):
         "sasl.username=alice",
         "sasl.password=...",
     ]
+
+
+# ------------------------------------------------------------------------------------------------------ who may do what
+
+
+def test_super_users_are_named_with_or_without_their_type():
+    given = ["alice", "User:bob", "alice"]
+    assert super_users_of(given, authorizes=True, in_zookeeper_era=False) == ("User:alice", "User:bob")
+    assert super_users_of([], authorizes=False, in_zookeeper_era=True) is None
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        (["--authorize"], "nobody could add the first rule"),
+        (["--super-user", "alice"], "--super-user belongs to --authorize"),
+        (["--authorize", "--super-user", "User:"], "wants the name of a user"),
+        (["--authorize", "--super-user", "alice", "--profile", "kafka-2.0"], "choose another --profile"),
+    ],
+)
+def test_rules_without_anybody_who_could_set_them_are_refused(tmp_path, options, told):
+    done = CliRunner().invoke(serve, [*options, "--record", str(tmp_path)])
+    assert done.exit_code == 2
+    assert told in done.output

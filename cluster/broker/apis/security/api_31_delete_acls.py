@@ -1,4 +1,4 @@
-"""DeleteAcls (31): take back who may do what (KIP-140). There is no authorizer here, as in a Kafka that has none.
+"""DeleteAcls (31): take back who may do what (KIP-140).
 
 1  patterns of resource names (KIP-290): the oldest version that Kafka 4 takes
 2  flexible
@@ -7,12 +7,20 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
+from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.refusals import NO_AUTHORIZER, Refused, each
 from cluster.protocol.versions import DELETE_ACLS
+from cluster.server.responder import Handler
+
+
+def _serve(broker: BrokerParts) -> Handler | None:
+    if broker.access.is_on:
+        return broker.plane.for_controller(DELETE_ACLS)
+    return Refused(each("filter_results", "filters", NO_AUTHORIZER))(broker)
+
 
 API = Api(
     key=DELETE_ACLS,
     highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 3, "3.5": 3, "3.9": 3, "4.1": 3},
-    serve=Refused(each("filter_results", "filters", NO_AUTHORIZER)),
+    serve=_serve,
 )

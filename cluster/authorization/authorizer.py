@@ -1,0 +1,82 @@
+"""Who is allowed what, by the rules in the metadata (controller/access.py). source: StandardAuthorizer, AuthHelper
+
+Nodes of the cluster, and a scenario's own clients, are allowed everything.
+Differs from Kafka: there a broker is a principal like any other, usually one of the super users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from cluster.node import ConnectionId
+from controller.access import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
+from controller.image import MetadataImage
+
+HARDCODED: Final = "hardcode"
+"""No rule says this of a user: who is allowed it may do everything. source: Authorizer.authorizeByResourceType"""
+
+
+class Client(NamedTuple):
+    """From outside.     principal: `User:name`     host: its address, without the port"""
+
+    principal: str
+    host: str
+
+
+class Authorizer:
+    """super_users: as `User:name`     otherwise: what holds for a name that no rule is about"""
+
+    __slots__ = ("_image", "_otherwise", "_super_users")
+
+    def __init__(self, super_users: tuple[str, ...], image: Callable[[], MetadataImage], *, otherwise: bool) -> None:
+        self._super_users = super_users
+        self._image = image
+        self._otherwise = otherwise
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._image()
+
+    def allows(self, client: Client, operation: Operation, kind: ResourceType, name: str) -> bool:
+        if client.principal in self._super_users:
+            return True
+        acls = self._image().acls
+        return acls.allow(client.principal, client.host, operation, kind, name, otherwise=self._otherwise)
+
+    def allows_some(self, client: Client, operation: Operation, kind: ResourceType) -> bool:
+        """Whether there is any name that it is allowed on."""
+        if self.allows(client, operation, kind, HARDCODED):
+            return True
+        return self._image().acls.allow_some(client.principal, client.host, operation, kind)
+
+    def operations(self, client: Client, kind: ResourceType, name: str) -> int:
+        """All that are allowed, one bit each. source: AuthHelper.authorizedOperations"""
+        return sum(1 << one for one in SUPPORTED[kind] if self.allows(client, one, kind, name))
+
+
+class Access:
+    """What those may do who have connections to one broker.
+
+    authorizer: None: everybody may do everything     client: at the other end; None: it is a node of the cluster
+    """
+
+    __slots__ = ("_client", "authorizer", "is_on")
+
+    def __init__(self, authorizer: Authorizer | None, client: Callable[[ConnectionId], Client | None]) -> None:
+        self.authorizer = authorizer
+        self.is_on = authorizer is not None
+        self._client = client
+
+    def client(self, connection: ConnectionId) -> Client | None:
+        return self._client(connection)
+
+    def allows(self, connection: ConnectionId, operation: Operation, kind: ResourceType, name: str) -> bool:
+        client = self._client(connection)
+        return self.authorizer is None or client is None or self.authorizer.allows(client, operation, kind, name)
+
+    def allows_topic(self, connection: ConnectionId, operation: Operation, name: str) -> bool:
+        return self.allows(connection, operation, ResourceType.TOPIC, name)
+
+    def allows_on_cluster(self, connection: ConnectionId, operation: Operation) -> bool:
+        return self.allows(connection, operation, ResourceType.CLUSTER, CLUSTER_NAME)

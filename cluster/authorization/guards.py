@@ -1,0 +1,119 @@
+"""For each API that clients may send what it needs, by key. source: KafkaApis.scala, ControllerApis.scala
+
+Produce and Fetch look for themselves, with `Access`: each of their partitions has an answer of its own already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from cluster.authorization import admin_guards as admin
+from cluster.authorization import group_guards as groups
+from cluster.authorization import topic_guards as topics
+from cluster.authorization import transaction_guards as transactions
+from cluster.authorization.authorizer import Access, Authorizer, Client
+from cluster.authorization.guard import Guard, Inquiry, Passed, Verdict, by_topic, on_cluster
+from cluster.config import BrokerConfig
+from cluster.messages.envelopes import FORWARDED
+from cluster.node import ConnectionId
+from cluster.protocol import cold, versions
+from cluster.protocol.entities import Entity
+from cluster.protocol.headers import RequestHeader
+from cluster.server.responder import Responder
+from controller.access import Operation
+
+_NO_OFFSET: Final = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
+_NO_EPOCH: Final = {"leader_epoch": -1, "end_offset": -1}
+_epochs: Final = by_topic(Operation.DESCRIBE, topic="topic", number="partition", empty=_NO_EPOCH)
+
+
+def _offset_for_leader_epoch(asked: Inquiry) -> Verdict:
+    return Passed(asked.request) if asked.on_cluster(Operation.CLUSTER_ACTION) else _epochs(asked)
+
+
+GUARDS: Final[Mapping[int, Guard]] = {
+    versions.LIST_OFFSETS: by_topic(Operation.DESCRIBE, empty=_NO_OFFSET),
+    versions.METADATA: topics.metadata,
+    versions.OFFSET_COMMIT: groups.offset_commit,
+    versions.OFFSET_FETCH: groups.offset_fetch,
+    versions.FIND_COORDINATOR: groups.find_coordinator,
+    versions.JOIN_GROUP: groups.member,
+    versions.HEARTBEAT: groups.member,
+    versions.LEAVE_GROUP: groups.member,
+    versions.SYNC_GROUP: groups.member,
+    versions.DESCRIBE_GROUPS: groups.describe_groups,
+    versions.LIST_GROUPS: groups.list_groups,
+    versions.CREATE_TOPICS: admin.create_topics,
+    versions.DELETE_TOPICS: admin.delete_topics,
+    versions.DELETE_RECORDS: by_topic(Operation.DELETE, empty={"low_watermark": -1}),
+    versions.INIT_PRODUCER_ID: transactions.init_producer_id,
+    versions.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
+    versions.ADD_PARTITIONS_TO_TXN: transactions.add_partitions_to_txn,
+    versions.ADD_OFFSETS_TO_TXN: transactions.add_offsets_to_txn,
+    versions.END_TXN: transactions.end_txn,
+    versions.WRITE_TXN_MARKERS: transactions.write_txn_markers,
+    versions.TXN_OFFSET_COMMIT: transactions.txn_offset_commit,
+    versions.DESCRIBE_ACLS: on_cluster(Operation.DESCRIBE),
+    versions.CREATE_ACLS: on_cluster(Operation.ALTER),
+    versions.DELETE_ACLS: on_cluster(Operation.ALTER),
+    versions.DESCRIBE_CONFIGS: admin.configs(Operation.DESCRIBE_CONFIGS, "results"),
+    versions.ALTER_CONFIGS: admin.configs(Operation.ALTER_CONFIGS, "responses"),
+    versions.ALTER_REPLICA_LOG_DIRS: on_cluster(Operation.ALTER),
+    versions.DESCRIBE_LOG_DIRS: on_cluster(Operation.DESCRIBE),
+    versions.CREATE_PARTITIONS: admin.create_partitions,
+    versions.DELETE_GROUPS: groups.delete_groups,
+    versions.ELECT_LEADERS: on_cluster(Operation.ALTER),
+    versions.INCREMENTAL_ALTER_CONFIGS: admin.configs(Operation.ALTER_CONFIGS, "responses"),
+    versions.ALTER_PARTITION_REASSIGNMENTS: on_cluster(Operation.ALTER),
+    versions.LIST_PARTITION_REASSIGNMENTS: on_cluster(Operation.DESCRIBE),
+    versions.OFFSET_DELETE: groups.offset_delete,
+    versions.DESCRIBE_CLIENT_QUOTAS: on_cluster(Operation.DESCRIBE_CONFIGS),
+    versions.ALTER_CLIENT_QUOTAS: on_cluster(Operation.ALTER_CONFIGS),
+    versions.DESCRIBE_USER_SCRAM_CREDENTIALS: on_cluster(Operation.DESCRIBE),
+    versions.ALTER_USER_SCRAM_CREDENTIALS: on_cluster(Operation.ALTER),
+    versions.DESCRIBE_QUORUM: on_cluster(Operation.DESCRIBE),
+    versions.DESCRIBE_CLUSTER: topics.describe_cluster,
+    versions.DESCRIBE_PRODUCERS: by_topic(Operation.READ, partitions="partition_indexes"),
+    versions.UNREGISTER_BROKER: on_cluster(Operation.ALTER),
+    versions.DESCRIBE_TRANSACTIONS: transactions.describe_transactions,
+    versions.LIST_TRANSACTIONS: transactions.list_transactions,
+    versions.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,
+    versions.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
+    versions.LIST_CONFIG_RESOURCES: on_cluster(Operation.DESCRIBE_CONFIGS),
+    versions.DESCRIBE_TOPIC_PARTITIONS: topics.describe_topic_partitions,
+    versions.ADD_RAFT_VOTER: on_cluster(Operation.ALTER),
+    versions.REMOVE_RAFT_VOTER: on_cluster(Operation.ALTER),
+}
+
+
+def verdict_of(
+    header: RequestHeader, request: Entity, client: Client, authorizer: Authorizer, config: BrokerConfig
+) -> Verdict:
+    guard = GUARDS.get(header.api_key)
+    return Passed(request) if guard is None else guard(Inquiry(header, request, client, authorizer, config))
+
+
+class Guards:
+    """Those of one broker; what it forwards is the controller's to look at."""
+
+    def __init__(self, access: Access, responder: Responder, config: BrokerConfig) -> None:
+        self._access = access
+        self._responder = responder
+        self._config = config
+
+    def passed(self, connection: ConnectionId, header: RequestHeader, frame: bytearray) -> bytearray | None:
+        """What is left of a request; None: it is answered.     raises: PeerViolation"""
+        client, authorizer = self._access.client(connection), self._access.authorizer
+        if client is None or authorizer is None or header.api_key in FORWARDED or header.api_key not in GUARDS:
+            return frame
+        request = cold.decode_request(header, frame)
+        verdict = verdict_of(header, request, client, authorizer, self._config)
+        if not isinstance(verdict, Passed):
+            self._responder.answer(connection, header, **verdict)
+            return None
+        if verdict.amend is not None:
+            self._responder.amend(connection, verdict.amend)
+        if verdict.request is request:
+            return frame
+        return frame[: header.body_position] + cold.encode_body(verdict.request)

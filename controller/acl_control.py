@@ -1,0 +1,72 @@
+"""The part of the controller that adds and removes rules of who may do what. Source: AclControlManager, AclApis"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import NAMESPACE_OID, uuid5
+
+from controller.access import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType, record_of
+from controller.inputs import CreateAcl, DeleteAcls, DeleteAclsReply, TopicReply
+from controller.journal import Journal
+from controller.metadata import RemoveAccessControlEntryRecord
+from replica.errors import ErrorCode
+
+_NONE_OF_RULES: Final = ("UNKNOWN", "ANY")
+
+
+class AclControl:
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def create(self, given: CreateAcl) -> None:
+        """A rule that is there already is no error."""
+        refusal = _refusal(given.acl)
+        if not refusal and given.acl not in self._journal.image.acls:
+            # Simplified: a random id in Kafka. An offset is not used twice, so this is one of its own, too.
+            acl_id = uuid5(NAMESPACE_OID, f"acl/{self._journal.next_offset}")
+            self._journal.append(record_of(acl_id, given.acl))
+        error = ErrorCode.INVALID_REQUEST if refusal else ErrorCode.NONE
+        self._journal.reply(TopicReply(error=error, message=refusal))
+
+    def delete(self, given: DeleteAcls) -> None:
+        acls = self._journal.image.acls
+        deleted = tuple(tuple(acl for acl in acls if wanted.matches(acl)) for wanted in given.filters)
+        for acl in dict.fromkeys(acl for found in deleted for acl in found):
+            self._journal.append(RemoveAccessControlEntryRecord(id=acls.id_of(acl)))
+        self._journal.reply(DeleteAclsReply(deleted=deleted))
+
+
+def _refusal(acl: Acl) -> str:
+    """Kafka's checks, in its order; empty: it is a rule."""
+    if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if not acl.resource_name:
+        return "Invalid empty resource name"
+    if (kind := name_of(ResourceType, acl.resource_type)) in _NONE_OF_RULES:
+        return f"Invalid resourceType {kind}"
+    if (pattern := name_of(PatternType, acl.pattern_type)) not in ("LITERAL", "PREFIXED"):
+        return f"Invalid patternType {pattern}"
+    if (operation := name_of(Operation, acl.operation)) in _NONE_OF_RULES:
+        return f"Invalid operation {operation}"
+    if (permission := name_of(Permission, acl.permission_type)) not in ("DENY", "ALLOW"):
+        return f"Invalid permissionType {permission}"
+    if ":" not in acl.principal:
+        missing = "(no colon is present separating the principal type from the principal name)"
+        return f"Could not parse principal from `{acl.principal}` {missing}"
+    return ""
+
+
+def unknown_part(wanted: AclFilter) -> str:
+    """What of a filter has a code that means nothing; empty: all of it is known. source: validateFilter"""
+    if "UNKNOWN" in (name_of(ResourceType, wanted.resource_type), name_of(PatternType, wanted.pattern_type)):
+        return "Unknown patternFilter."
+    if "UNKNOWN" in (name_of(Operation, wanted.operation), name_of(Permission, wanted.permission_type)):
+        return "Unknown entryFilter."
+    return ""
+
+
+def name_of(codes: type[ResourceType] | type[PatternType] | type[Operation] | type[Permission], code: int) -> str:
+    """A code that Kafka does not know is UNKNOWN to it."""
+    return next((one.name for one in codes if one.value == code), "UNKNOWN")
