@@ -235,7 +235,8 @@ def test_with_processes_every_node_knows_the_rules(tmp_path: Path) -> None:
     with serving(tmp_path, "--processes", "--topic", "orders:1:2", *options(tmp_path), brokers=2) as cluster:
         assert written(cluster, "alice") == ""
         assert written(cluster, "bob") == "TOPIC_AUTHORIZATION_FAILED"
-        done(AdminClient(settings(cluster, "alice")).create_acls([rule("bob", AclOperation.WRITE)]))
+        alice = AdminClient(settings(cluster, "alice"))
+        assert done(alice.create_acls([rule("bob", AclOperation.WRITE)])) == [None]
         becomes("", lambda: written(cluster, "bob", acks="all"))
         cluster.stop()
     assert (cluster.summary["verdict"], cluster.summary["our_bug"]) == ([], False)
