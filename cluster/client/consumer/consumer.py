@@ -22,7 +22,7 @@ from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.membership import GroupMembership
 from cluster.client.consumer.offsets import OffsetLookups
-from cluster.client.consumer.positions import PartitionPosition
+from cluster.client.consumer.positions import NO_OFFSET_FOR_PARTITION, PartitionPosition
 from cluster.client.events import CausalRecorder
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode
@@ -37,9 +37,6 @@ from replica.rules import Rules
 
 MAX_IN_FLIGHT = 100
 """CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION: the consumer limits itself, by one fetch per node."""
-
-NO_OFFSET_FOR_PARTITION = "NO_OFFSET_FOR_PARTITION"
-"""Java's NoOffsetForPartitionException: no position, and auto.offset.reset=none. No number on the wire."""
 
 
 class ConsumerCore(ClientNode[ConsumerEvents]):
@@ -196,20 +193,22 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         for tp, position in self._positions.items():
             position.leader_is(self._metadata.leader(tp), self._rules)
 
-    def _assign(self, tp: TopicPartition) -> None:
+    def _assign(self, tp: TopicPartition, error: str | None = None) -> None:
+        """error: what the group's coordinator has said, if it knows no offset"""
         position = self._positions[tp] = PartitionPosition(tp)
         policy = self._config.auto_offset_reset
         if policy == "none":
             self._events.fetch_failed(tp, self._connections.name(NO_BROKER), position.offset, NO_OFFSET_FOR_PARTITION)
             position.stop()
         else:
-            position.await_reset(policy, None, f"the consumer has no position yet; auto.offset.reset={policy}")
+            whose = "consumer has no position yet" if error is None else "group has no committed offset"
+            position.await_reset(policy, error, f"the {whose}; auto.offset.reset={policy}")
 
     def _go_on_from(self, committed: Mapping[TopicPartition, int]) -> None:
         """The group's offsets are known. source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded"""
         for tp, offset in committed.items():
             if offset == UNKNOWN_OFFSET:
-                self._assign(tp)
+                self._assign(tp, NO_OFFSET_FOR_PARTITION)
                 continue
             position = self._positions.setdefault(tp, PartitionPosition(tp))
             previous, leader = position.offset, self._metadata.leader(tp)

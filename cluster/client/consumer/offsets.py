@@ -11,7 +11,7 @@ from typing import Any
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.consumer.positions import PartitionPosition, PositionState
+from cluster.client.consumer.positions import LOG_TRUNCATION, PartitionPosition, PositionState
 from cluster.client.metadata_cache import LeaderAndEpoch
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
@@ -27,9 +27,6 @@ _TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 _ASKING = (PositionState.AWAIT_RESET, PositionState.AWAIT_VALIDATION)
 """A position that waits in one of these states has something to ask."""
-
-LOG_TRUNCATION = "LOG_TRUNCATION"
-"""Java's consumer throws this as LogTruncationException: the log was cut below the position. No number on the wire."""
 
 
 class OffsetLookups:

@@ -24,6 +24,14 @@ class PositionState(Enum):
     """The application was handed an exception it has to answer with a seek."""
 
 
+LOG_TRUNCATION = "LOG_TRUNCATION"
+"""Java's consumer throws this as LogTruncationException: the log was cut below the position."""
+NO_OFFSET_FOR_PARTITION = "NO_OFFSET_FOR_PARTITION"
+"""There is no position. Java's consumer throws this as NoOffsetForPartitionException with auto.offset.reset=none."""
+ERRORS_WITHOUT_A_NUMBER = (LOG_TRUNCATION, NO_OFFSET_FOR_PARTITION)
+"""No broker answers with them."""
+
+
 @dataclass(slots=True)
 class PartitionPosition:
     """One partition of one consumer. `offset` is the next record to read, -1 before the first reset."""

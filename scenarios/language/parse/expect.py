@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster.client.consumer.positions import ERRORS_WITHOUT_A_NUMBER
 from replica.errors import ErrorCode
 from replica.trace.events import CLASS_OF_EVENT
 from scenarios.language.anomalies import ANOMALIES
@@ -177,7 +178,7 @@ def _text_value(scope: Scope, column: str, node: Node, path: str, what: str) -> 
     if column in _NODE_COLUMNS and isinstance(node, Scalar):
         return str(scope.selector(node, path, what)) if text.startswith("@") else _known_node(scope, node, path)
     if column == "error" and isinstance(node, Scalar):
-        return scope.reader.choice(node, path, what, tuple(ErrorCode.__members__))
+        return scope.reader.choice(node, path, what, (*ErrorCode.__members__, *ERRORS_WITHOUT_A_NUMBER))
     if column == "record" and isinstance(node, Scalar):
         scope.records(node, path, what)
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster.client.consumer.positions import ERRORS_WITHOUT_A_NUMBER
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, TransformConfig
 from replica.config import Config, TopicConfig
 from replica.errors import ErrorCode
@@ -92,7 +93,7 @@ def _conditions() -> dict[str, Schema]:
         "consumer": text(),
         "partition": ref("partitionName"),
         "is": ref("number"),
-        "error": {"enum": list(ErrorCode.__members__)},
+        "error": {"enum": [*ErrorCode.__members__, *ERRORS_WITHOUT_A_NUMBER]},
     }
     return {
         "number": one_of(number, {**mapping({"at_least": number, "at_most": number}), "minProperties": 1}),
