@@ -120,6 +120,11 @@ class ClientConnections:
             self._connect(state, now_us)
         return self._can_send(state, now_us) and not self._metadata_due(now_us)
 
+    def is_unavailable(self, node_id: int, now_us: int) -> bool:
+        """The last attempt has failed, and it is too early for the next. source: NetworkClientUtils.isUnavailable"""
+        state = self._state(node_id)
+        return state is not None and state.connection is None and now_us < state.retry_at_us
+
     def retry_at_us(self, node_id: int, now_us: int) -> int | None:
         """When `ready` may turn true by the passing of time alone; None if something else has to happen first."""
         state = self._state(node_id)

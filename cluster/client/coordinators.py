@@ -78,6 +78,12 @@ class CoordinatorRequests:
         node_id = coordinator.node_id
         if node_id is None or self._connections.metadata.address(node_id) is None:
             return self._find(coordinator, now_us)
+        if coordinator.is_apart and self._connections.is_unavailable(node_id, now_us):
+            # It was found and cannot be reached: it may be another one by now (AbstractCoordinator).
+            coordinator.node_id = None
+            self.again(now_us)
+            self.wake_at(self._not_before_us)
+            return False
         if not self._is_ready(node_id, now_us):
             return False
         ask(node_id, now_us)

@@ -103,7 +103,7 @@ class CheckMade(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantBroken(ControlEvent):
-    invariant: Annotated[str, "S1..S33 or L1.., as in replica/RULES.md"]
+    invariant: Annotated[str, "S1..S35 or L1.., as in replica/RULES.md"]
     promised: Annotated[
         bool, "the rules of the run promise it: a bug in Highwater; else the reason names the missing rule"
     ]

@@ -12,9 +12,11 @@ COORDINATOR = "cluster.transactions.coordinator"
 ENDING = "cluster.transactions.ending"
 TRANSACTION = "cluster.transactions.transaction"
 MEMBERSHIP = "cluster.groups.consumer_membership"
+MEMBER = "cluster.client.consumer.member_state"
 RETENTION = "replica.log.retention"
 TRANSCRIPTS = "test tests/cluster/transactions/test_transactions.py::test_transcript"
 OF_GROUPS = "test tests/cluster/groups/test_groups.py::test_transcript"
+OF_MEMBERS = "test tests/cluster/client/consumer/test_member_state.py::"
 OF_LOGS = "test tests/replica/log/test_log_transactions.py::"
 OF_BROKERS = "test tests/cluster/broker/apis/transactions/test_transactional_log.py::"
 
@@ -209,6 +211,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "    return ErrorCode.NONE if member.epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH\n",
         "    return ErrorCode.NONE\n",
         OF_GROUPS + "[groups_consumers]",
+        "group-zombie-commits / epoch-moved: S35",
     ),
     mutant(
         "partitions-are-given-twice",
@@ -217,6 +220,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "lambda one: group.holder(one) is None",
         "lambda one: True",
         OF_GROUPS + "[groups_consumers]",
+        "group-one-stalls / consumer: S34",
     ),
     mutant(
         "silent-members-stay",
@@ -225,6 +229,41 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "            member = group.members.get(member_id)\n            if member is not None:\n                why",
         "            member = group.members.get(member_id)\n            if False:\n                why",
         OF_GROUPS + "[groups_consumers]",
+    ),
+    mutant(
+        "members-do-not-say-what-they-have-given-up",
+        "A member says with its next heartbeat what it reads, once that has changed (KIP-848)",
+        MEMBER,
+        '        if says_all or self._said.get("current") != self.current:\n',
+        "        if says_all:\n",
+        OF_MEMBERS + "test_a_heartbeat_says_what_is_new",
+        "group-coordinator-dies / consumer: records.acked",
+    ),
+    mutant(
+        "fenced-members-keep-their-epoch",
+        "A fenced member joins anew, as one that has nothing (KIP-848)",
+        MEMBER,
+        "            self._enter(ClientMemberState.FENCED)\n            self.epoch = JOIN_EPOCH\n",
+        "            self._enter(ClientMemberState.FENCED)\n",
+        OF_MEMBERS + "test_a_fenced_member_reads_until_the_application_polls_and_then_joins_anew",
+    ),
+    mutant(
+        "cooperative-members-take-at-once",
+        "A partition goes to another member of a cooperative group once its owner has given it up (KIP-429)",
+        "cluster.client.consumer.assignors",
+        "[one for one in numbers if one not in moving]",
+        "list(numbers)",
+        "test tests/cluster/client/consumer/test_assignors.py::test_what_moves_goes_to_nobody_before_it_is_given_up",
+    ),
+    mutant(
+        "a-dead-coordinator-is-asked-for-ever",
+        "A member that cannot reach its coordinator asks who it is by now",
+        "cluster.client.coordinators",
+        "        if coordinator.is_apart and self._connections.is_unavailable(node_id, now_us):\n",
+        "        if False:\n",
+        "test tests/cluster/client/test_coordinator_requests.py::"
+        "test_one_with_a_connection_of_its_own_is_looked_for_again_when_it_cannot_be_reached",
+        "group-coordinator-dies / consumer: records.acked",
     ),
     # ------------------------------------------------------------------------------------------------------ retention
     mutant(

@@ -88,7 +88,7 @@ class ClassicMembership(GroupMembership):
         return not self._may_commit and not (self._is_cooperative and self._has_place)
 
     def _next(self, now_us: int) -> Ask | None:
-        polls = self.may_join or self._commit is not None
+        polls = self.may_join or (self._commit is not None and not self._may_commit)
         if polls and (self.state is JoinState.UNJOINED or self._rejoins):
             if self._metadata.partitions(self._topic):
                 return self._join

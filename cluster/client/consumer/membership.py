@@ -1,6 +1,6 @@
 """A consumer's part in a group, whichever protocol it speaks: where the group stands, what it commits, its coordinator.
 
-One request at a time goes to the group's coordinator.
+Commits go to the group's coordinator beside its other requests, one at a time of each.
 
 source: AbstractCoordinator.java, ConsumerCoordinator.java, CommitRequestManager.java
 """
@@ -56,6 +56,8 @@ class GroupMembership(ABC):
         self._on_revoked = on_revoked
         self._coordinator = Coordinator(config.group_id, GROUP, is_apart=True)
         self._requests = CoordinatorRequests(connections, config.retry_backoff_ms)
+        self._commits = CoordinatorRequests(connections, config.retry_backoff_ms)
+        """Beside the others: in Java a thread of its own sends the heartbeats, and a commit waits for none."""
         self.is_fenced = False
         """It was refused, as where another process has its group.instance.id: its application can only end."""
         self._unread: dict[TopicPartition, None] = {}
@@ -95,7 +97,7 @@ class GroupMembership(ABC):
     @property
     def next_deadline_us(self) -> int:
         """When `run_once` has something to do by the passing of time alone."""
-        return self._requests.next_deadline_us
+        return min(self._requests.next_deadline_us, self._commits.next_deadline_us)
 
     @property
     def instance_id(self) -> str | None:
@@ -113,16 +115,19 @@ class GroupMembership(ABC):
 
     def run_once(self, now_us: int) -> bool:
         """Send the next request, if one is due. returns: whether it was sent"""
-        self._requests.next_deadline_us = NEVER
-        if self._requests.in_flight or self.is_fenced:
+        self._requests.next_deadline_us = self._commits.next_deadline_us = NEVER
+        if self.is_fenced:
             return False
-        if self._commit is not None and self._is_out:
+        if self._commit is not None and self._is_out and not self._commits.in_flight:
             (_, committed), self._commit = self._commit, None
             committed(
                 ErrorCode.UNKNOWN_MEMBER_ID
             )  # It is known already, so no request is sent (CommitFailedException).
             return True
-        ask = self._ask_commit if self._commit is not None and self._may_commit else self._next(now_us)
+        commits = self._commit is not None and self._may_commit
+        if commits and self._commits.run_once(self._coordinator, self._ask_commit, now_us):
+            return True
+        ask = None if self._requests.in_flight else self._next(now_us)
         return ask is not None and self._requests.run_once(self._coordinator, ask, now_us)
 
     def _fetch_offsets(self, node_id: int, now_us: int) -> None:
@@ -165,9 +170,14 @@ class GroupMembership(ABC):
             "generation_id_or_member_epoch": self.generation,
             "topics": [{"name": topic, "partitions": parts} for topic, parts in topics.items()],
         }
-        self._requests.ask(node_id, OFFSET_COMMIT, self.OFFSET_COMMIT_VERSION, values, self._commit_answered, now_us)
+        asked = self.member_id, self.generation
 
-    def _commit_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
+        def answered(answer: Any, error: ErrorCode, answered_us: int) -> None:
+            self._commit_answered(asked, answer, error, answered_us)
+
+        self._commits.ask(node_id, OFFSET_COMMIT, self.OFFSET_COMMIT_VERSION, values, answered, now_us)
+
+    def _commit_answered(self, asked: tuple[str, int], answer: Any, error: ErrorCode, now_us: int) -> None:
         """source: OffsetCommitResponseHandler"""
         assert self._commit is not None
         if error is ErrorCode.NONE:
@@ -175,9 +185,10 @@ class GroupMembership(ABC):
             error = next((one for one in found if one is not ErrorCode.NONE), error)
         if error in LOOK_AGAIN or error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             self._failed(error, now_us)
+            self._commits.again(now_us)
             return
         (_, committed), self._commit = self._commit, None
-        if error is not ErrorCode.NONE:
+        if error is not ErrorCode.NONE and asked == (self.member_id, self.generation):
             self._commit_refused(error, now_us)
         committed(error)
 

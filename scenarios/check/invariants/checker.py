@@ -1,7 +1,7 @@
 """Checks the protocol's invariants (replica/RULES.md) while a simulated run goes on.
 
 `InvariantChecker` is a listener of `replica.trace.TraceLog`, after `ClusterView` and `LogMirror`. Each property is one
-small class in control.py, log.py, transactions.py or liveness.py; each looks at what an event changed, never at
+small class of a module beside this one; each looks at what an event changed, never at
 everything. Nothing is switched off where configuration may break a property: the committed log is re-based instead
 (truth.py). Nor where an old rule may: a violation then names the rule that the run lacks (promises.py).
 
@@ -13,6 +13,7 @@ everything. Nothing is switched off where configuration may break a property: th
 | every move of a high watermark | S2 S3 S4 S6 S8 S14 S24 S25 |
 | every start of a leadership | S5 S6 S12 S13 |
 | every record sent, acked or read | S11 S25 S28 S29 S33 (the end) |
+| every word of a group's coordinator | S34 S35 |
 | through the probe | S7 S15 S22 S23 S32 |
 | at the end of a run that ended quietly | L1 brokers, L2 ISR, L3 logs, L4 answers, L5 metadata |
 | live, every request | L6 |
@@ -277,6 +278,7 @@ def all_invariants() -> list[type[Invariant]]:
     """Every property, in the order of their names."""
     from scenarios.check.invariants import control as invariants_control
     from scenarios.check.invariants import elr as invariants_elr
+    from scenarios.check.invariants import groups as invariants_groups
     from scenarios.check.invariants import liveness
     from scenarios.check.invariants import log as invariants_log
     from scenarios.check.invariants import records as invariants_records
@@ -288,6 +290,7 @@ def all_invariants() -> list[type[Invariant]]:
         *invariants_log.INVARIANTS,
         *invariants_records.INVARIANTS,
         *invariants_transactions.INVARIANTS,
+        *invariants_groups.INVARIANTS,
         *liveness.INVARIANTS,
     ]
     return sorted(found, key=lambda kind: (kind.NAME[0] != "S", int(kind.NAME[1:].split()[0])))

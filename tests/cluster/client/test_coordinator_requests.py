@@ -133,3 +133,18 @@ def test_a_coordinator_that_is_not_there_is_looked_for_again():
     assert client.refused == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert client.run(99) is None
     assert client.run(1) == FIND_COORDINATOR
+
+
+def test_one_with_a_connection_of_its_own_is_looked_for_again_when_it_cannot_be_reached():
+    client = Client(GROUP)
+    client.coordinator = Coordinator("k", GROUP, is_apart=True)
+    client.run()
+    asked = client.last[0]
+    client.found(node_id=client.node_of[asked])
+    assert client.run() == HEARTBEAT
+    apart = client.last[0]
+    assert apart != asked and client.node_of[apart] == client.node_of[asked], "the same broker by another connection"
+    client.connections.disconnected(apart, "it died", client.now_us)
+    assert client.run() is None
+    assert client.requests.next_deadline_us == client.now_us + 100 * MS
+    assert client.coordinator.node_id is None

@@ -1,0 +1,102 @@
+"""Invariants of KIP-848's consumer groups, by what their coordinators say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
+from scenarios.check.invariants.checker import Handler, Invariant
+from scenarios.observe.groups import Groups
+
+
+class OneReader(Invariant):
+    """S34: no two members of a group have a partition, that which has still to give it up included.
+
+    Whatever a broker says as it becomes the coordinator begins anew: what the last one said last may not be in the
+    trace. Not of classic groups, whose members assign: there a member may not know that it was given up.
+    """
+
+    NAME = "S34"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.groups = Groups()
+        kinds = (trace.GroupMemberJoined, trace.GroupMemberLeft, trace.GroupRebalanced, trace.GroupRemoved)
+        return {
+            trace.GroupsLoaded: self._loaded,
+            trace.GroupMemberReconciled: self._reconciled,
+            **dict.fromkeys(kinds, self._changed),
+        }
+
+    def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
+        self.groups = Groups()
+
+    def _changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
+        self.groups(row)
+
+    def _reconciled(self, row: TraceRow, event: trace.GroupMemberReconciled) -> None:
+        group = self.groups(row)
+        assert group is not None
+        has = dict.fromkeys((*event.partitions, *event.revoking))
+        for other, member in group.members.items():
+            both = [one for one in member.partitions if one in has] if other != event.member else []
+            if both:
+                topic, _, number = both[0].rpartition("-")
+                sentence = f"{event.node} gives {both[0]} to {event.client_id}, and {member.client_id} has it"
+                self.broken(f"{sentence} in group {event.group}, too", topic, int(number))
+                return
+
+
+class FencedCommitsAreRefused(Invariant):
+    """S35: what a member commits counts only while it is in the group, and at its epoch.
+
+    Known of a member from when it last reconciled or left; anew where another broker becomes the coordinator.
+    """
+
+    NAME = "S35"
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.epochs: dict[tuple[str, str], int | None] = {}
+        """By group and member; None: it has left"""
+        self.instances: dict[tuple[str, str], str] = {}
+        return {
+            trace.GroupsLoaded: self._loaded,
+            trace.GroupMemberJoined: self._joined,
+            trace.GroupMemberLeft: self._left,
+            trace.GroupMemberReconciled: self._reconciled,
+            trace.OffsetCommitted: self._committed,
+        }
+
+    def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
+        self.epochs.clear()
+        self.instances.clear()
+
+    def _joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
+        self.epochs.pop((event.group, event.member), None)
+        if event.instance is None:
+            return
+        before = self.instances.get((event.group, event.instance))
+        if before is not None and (event.group, before) in self.epochs:
+            self.epochs[event.group, before] = None
+        self.instances[event.group, event.instance] = event.member
+
+    def _left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
+        # Of classic groups nothing is kept: a commit that was taken before a member left may be said after that.
+        if (event.group, event.member) in self.epochs:
+            self.epochs[event.group, event.member] = None
+
+    def _reconciled(self, row: TraceRow, event: trace.GroupMemberReconciled) -> None:
+        self.epochs[event.group, event.member] = event.generation
+
+    def _committed(self, row: TraceRow, event: trace.OffsetCommitted) -> None:
+        if event.member is None or (event.group, event.member) not in self.epochs:
+            return
+        epoch = self.epochs[event.group, event.member]
+        if epoch == event.generation:
+            return
+        stands = "is not in the group" if epoch is None else f"is at epoch {epoch}"
+        sentence = f"{event.node} takes a commit of {event.member} at epoch {event.generation}, which {stands}"
+        self.broken(sentence, event.topic, event.partition)
+
+
+INVARIANTS: tuple[type[Invariant], ...] = (OneReader, FencedCommitsAreRefused)

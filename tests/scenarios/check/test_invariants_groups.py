@@ -1,0 +1,98 @@
+"""The invariants of consumer groups: coordinators' words that keep each of them, and that break it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from trace_script import TraceScript
+
+from replica.trace import events as trace
+
+
+class GroupWords(TraceScript):
+    def say(self, kind: type[trace.TraceEvent], **columns: Any) -> None:
+        given: dict[str, Any] = {"node": "b1", "group": "g", "reason": "as it is"}
+        self.emit(kind(**given | columns))
+
+    def joined(self, member: str, instance: str | None = None) -> None:
+        about = {"member": member, "client_id": member, "instance": instance, "generation": 1}
+        self.say(trace.GroupMemberJoined, **about)
+
+    def left(self, member: str) -> None:
+        about = {"member": member, "client_id": member, "instance": None, "generation": 1}
+        self.say(trace.GroupMemberLeft, **about)
+
+    def reconciled(self, member: str, epoch: int, *partitions: str, revoking: tuple[str, ...] = ()) -> None:
+        about = {"member": member, "client_id": member, "generation": epoch}
+        self.say(trace.GroupMemberReconciled, partitions=partitions, revoking=revoking, **about)
+
+    def committed(self, member: str | None, epoch: int) -> None:
+        about = {"member": member, "generation": epoch, "topic": "t", "partition": 0, "offset": 1}
+        self.say(trace.OffsetCommitted, **about)
+
+    def loaded(self, node: str) -> None:
+        about = {"node": node, "topic": "__consumer_offsets", "partition": 0, "leader_epoch": 1}
+        self.emit(trace.GroupsLoaded(groups=1, offsets=0, reason="as it is", **about))  # type: ignore[arg-type]
+
+
+def two_readers() -> GroupWords:
+    script = GroupWords()
+    script.joined("m1")
+    script.reconciled("m1", 1, "t-0", "t-1")
+    script.joined("m2")
+    script.reconciled("m2", 2)
+    script.reconciled("m1", 1, "t-0", revoking=("t-1",))
+    return script
+
+
+def test_what_is_given_up_may_be_given_on() -> None:
+    script = two_readers()
+    script.reconciled("m1", 2, "t-0")
+    script.reconciled("m2", 2, "t-1")
+    script.committed("m2", 2)
+    script.committed(None, -1)
+    script.left("m1")
+    script.reconciled("m2", 3, "t-0", "t-1")
+    script.committed("m2", 3)
+    assert script.broken() == []
+
+
+def test_what_a_member_has_still_to_give_up_is_nobody_elses() -> None:
+    script = two_readers()
+    script.reconciled("m2", 2, "t-1")
+    assert script.broken() == ["S34"]
+
+
+def test_another_coordinator_may_know_more_than_the_trace() -> None:
+    script = two_readers()
+    script.loaded("b2")
+    script.reconciled("m2", 2, "t-1")
+    script.committed("m1", 2)
+    assert script.broken() == []
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_a_commit_at_another_epoch_is_refused(epoch: int) -> None:
+    script = two_readers()
+    script.committed("m2", epoch)
+    assert script.broken() == ["S35"]
+
+
+def test_a_commit_of_one_that_has_left_is_refused() -> None:
+    script = two_readers()
+    script.left("m1")
+    script.committed("m1", 1)
+    assert script.broken() == ["S35"]
+
+
+def test_a_static_member_that_was_replaced_commits_nothing() -> None:
+    script = GroupWords()
+    script.joined("m1", "i")
+    script.reconciled("m1", 1, "t-0")
+    script.joined("m2", "i")
+    script.reconciled("m2", 1, "t-0")
+    script.committed("m2", 1)
+    assert script.broken() == []
+    script.committed("m1", 1)
+    assert script.broken() == ["S35"]
