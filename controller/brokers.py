@@ -14,9 +14,16 @@ from controller.inputs import (
     HeartbeatReply,
     RegisterBroker,
     RegistrationReply,
+    TopicReply,
+    UnregisterBroker,
 )
 from controller.journal import Journal
-from controller.metadata import BrokerRegistrationChangeRecord, RegisterBrokerRecord, ReplicaDirectoryRecord
+from controller.metadata import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    ReplicaDirectoryRecord,
+    UnregisterBrokerRecord,
+)
 from controller.partitions import Partitions
 from controller.sessions import NO_OFFSET, BrokerControlState, BrokerSessions
 from replica.errors import ErrorCode
@@ -105,6 +112,19 @@ class BrokerControl:
             return f"{who} registered for the first time; it stays fenced until it has caught up with the metadata log"
         how = "was shut down in order" if _was_clean(given, replaced) else "was not shut down in order"
         return f"{who} registered a new incarnation; the one before it (epoch {replaced.broker_epoch}) {how}"
+
+    def unregister(self, given: UnregisterBroker) -> None:
+        """Its replicas leave the ISRs first; they stay in the assignments. Source: handleBrokerUnregistered"""
+        broker = self._image.brokers.get(given.broker_id)
+        if broker is None:
+            message = f"Broker ID {given.broker_id} is not currently registered"
+            self._journal.reply(TopicReply(error=ErrorCode.BROKER_ID_NOT_REGISTERED, message=message))
+            return
+        if not broker.fenced:
+            self._fence(broker, "an operator unregistered it")
+        self._journal.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
+        self.sessions.close(broker.broker_id)
+        self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
     # -------------------------------------------------------------------------------------------------- heartbeats
 

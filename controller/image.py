@@ -31,6 +31,7 @@ from controller.metadata import (
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
 from replica.config import TopicConfig
@@ -209,6 +210,8 @@ class MetadataImage:
                 self._register(record, offset)
             case BrokerRegistrationChangeRecord():
                 self._change_broker(record)
+            case UnregisterBrokerRecord():
+                del self.brokers[record.broker_id]
             case ReplicaDirectoryRecord():
                 self.directories[record.broker_id, TopicPartition(record.topic, record.partition)] = record.log_dir
             case TopicRecord():

@@ -48,6 +48,14 @@ class BrokerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBroker:
+    """UnregisterBroker(64): the cluster is to forget a broker."""
+
+    now_us: int
+    broker_id: BrokerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssignReplicas:
     """AssignReplicasToDirs(73): (topic, partition, directory) of replicas of this broker."""
 
@@ -251,6 +259,7 @@ class UncleanSweepDue:
 
 SingleInput = (
     RegisterBroker
+    | UnregisterBroker
     | BrokerHeartbeat
     | AssignReplicas
     | AlterPartition
@@ -365,7 +374,8 @@ class CreateTopicReply:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
     """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, AlterScramCredential,
-    AlterClientQuota, CreateAcl and AlterReassignment."""
+    AlterClientQuota, CreateAcl, UnregisterBroker and
+    AlterReassignment."""
 
     error: ErrorCode
     message: str = ""

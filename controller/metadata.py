@@ -74,6 +74,12 @@ class BrokerRegistrationChangeRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRecord:
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDirectoryRecord:
     """The log directory of a replica.
 
@@ -228,6 +234,7 @@ MetadataRecord = (
     | SnapshotFooterRecord
     | RegisterBrokerRecord
     | BrokerRegistrationChangeRecord
+    | UnregisterBrokerRecord
     | ReplicaDirectoryRecord
     | TopicRecord
     | RemoveTopicRecord
@@ -250,6 +257,7 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     "SnapshotFooter": SnapshotFooterRecord,
     "BrokerRegistered": RegisterBrokerRecord,
     "BrokerChanged": BrokerRegistrationChangeRecord,
+    "BrokerUnregistered": UnregisterBrokerRecord,
     "ReplicaPlaced": ReplicaDirectoryRecord,
     "TopicCreated": TopicRecord,
     "TopicDeleted": RemoveTopicRecord,

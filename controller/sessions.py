@@ -62,6 +62,10 @@ class BrokerSessions:
         """A session for a registration, in place of any earlier one of the same broker."""
         self._sessions[broker_id] = BrokerSession(fenced, now_us)
 
+    def close(self, broker_id: BrokerId) -> None:
+        """The broker is not registered any more."""
+        del self._sessions[broker_id]
+
     def touch(self, broker_id: BrokerId, fenced: bool, metadata_offset: Offset, now_us: int) -> None:
         """The broker is alive. A fenced broker leaves controlled shutdown: its next heartbeat shuts it down at once."""
         session = self._sessions[broker_id]

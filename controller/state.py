@@ -42,6 +42,7 @@ from controller.inputs import (
     SeveralReply,
     SingleInput,
     UncleanSweepDue,
+    UnregisterBroker,
 )
 from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
@@ -174,6 +175,8 @@ class ControllerState:
         match given:
             case RegisterBroker():
                 self._brokers.register(given)
+            case UnregisterBroker():
+                self._brokers.unregister(given)
             case BrokerHeartbeat():
                 self._brokers.heartbeat(given)
             case AssignReplicas():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cluster.messages.admin.acl_requests import create_acls, delete_acls
+from cluster.messages.admin.broker_requests import unregister_broker
 from cluster.messages.admin.config_requests import alter_configs, incremental_alter_configs
 from cluster.messages.admin.partition_requests import (
     alter_partition_reassignments,
@@ -31,6 +32,7 @@ from cluster.protocol.versions import (
     ELECT_LEADERS,
     INCREMENTAL_ALTER_CONFIGS,
     LIST_PARTITION_REASSIGNMENTS,
+    UNREGISTER_BROKER,
 )
 
 READERS: Mapping[int, Callable[[AdminRequest], RequestEntries]] = {
@@ -46,4 +48,5 @@ READERS: Mapping[int, Callable[[AdminRequest], RequestEntries]] = {
     ALTER_CLIENT_QUOTAS: alter_client_quotas,
     CREATE_ACLS: create_acls,
     DELETE_ACLS: delete_acls,
+    UNREGISTER_BROKER: unregister_broker,
 }

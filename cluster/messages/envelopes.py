@@ -27,6 +27,7 @@ from cluster.protocol.versions import (
     ENVELOPE,
     INCREMENTAL_ALTER_CONFIGS,
     LIST_PARTITION_REASSIGNMENTS,
+    UNREGISTER_BROKER,
 )
 from replica.errors import ErrorCode, PeerViolation
 
@@ -44,6 +45,7 @@ FORWARDED = (
     ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_ACLS,
     DELETE_ACLS,
+    UNREGISTER_BROKER,
 )
 """Requests that clients send to a broker and the controller answers (ApiKeys.forwardable)."""
 

@@ -35,8 +35,8 @@ class Tools:
         self._folder = folder
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> str:
-        """Its output, errors too."""
-        java = ("java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", f"{LIB}/*", tool)
+        """Its output, errors too.     tool: with its subcommand, if it has one"""
+        java = ("java", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", f"{LIB}/*", *tool.split())
         done = subprocess.run(
             [*java, *self._bootstrap, *arguments],
             input=stdin,
@@ -151,3 +151,17 @@ def test_a_group_of_kip_848_with_the_java_consumer(tmp_path: Path) -> None:
         assert "successful" in tools.run(command, "--delete", "--group", "g")
         served.stop()
     assert not served.summary["our_bug"]
+
+
+def test_a_dead_broker_is_forgotten(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:3") as served:
+        tools = Tools(served, tmp_path)
+
+        def forget(broker_id: int) -> str:
+            return tools.run(f"{TOOLS}.ClusterTool unregister", "--id", str(broker_id))
+
+        assert "Broker 3 is no longer registered." in forget(3)
+        described = tools.run(f"{TOOLS}.TopicCommand", "--describe", "--topic", "orders")
+        assert "Isr: 1,2" in described or "Isr: 2,1" in described
+        # As in Kafka, whose answer has no message of its own.
+        assert "The given broker ID was not registered." in forget(9)

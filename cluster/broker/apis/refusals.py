@@ -2,7 +2,7 @@
 
 Clients know a broker's release by the APIs it offers, so they are offered. Where the feature is off (no authorizer,
 no SASL listener, no share groups) the answer is Kafka's; the rest is refused as UNSUPPORTED_VERSION.
-Differs from Kafka, which has delegation tokens, share groups and moves between log directories.
+Differs from Kafka, which has delegation tokens and share groups.
 source: KafkaApis.scala, AclApis.scala
 """
 

@@ -1,32 +1,66 @@
-"""AlterReplicaLogDirs (34): replicas move to other log directories (KIP-113). Not implemented here.
+"""AlterReplicaLogDirs (34): replicas move to other log directories of their broker (KIP-113).
 
 1  a throttled client is answered first and held back then (KIP-219): the oldest version that Kafka 4 takes
 2  flexible
+
+source: ReplicaManager.alterReplicaLogDirs
 """
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, Values
-from cluster.broker.apis.refusals import ABSENT, Refused
-from cluster.protocol.entities import Entity
+from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.refusals import ABSENT
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ALTER_REPLICA_LOG_DIRS
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
 
 
-def _moves(request: Entity) -> Values:
-    topics = [topic for directory in request.dirs for topic in directory.topics]
-    return {
-        "results": [
-            {
-                "topic_name": topic.name,
-                "partitions": [{"partition_index": number, "error_code": ABSENT} for number in topic.partitions],
-            }
-            for topic in topics
-        ]
-    }
+class AlterReplicaLogDirsHandler:
+    """Differs from Kafka: a replica stays where it is. A move to another directory is refused as UNSUPPORTED_VERSION,
+    and a directory that is named for a replica before that is there is forgotten.
+    """
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._replicas = broker.replicas
+        self._logs = broker.directories
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        # A replica that is named twice goes to the last place.
+        places = {
+            TopicPartition(str(topic.name), int(number)): str(directory.path)
+            for directory in request.dirs
+            for topic in directory.topics
+            for number in topic.partitions
+        }
+        topics: dict[str, list[Values]] = {}
+        for name, path in places.items():
+            answer: Values = {"partition_index": name.partition, "error_code": self._moved(name, path)}
+            topics.setdefault(name.topic, []).append(answer)
+        results = [{"topic_name": topic, "partitions": answers} for topic, answers in topics.items()]
+        self._answer(connection, header, results=results)
+
+    def _moved(self, name: TopicPartition, path: str) -> ErrorCode:
+        managers = {str(manager.root): manager for manager in self._logs.directories.values()}
+        if path in map(str, self._logs.failed_roots):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if path not in managers:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        if name not in self._replicas.partitions:
+            missing = self._replicas.missing_partition_error(name)
+            # The older word, which clients of this API know.
+            return ErrorCode.REPLICA_NOT_AVAILABLE if missing is ErrorCode.NOT_LEADER_OR_FOLLOWER else missing
+        return ErrorCode.NONE if name in managers[path].logs else ABSENT
 
 
 API = Api(
     key=ALTER_REPLICA_LOG_DIRS,
     highest={"2.0": 1, "2.1": 1, "2.7": 1, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=Refused(_moves),
+    serve=AlterReplicaLogDirsHandler,
 )
