@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 Switch = str | bool
 
@@ -82,6 +82,12 @@ class Rules:
         ("none", "v1", "verified", "v2"),
         since="KIP-98 (0.11), KIP-890 part 1 (3.6), part 2 (4.0-IV2)",
     )
+    group_rebalance: Literal["eager", "cooperative", "consumer"] = _switch(
+        "group-rebalance",
+        "consumer",
+        ("eager", "cooperative", "consumer"),
+        since="KIP-429 (2.4), KIP-848 (4.0; a preview in 3.7)",
+    )
     release: str = "4.1"
     """Of the era: a broker's properties that no switch decides (versions of its APIs, features)."""
 
@@ -122,7 +128,7 @@ def _switches(rules: type[Rules]) -> list[Field[Any]]:
 def _eras() -> dict[str, Rules]:
     """From the newest back: each era is the one after it without what that brought."""
     v4_1 = Rules()
-    v3_9 = replace(v4_1, elr=False, heartbeats="backoff", transactions="verified")
+    v3_9 = replace(v4_1, elr=False, heartbeats="backoff", transactions="verified", group_rebalance="cooperative")
     v3_5 = replace(v3_9, hw_advance="isr", transactions="v1")
     v3_3 = replace(v3_5, isr_eligibility="unfenced")
     v2_7 = replace(v3_3, isr_eligibility="any", membership="zk-session")
@@ -133,6 +139,7 @@ def _eras() -> dict[str, Rules]:
         control_fencing="controller-epoch",
         list_offsets_guard=False,
         consumer_truncation_check=False,
+        group_rebalance="eager",
     )
     # 2.0.1, which brought KAFKA-7128, 7164, 7414 and 7415: 2.0.0 has the truncation of 2.0 and all else as 0.11 has it.
     v2_0 = replace(v2_1, fetch_fencing="none")
@@ -154,6 +161,9 @@ def _eras() -> dict[str, Rules]:
     return {f"kafka-{release}": replace(rules, release=release) for release, rules in eras.items()}
 
 
+WITH_CONSUMER_GROUPS = ("3.9", "4.1")
+"""Releases with KIP-848's APIs: a preview in the first, which is off."""
+
 PROFILES: Mapping[str, Rules] = _eras()
 """Eras by name, oldest first."""
 
@@ -163,8 +173,19 @@ def spelled(value: Switch) -> str:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def contradiction(rules: Rules) -> str | None:
-    """Why no Kafka could ever have had these rules together; None: one could."""
+class Contradiction(NamedTuple):
+    """Why no Kafka could ever have had these rules together, and what would."""
+
+    why: str
+    remedy: str
+
+
+def contradiction(rules: Rules) -> Contradiction | None:
+    """None: one could."""
     if rules.elr and rules.membership == "zk-session":
-        return "`elr: true` needs `membership: registration`: eligible leader replicas are kept in KRaft's metadata log"
+        why = "`elr: true` needs `membership: registration`: eligible leader replicas are kept in KRaft's metadata log"
+        return Contradiction(why, "set `elr: false` too, or an older profile")
+    if rules.group_rebalance == "consumer" and rules.release not in WITH_CONSUMER_GROUPS:
+        why = f"`group-rebalance: consumer` needs an API that brokers of {rules.release} do not have"
+        return Contradiction(why, f"take `profile: kafka-{WITH_CONSUMER_GROUPS[0]}` or a later one")
     return None

@@ -1,7 +1,7 @@
 """ApiVersions: the APIs of a broker. The first request of most clients, so its versions are negotiated differently.
 
     frame = encode_api_versions_response(header.api_version, header.correlation_id, ranges)      # size prefix included
-    known = features("4.1", elr=True, transactions="v2")
+    known = features("4.1", elr=True, transactions="v2", groups="consumer")
     frame = encode_api_versions_response(version, correlation_id, ranges, known, epoch)
 
 A client may ask a version that the broker does not know; the answer then has a version 0 body, UNSUPPORTED_VERSION, and

@@ -25,8 +25,8 @@ _METADATA_LEVELS: Final = {"3.3": (1, 7), "3.5": (1, 11), "3.9": (1, 21), "4.1":
 FIRST_WITH_ELR: Final = "4.1"
 
 
-def features(release: str, *, elr: bool, transactions: str) -> tuple[Feature, ...]:
-    """By name. Before KRaft there are none that a client could use (KIP-584). elr, transactions: the rules
+def features(release: str, *, elr: bool, transactions: str, groups: str) -> tuple[Feature, ...]:
+    """By name. Before KRaft there are none that a client could use (KIP-584). elr, transactions, groups: the rules
 
     Simplified: only those that have an effect here; Kafka 4.1 also has kraft.version, share.version and
     streams.version.
@@ -37,12 +37,12 @@ def features(release: str, *, elr: bool, transactions: str) -> tuple[Feature, ..
     metadata = Feature("metadata.version", low, high, high)
     if release != FIRST_WITH_ELR:
         return (metadata,)
-    groups = Feature("group.version", 0, 1, 1)
+    group_version = Feature("group.version", 0, 1, int(groups == "consumer"))
     # Level 2 is KIP-890's second part; level 1 writes the state of transactions in a flexible version (KIP-915).
     transactions_level = 2 if transactions == "v2" else 0
     return (
         Feature("eligible.leader.replicas.version", 0, 1, int(elr)),
-        groups,
+        group_version,
         metadata,
         Feature("transaction.version", 0, 2, transactions_level),
     )

@@ -25,7 +25,10 @@ class ApiVersionsHandler:
         self._cache = broker.cache
         self._offered = broker.offered
         self._quotas = broker.client_quotas
-        self._features = features(broker.rules.release, elr=broker.rules.elr, transactions=broker.rules.transactions)
+        rules = broker.rules
+        self._features = features(
+            rules.release, elr=rules.elr, transactions=rules.transactions, groups=rules.group_rebalance
+        )
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int

@@ -21,6 +21,7 @@ from cluster.client.connections import ClientConnections
 from cluster.client.consumer.assignors import (
     COOPERATIVE_STICKY,
     NO_GENERATION,
+    RANGE,
     assignment,
     by_cooperative_sticky,
     by_range,
@@ -34,6 +35,7 @@ from cluster.client.coordinators import LOOK_AGAIN
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from replica.errors import ErrorCode
+from replica.rules import Rules
 
 JOIN_GROUP_VERSION, SYNC_GROUP_VERSION, HEARTBEAT_VERSION = 7, 5, 4
 PROTOCOL_TYPE = "consumer"
@@ -61,9 +63,12 @@ class ClassicMembership(GroupMembership):
         connections: ClientConnections,
         on_assigned: OnAssigned,
         on_revoked: OnRevoked,
+        rules: Rules,
     ) -> None:
+        """rules: of its era; before KIP-429 there is no cooperative assignor, and a member assigns by ranges"""
         super().__init__(config, topic, connections, on_assigned, on_revoked)
         self.state = JoinState.UNJOINED
+        self._assignor = RANGE if rules.group_rebalance == "eager" else config.partition_assignment_strategy
         self._rejoins = False
         """The others join already. Until this member does, too, what it has is still its own."""
         self._heartbeat_due_us = 0
@@ -72,7 +77,7 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _is_cooperative(self) -> bool:
-        return self._config.partition_assignment_strategy == COOPERATIVE_STICKY
+        return self._assignor == COOPERATIVE_STICKY
 
     @property
     def _has_place(self) -> bool:
@@ -116,7 +121,7 @@ class ClassicMembership(GroupMembership):
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
             "protocol_type": PROTOCOL_TYPE,
-            "protocols": [{"name": self._config.partition_assignment_strategy, "metadata": self._subscription()}],
+            "protocols": [{"name": self._assignor, "metadata": self._subscription()}],
         }
         timeout_us = self._config.max_poll_interval_ms * 1000 + JOIN_ROOM_US
         self._requests.ask(node_id, JOIN_GROUP, JOIN_GROUP_VERSION, values, self._joined, now_us, timeout_us=timeout_us)
@@ -152,7 +157,7 @@ class ClassicMembership(GroupMembership):
             **self._me(),
             "generation_id": self.generation,
             "protocol_type": PROTOCOL_TYPE,
-            "protocol_name": self._config.partition_assignment_strategy,
+            "protocol_name": self._assignor,
             "assignments": [{"member_id": name, "assignment": data} for name, data in self._assignments.items()],
         }
         self._requests.ask(node_id, SYNC_GROUP, SYNC_GROUP_VERSION, values, self._synced, now_us)

@@ -107,8 +107,9 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
     def _membership(self, config: GroupConsumerConfig, rng: random.Random) -> GroupMembership:
         parts = config, self._topic, self._connections, self._go_on_from, self._give_up
         if config.group_protocol == CONSUMER:
-            return HeartbeatMembership(*parts, member_id=as_kafka_spells(UUID(int=rng.getrandbits(128), version=4)))
-        return ClassicMembership(*parts)
+            member_id = as_kafka_spells(UUID(int=rng.getrandbits(128), version=4))
+            return HeartbeatMembership(*parts, self._rules, member_id)
+        return ClassicMembership(*parts, self._rules)
 
     # ------------------------------------------------------------------------------------------------- application
 

@@ -16,6 +16,7 @@ from cluster.config import GroupConsumerConfig
 from cluster.protocol.cold import milliseconds
 from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
 from replica.errors import ErrorCode
+from replica.rules import WITH_CONSUMER_GROUPS, Rules
 
 HEARTBEAT_VERSION = 1
 FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
@@ -34,11 +35,20 @@ class HeartbeatMembership(GroupMembership):
         connections: ClientConnections,
         on_assigned: OnAssigned,
         on_revoked: OnRevoked,
+        rules: Rules,
         member_id: str,
     ) -> None:
-        """member_id: made by the client, and the same as long as its process lives (KIP-1082)"""
+        """rules: of its era     member_id: made by the client, and the same as long as its process lives (KIP-1082);
+        in a preview (3.9) the coordinator makes it
+        """
         super().__init__(config, topic, connections, on_assigned, on_revoked)
+        is_preview = rules.release in WITH_CONSUMER_GROUPS[:-1]
+        self._version = 0 if is_preview else HEARTBEAT_VERSION
+        if is_preview:
+            member_id = ""
         self.member_id = member_id
+        # Kafka: UnsupportedVersionException, "The cluster doesn't yet support the new consumer group protocol".
+        self.is_fenced = rules.group_rebalance != "consumer"
         self.member = MembershipManager(
             member_id,
             self.instance_id,
@@ -103,7 +113,7 @@ class HeartbeatMembership(GroupMembership):
         leaves = self.member.state is ClientMemberState.LEAVING
         values = {"group_id": self._config.group_id, **self.member.heartbeat()}
         answered = self._left if leaves else self._answered
-        self._requests.ask(node_id, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION, values, answered, now_us)
+        self._requests.ask(node_id, CONSUMER_GROUP_HEARTBEAT, self._version, values, answered, now_us)
 
     def _left(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         """Whatever it says: the next one joins."""
@@ -115,7 +125,7 @@ class HeartbeatMembership(GroupMembership):
         if error is ErrorCode.NONE:
             self._interval_us = milliseconds(answer.heartbeat_interval) * 1000
             self.member.answered(str(answer.member_id), int(answer.member_epoch), _partitions(answer.assignment))
-            self.generation = self.member.epoch
+            self.member_id, self.generation = self.member.member_id, self.member.epoch
             return
         self.member.unheard()
         self._beat_us = now_us

@@ -55,7 +55,7 @@ def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
     if excluded is not None:
         found = fields.get("protocol")
         place = fields.place if found is None else found[0].place
-        reader.error("E127", excluded, place, path="protocol", label="set `elr: false` too, or an older profile")
+        reader.error("E127", excluded.why, place, path="protocol", label=excluded.remedy)
     return profile, rules
 
 

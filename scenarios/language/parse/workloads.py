@@ -8,7 +8,7 @@ from typing import cast
 
 from cluster.client.producer.config import producer_config_from
 from cluster.client.transform.transform import CommitOrder
-from cluster.config import ConsumerConfig, ProducerConfig, TransformConfig
+from cluster.config import CLASSIC, CONSUMER, ConsumerConfig, ProducerConfig, TransformConfig
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
 from scenarios.language.spec import (
@@ -143,6 +143,7 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     if not config.get("group.id"):
         label = "give it one, as in `config: {group.id: billing}`"
         reader.error("E126", f"{what} has no `group.id`", reader.places[path], path=f"{path}.config", label=label)
+    _check_group_config(reader, config, path)
     if workload.offsets == "in-transaction" and not transactional:
         label = "give it one, as in `config: {transactional.id: billing-1}`"
         place = fields.key_place("offsets")
@@ -155,6 +156,20 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     of_producer = {key: value for key, value in config.items() if key in known}
     _check_producer_config(reader, of_producer, f"{path}.config", path)
     return workload
+
+
+NOT_OF_CONSUMER_PROTOCOL = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
+
+
+def _check_group_config(reader: Reader, config: dict[str, str], path: str) -> None:
+    """What Kafka refuses. source: ConsumerConfig.checkUnsupportedConfigsPostProcess"""
+    is_consumer = config.get("group.protocol") == CONSUMER
+    wrong = NOT_OF_CONSUMER_PROTOCOL if is_consumer else ("group.remote.assignor",)
+    for key in wrong:
+        if key in config:
+            title = f"`{key}` cannot be set with `group.protocol: {CONSUMER if is_consumer else CLASSIC}`"
+            place = reader.places.get(f"{path}.config.{key}", reader.places[path])
+            reader.error("E126", title, place, path=f"{path}.config.{key}", label="drop it")
 
 
 def _name_outputs(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> None:

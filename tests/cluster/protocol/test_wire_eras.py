@@ -72,7 +72,7 @@ def test_an_era_without_batches_offers_the_first_versions_with_them(release, pro
 
 
 def answer_of(release, version, *, elr=True, transactions="v2"):
-    known = features(release, elr=elr, transactions=transactions)
+    known = features(release, elr=elr, transactions=transactions, groups="consumer")
     frame = encode_api_versions_response(version, 9, offered(release), known, 17)
     return decode_response(API_VERSIONS, version if version <= offered(release)[API_VERSIONS][1] else 0, frame[4:])
 

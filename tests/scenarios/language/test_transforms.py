@@ -55,6 +55,9 @@ def test_it_is_a_client_like_any_other_and_its_outputs_have_names() -> None:
         ("acks: all", "aks: all", "E126", "aks"),
         ("to: u", "to: u, start: 5s, stop: 4s", "E112", "stop"),
         ("to: u", "to: u, rate: 1/s", "E104", "rate"),
+        ("acks: all", "group.protocol: new", "E126", "new"),
+        ("acks: all", "group.protocol: consumer, session.timeout.ms: 6000", "E126", "session.timeout.ms"),
+        ("acks: all", "group.remote.assignor: range", "E126", "group.remote.assignor"),
     ],
 )
 def test_a_mistake_is_one_error_in_its_place(old: str, new: str, code: str, caret: str) -> None:

@@ -22,9 +22,6 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
 from cluster.server.responder import Handler
 
-ON_IN = ("4.1",)
-"""Releases in which the protocol is on. 3.9 has it as a preview."""
-
 
 class ConsumerGroupHeartbeatHandler:
     def __init__(self, broker: BrokerParts) -> None:
@@ -92,7 +89,7 @@ def _fields(result: ConsumerHeartbeatResult) -> Values:
 
 def serve(broker: BrokerParts) -> Handler:
     """In 3.9 `group.coordinator.rebalance.protocols` does not name them, and the answer is UNSUPPORTED_VERSION."""
-    if broker.rules.release in ON_IN:
+    if broker.rules.group_rebalance == "consumer":
         return ConsumerGroupHeartbeatHandler(broker)
     return Refused(always({"error_code": ABSENT}))(broker)
 
