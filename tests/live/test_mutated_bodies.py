@@ -45,9 +45,11 @@ NAMES = [
     "tx",
     "uniform",
 ]
+NAMES += ["user", "client-id", "producer_byte_rate", "request_percentage"]
 NAMES += ["User:hostile", "kafka-cluster", "*", "__transaction_state", "__consumer_offsets"]
 OF_TRANSACTIONS = {22, 24, 25, 26, 27, 28, 61, 65, 66}
 OF_NEW_GROUPS = {68, 69}
+OF_QUOTAS = {48, 49}
 OPEN_AT_ONCE = 48
 ROUND = 200
 """After so many frames a request to every node checks that it still answers."""
@@ -125,7 +127,9 @@ def storm(served: Served, frames: int, seed: int) -> None:
         for place, (host, port) in enumerate(listeners(served))
     ]
     assert len(nodes) == 4, "three brokers and a controller"
-    assert all(node.bodies.keys >= OF_TRANSACTIONS | OF_NEW_GROUPS for node in nodes), "all of them are thrown at each"
+    assert all(node.bodies.keys >= OF_TRANSACTIONS | OF_NEW_GROUPS | OF_QUOTAS for node in nodes), (
+        "all of them are thrown at each"
+    )
     begun, thrown, limit = time.monotonic(), 0, ROUND
     before = memory_kib(served), descriptors(served)
     with honest_pair(served.bootstrap, "honest") as seen:
