@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from pathlib import Path
 from typing import Any
 
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
+from kafka import KafkaProducer
 from live_cluster import LiveCluster, live_cluster
 
 from cluster.protocol.cold import decode_response, encode_request, request
@@ -89,3 +92,28 @@ def test_another_client_is_not_slowed(tmp_path: Path) -> None:
             made.produce("orders", value=b"x" * RECORD_BYTES, partition=0)
         assert made.flush(PATIENCE_S) == 0
         assert cluster.events(ClientThrottled) == []
+
+
+def test_kafka_python_is_told_to_wait_and_aiokafka_is_slowed(tmp_path: Path) -> None:
+    """aiokafka looks at no throttle time: its connection is mute, and so it sends no faster than the others."""
+
+    async def of_aiokafka(bootstrap: str) -> None:
+        made = AIOKafkaProducer(bootstrap_servers=bootstrap, client_id="fast-aio", max_batch_size=RECORD_BYTES + 500)
+        await made.start()
+        sent = [await made.send("orders", b"x" * RECORD_BYTES, partition=0) for _ in range(RECORDS)]
+        await asyncio.gather(*sent)
+        await made.stop()
+
+    with live_cluster(tmp_path, "orders:1:1", settings=SETTINGS) as cluster:
+        for name in ("fast", "fast-aio"):
+            set_quota(cluster, name, "producer_byte_rate", RATE)
+        made = KafkaProducer(bootstrap_servers=cluster.bootstrap, client_id="fast", batch_size=RECORD_BYTES + 500)
+        for _ in range(RECORDS):
+            made.send("orders", b"x" * RECORD_BYTES, partition=0)
+        made.flush(PATIENCE_S)
+        told = [one["throttle-time-max"] for one in made.metrics().values() if "throttle-time-max" in one]
+        made.close()
+        assert max(told) > 0, told
+        asyncio.run(of_aiokafka(cluster.bootstrap))
+        throttled = {"client/fast", "client/fast-aio"}
+        wait_for(lambda: {event.peer for event in cluster.events(ClientThrottled)} == throttled)
