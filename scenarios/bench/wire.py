@@ -25,6 +25,7 @@ from scenarios.bench.wire_clusters import (
     mock,
     topic_of,
 )
+from scenarios.bench.wire_transactions import measure_transactions
 
 ACKS = ("0", "1", "all")
 BYTES_PER_ROUND, RECORDS_MAX = 24 << 20, 200_000
@@ -44,12 +45,14 @@ def measure_wire(repeat: int, *, in_processes: bool, progress: Callable[[float],
     rounds: list[list[dict[str, Any]]] = []
     starts: list[dict[str, float]] = []
     requests: list[dict[str, float]] = []
+    transactions: list[dict[str, float]] = []
     for turn in range(repeat):
         rows: list[dict[str, Any]] = []
         with highwater(in_processes=in_processes) as ours:
             starts.append(_first_ack(ours))
             rows += _load(ours)
             requests.append(_requests(ours))
+        transactions.append(measure_transactions(in_processes=in_processes))
         progress((turn + 0.7) / repeat)
         with mock() as theirs:
             rows += _load(theirs)
@@ -63,6 +66,7 @@ def measure_wire(repeat: int, *, in_processes: bool, progress: Callable[[float],
         "rows": [_median_row(same) for same in zip(*rounds, strict=True)],
         "start": _median_row(starts),
         "requests": _median_row(requests),
+        "transactions": _median_row(transactions),
     }
 
 

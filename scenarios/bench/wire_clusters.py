@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +50,10 @@ class MeasuredCluster:
 
 
 @contextmanager
-def highwater(*, in_processes: bool) -> Iterator[MeasuredCluster]:
-    """raises: ClusterFailed"""
+def highwater(
+    *, in_processes: bool, at_end: Callable[[Path], object] = lambda record: None
+) -> Iterator[MeasuredCluster]:
+    """at_end: gets the folder of its record, once the cluster has stopped     raises: ClusterFailed"""
     port = ports_in_a_row(BROKERS, range(FIRST_PORT + os.getpid() % 9000, LAST_PORT, BROKERS))
     if port is None:
         raise ClusterFailed(f"no {BROKERS} free ports in a row on {LOOPBACK} below {LAST_PORT}")
@@ -87,6 +89,7 @@ def highwater(*, in_processes: bool) -> Iterator[MeasuredCluster]:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=PATIENCE_S)
             process.kill()
+        at_end(Path(scratch))
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def _screen(document: dict[str, Any]) -> list[str]:
             f"{_number(row['broker_cpu_us_per_record']):>12}{_number(row['broker_cpu_s_per_gib']):>9}"
             f"{_number(row['client_cpu_us_per_record']):>9}{'   budget 300,000/s' if budget else ''}{_queue(row)}"
         )
-    requests, start = document["requests"], document["start"]
+    requests, start, ends = document["requests"], document["start"], document["transactions"]
     lines += [
         "  latency: single records, one every 2 ms; where fewer are served than offered, it is that of a queue",
         *_lone(document["rows"]),
@@ -78,6 +78,10 @@ def _screen(document: dict[str, Any]) -> list[str]:
         "budget 40 us",
         f"  {'CPU of the brokers for one Fetch of 16 KiB':<58}{requests['fetch_16_kib_cpu_us']:>9.0f} us   "
         "budget 40 us",
+        f"  {'transactions of 100 records of 100 B, acks=all':<58}{ends['commits_per_s']:>9.0f} commits/s",
+        f"  {'  of their time: between a decision and its last marker':<58}{ends['share_in_markers']:>9.0%}, "
+        f"{ends['markers_ms_per_commit']:.1f} ms each; in calls of commit {ends['share_in_commit_calls']:.0%}",
+        f"  {'  CPU of the brokers for one':<58}{ends['broker_cpu_ms_per_commit']:>9.1f} ms",
         f"  {'start of the brokers to the first acks=all ack':<58}{start['brokers_to_first_ack_s']:>9.2f} s    "
         "budget 0.5 s",
         f"  {'start of the process, imports and all, to that ack':<58}{start['process_to_first_ack_s']:>9.2f} s",

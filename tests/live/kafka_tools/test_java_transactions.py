@@ -15,7 +15,7 @@ from live_cluster import live_cluster
 
 from replica.trace.events import HeldBackOffsetDropped
 
-PROGRAM = Path(__file__).parent / "kafka_tools" / "Transactions.java"
+PROGRAM = Path(__file__).parent / "Transactions.java"
 LIB = os.environ.get("KAFKA_TOOLS_LIB", "")
 SETTINGS = (
     "cluster.config.transaction.state.log.num.partitions=4",
