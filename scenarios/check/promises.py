@@ -178,6 +178,9 @@ UNPROMISED = {
     "L3 diverged-hw": "no release of Kafka keeps it: the answer that says where two logs part holds the high watermark,"
     " the follower takes only where to truncate from it, and the fetch session sends a high watermark once"
     " (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData); the next record brings it",
+    "L2 cleared-elr": "no release of Kafka keeps it: a change of min.insync.replicas clears the ELR and the last known"
+    " ELR where nobody is in the ISR, too (ReplicationControlManager.removeTopicElrs), and only an unclean election"
+    " finds a leader then",
     "S30 forgotten-decision": "no release keeps a decision that fewer brokers have than are lost: an unclean leader of"
     " `__transaction_state` (transaction.state.log.min.isr), or disks that lost bytes",
 }

@@ -94,6 +94,7 @@ class Converges(Invariant):
 
     A follower that its leader has told where their logs part, and that does not learn of the high watermark afterwards,
     is `L3 diverged-hw` (promises.py).
+    Where the ELR was cleared while nobody was in the ISR, it is `L2 cleared-elr`.
 
     The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5.
     """
@@ -107,6 +108,8 @@ class Converges(Invariant):
         self.appended_us: dict[TopicPartition, int] = {}
         self.diverged: dict[tuple[TopicPartition, str], str] = {}
         """Followers whose leader's last news were where their logs part, with that leader."""
+        self.elr_cleared: dict[TopicPartition, bool] = {}
+        """Whether the last change of the ELR left neither a member nor a last leader."""
         self.metadata: tuple[int, dict[str, int]] = (0, {})
         return {
             **self.quiescence.handlers(),
@@ -119,7 +122,12 @@ class Converges(Invariant):
             trace.BatchAppended: self._appended,
             trace.DivergenceFound: self._diverged,
             trace.HighWatermarkLearned: self._learned,
+            trace.ElrCommitted: self._elr,
         }
+
+    def _elr(self, row: TraceRow, event: trace.ElrCommitted) -> None:
+        cleared = not event.elr and event.last_known_leader is None
+        self.elr_cleared[TopicPartition(event.topic, event.partition)] = cleared
 
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         self.quiescence.produced_us = row.at_us
@@ -198,7 +206,9 @@ class Converges(Invariant):
         if state.leader is None or sorted(state.isr) != sorted(state.assigned):
             isr = ", ".join(state.isr)
             leader = state.leader or "no broker"
-            yield Unsettled("L2", f"{partition} is led by {leader} with ISR {{{isr}}} at rest", partition)
+            nobody_may_lead = state.leader is None and not state.isr and self.elr_cleared.get(partition, False)
+            name = "L2 cleared-elr" if nobody_may_lead else "L2"
+            yield Unsettled(name, f"{partition} is led by {leader} with ISR {{{isr}}} at rest", partition)
             return
         appended_us = self.appended_us.get(partition)
         if appended_us is not None and now_us - appended_us < IDLE_US:

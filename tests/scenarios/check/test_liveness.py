@@ -71,6 +71,23 @@ def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: s
     assert (name in broken) is (disturbance == "none")
 
 
+@pytest.mark.parametrize(("elr", "name"), [((), "L2 cleared-elr"), (("b2",), "L2")])
+def test_a_partition_whose_elr_was_cleared_while_nobody_was_in_sync_is_a_case_of_its_own(
+    elr: tuple[str, ...], name: str
+) -> None:
+    """The replicas are back, and none of them may lead."""
+    script = TraceScript()
+    script.replicate("r0")
+    script.go_offline()
+    script.commit_isr(previous=("b1",))
+    script.commit_elr("b1", "b2")
+    script.commit_elr(*elr)
+    rest(script)
+    assert script.broken()[-1] == name  # The ELR's members were never fenced: that is found, too.
+    *_, violation = script.checker.violations
+    assert violation.event.promised is (name == "L2")
+
+
 @pytest.mark.parametrize(
     ("diverged", "name"), [(["b2", "b3"], "L3 diverged-hw"), (["b2"], "L3 follower-hw"), ([], "L3 follower-hw")]
 )
