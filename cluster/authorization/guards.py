@@ -73,6 +73,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
     versions.DESCRIBE_USER_SCRAM_CREDENTIALS: on_cluster(Operation.DESCRIBE),
     versions.ALTER_USER_SCRAM_CREDENTIALS: on_cluster(Operation.ALTER),
     versions.DESCRIBE_QUORUM: on_cluster(Operation.DESCRIBE),
+    versions.UPDATE_FEATURES: on_cluster(Operation.ALTER),
     versions.DESCRIBE_CLUSTER: topics.describe_cluster,
     versions.DESCRIBE_PRODUCERS: by_topic(Operation.READ, partitions="partition_indexes"),
     versions.UNREGISTER_BROKER: on_cluster(Operation.ALTER),

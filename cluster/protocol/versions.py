@@ -164,9 +164,9 @@ _APIS: Final[Mapping[int, tuple[str, int, int, int]]] = MappingProxyType(
         ALLOCATE_PRODUCER_IDS: ("AllocateProducerIds", 0, 0, 0),
         ASSIGN_REPLICAS_TO_DIRS: ("AssignReplicasToDirs", 0, 0, 0),
         DESCRIBE_TOPIC_PARTITIONS: ("DescribeTopicPartitions", 0, 0, 0),
-        # No broker answers these here.
         WRITE_TXN_MARKERS: ("WriteTxnMarkers", 1, 2, 0),
         UPDATE_FEATURES: ("UpdateFeatures", 0, 2, 0),
+        # No broker answers these here.
         CONTROLLER_REGISTRATION: ("ControllerRegistration", 0, 0, 0),
         GET_TELEMETRY_SUBSCRIPTIONS: ("GetTelemetrySubscriptions", 0, 0, 0),
         PUSH_TELEMETRY: ("PushTelemetry", 0, 0, 0),

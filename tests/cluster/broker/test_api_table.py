@@ -4,15 +4,15 @@ import pytest
 from broker_world import BrokerWorld
 
 from cluster.broker import api_table
-from cluster.protocol.versions import API_VERSIONS, UPDATE_FEATURES
+from cluster.protocol.versions import API_VERSIONS, GET_TELEMETRY_SUBSCRIPTIONS
 from replica.errors import ErrorCode
 from replica.rules import PROFILES
 
 TOY = """
 from cluster.broker.apis.api import Api
-from cluster.broker.apis.refusals import NOT_HERE, Refused, always
+from cluster.broker.apis.refusals import ABSENT, Refused, always
 
-API = Api(key={key}, highest={{"4.1": 1}}, serve=Refused(always(NOT_HERE)))
+API = Api(key={key}, highest={{"4.1": 0}}, serve=Refused(always({{"error_code": ABSENT}})))
 """
 
 
@@ -27,13 +27,13 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_one_file_makes_an_api_that_brokers_offer_and_answer(folder, tmp_path, monkeypatch):
-    (folder / "api_57_update_features.py").write_text(TOY.format(key=UPDATE_FEATURES))
+    (folder / "api_71_get_telemetry_subscriptions.py").write_text(TOY.format(key=GET_TELEMETRY_SUBSCRIPTIONS))
     monkeypatch.setattr(api_table, "APIS", {**api_table.APIS, **api_table.collect(folder.name)})
     world = BrokerWorld(tmp_path, PROFILES["kafka-4.1"]).start()
     world.run(100)
     offered = {one.api_key: (one.min_version, one.max_version) for one in world.call("c").ask(API_VERSIONS, 4).api_keys}
-    assert offered[UPDATE_FEATURES] == (0, 1)
-    assert world.call("c").ask(UPDATE_FEATURES, 1, feature_updates=()).error_code is ErrorCode.UNSUPPORTED_VERSION
+    assert offered[GET_TELEMETRY_SUBSCRIPTIONS] == (0, 0)
+    assert world.call("c").ask(GET_TELEMETRY_SUBSCRIPTIONS, 0).error_code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_key_of_another_file_is_refused(folder):
@@ -44,8 +44,9 @@ def test_a_key_of_another_file_is_refused(folder):
         api_table.collect(api_table.FOLDER, folder.name)
 
 
-@pytest.mark.parametrize("name", ["api_57_features", "api_58_update_features"])
+@pytest.mark.parametrize("name", ["api_71_telemetry", "api_72_get_telemetry_subscriptions"])
 def test_a_name_that_does_not_say_which_api_it_is_is_refused(folder, name):
-    (folder / f"{name}.py").write_text(TOY.format(key=UPDATE_FEATURES))
-    with pytest.raises(ValueError, match=f"{name} declares UpdateFeatures: it should be named api_57_update_features"):
+    (folder / f"{name}.py").write_text(TOY.format(key=GET_TELEMETRY_SUBSCRIPTIONS))
+    told = "declares GetTelemetrySubscriptions: it should be named api_71_get_telemetry_subscriptions"
+    with pytest.raises(ValueError, match=f"{name} {told}"):
         api_table.collect(folder.name)

@@ -1,9 +1,15 @@
-"""A broker is forgotten, and replicas are asked to move to other log directories."""
+"""A broker is forgotten, replicas are asked to move, and features to have other levels."""
 
 import pytest
 from broker_world import B1, B2, BrokerWorld
 
-from cluster.protocol.versions import ALTER_REPLICA_LOG_DIRS, DESCRIBE_CLUSTER, DESCRIBE_LOG_DIRS, UNREGISTER_BROKER
+from cluster.protocol.versions import (
+    ALTER_REPLICA_LOG_DIRS,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_LOG_DIRS,
+    UNREGISTER_BROKER,
+    UPDATE_FEATURES,
+)
 from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
 from replica.errors import ErrorCode
@@ -65,3 +71,48 @@ def test_a_replica_is_asked_to_move(world):
     assert moved("t", "/not/there") == ("t", ErrorCode.LOG_DIR_NOT_FOUND)
     assert moved("there", here.log_dir) == ("there", ErrorCode.REPLICA_NOT_AVAILABLE)
     assert moved("unknown", here.log_dir) == ("unknown", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+UPGRADE, SAFE_DOWNGRADE = 1, 2
+
+
+def updated(world, version, *levels, upgrade_type=UPGRADE):
+    how = {"upgrade_type": upgrade_type} if version else {"allow_downgrade": upgrade_type != UPGRADE}
+    updates = [{"feature": name, "max_version_level": level, **how} for name, level in levels]
+    return world.call("admin").ask(UPDATE_FEATURES, version, feature_updates=updates, timeout=1000)
+
+
+def test_the_levels_that_hold_are_granted(world):
+    answer = updated(world, 1, ("metadata.version", 27), ("transaction.version", 2))
+    assert [(one.feature, one.error_code) for one in answer.results] == [
+        ("metadata.version", ErrorCode.NONE),
+        ("transaction.version", ErrorCode.NONE),
+    ]
+    assert updated(world, 2, ("group.version", 1)).error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    "name, level, upgrade_type, told",
+    [
+        ("unknown", 1, UPGRADE, "Broker 1 does not support this feature."),
+        ("group.version", 2, UPGRADE, "Broker 1 only supports versions 0-1"),
+        ("group.version", -1, UPGRADE, "A feature version cannot be less than 0."),
+        ("group.version", 1, 9, "The controller does not support the given upgrade type."),
+        ("group.version", 0, UPGRADE, "Can't downgrade the version of this feature without setting the upgrade type"),
+        ("group.version", 0, SAFE_DOWNGRADE, "Here the level follows from the era"),
+    ],
+)
+def test_other_levels_are_refused_all_or_none(world, name, level, upgrade_type, told):
+    answer = updated(world, 2, ("metadata.version", 27), (name, level), upgrade_type=upgrade_type)
+    assert answer.error_code is ErrorCode.INVALID_UPDATE_VERSION
+    if upgrade_type != 9:
+        assert f"Invalid update version {level} for feature {name}. {told}" in answer.error_message
+    assert told in answer.error_message
+
+
+def test_an_older_release_answers_for_each_feature(tmp_path):
+    world = BrokerWorld(tmp_path, PROFILES["kafka-3.9"]).start()
+    world.run(100)
+    answer = updated(world, 0, ("metadata.version", 21), ("group.version", 1), upgrade_type=SAFE_DOWNGRADE)
+    assert answer.error_code is ErrorCode.NONE
+    assert [one.error_code for one in answer.results] == [ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION]
