@@ -35,7 +35,7 @@ class UpdateFeatures:
     def __init__(self, broker: BrokerParts) -> None:
         rules = broker.rules
         self._who = f"Broker {broker.identity.broker_id}"
-        known = features(rules.release, elr=rules.elr, transactions=rules.transactions)
+        known = features(rules.release, elr=rules.elr, transactions=rules.transactions, groups=rules.group_rebalance)
         self._features = {one.name: one for one in known}
         self._all_or_none = rules.release in ALL_OR_NONE
         self._answer = broker.responder.answer
