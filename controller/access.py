@@ -22,13 +22,24 @@ CLUSTER_NAME: Final = "kafka-cluster"
 class ResourceType(IntEnum):
     """Kafka's codes, as those below."""
 
-    UNKNOWN, ANY, TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = range(8)
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 class PatternType(IntEnum):
     """ANY and MATCH are of filters: MATCH finds what has an effect on a name."""
 
-    UNKNOWN, ANY, MATCH, LITERAL, PREFIXED = range(5)
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
 
 
 class Operation(IntEnum):
@@ -55,7 +66,10 @@ class Operation(IntEnum):
 class Permission(IntEnum):
     """Kafka's AclPermissionType"""
 
-    UNKNOWN, ANY, DENY, ALLOW = range(4)
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
 
 
 SUPPORTED: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {

@@ -165,3 +165,12 @@ def test_a_dead_broker_is_forgotten(tmp_path: Path) -> None:
         assert "Isr: 1,2" in described or "Isr: 2,1" in described
         # As in Kafka, whose answer has no message of its own.
         assert "The given broker ID was not registered." in forget(9)
+
+
+def test_levels_of_features_that_hold_are_granted_and_others_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:1", brokers=1) as served:
+        tools, command = Tools(served, tmp_path), f"{TOOLS}.FeatureCommand"
+        assert "group.version was upgraded to 1." in tools.run(command, "upgrade", "--feature", "group.version=1")
+        refused = tools.run(command, "upgrade", "--feature", "group.version=7")
+        assert "Could not upgrade group.version to 7." in refused
+        assert "Invalid update version 7 for feature group.version." in refused
