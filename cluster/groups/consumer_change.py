@@ -1,6 +1,7 @@
 """What one step changes in a consumer group: records, applied as they are made, written at the end.
 
-source: CoordinatorRuntime.java: the state runs ahead of the log, and what cannot be written is taken back.
+source: CoordinatorRuntime.java: the state runs ahead of the log, and what cannot be written is taken back. What is in
+the log and was not replicated in time stays: the request alone fails.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from cluster.groups.desk import WRITE_ERRORS, Desk
 from replica.errors import ErrorCode
 from replica.ids import Offset
 from replica.trace.events import TraceEvent
+
+IN_THE_LOG = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 class Change:
@@ -42,11 +45,12 @@ class Change:
         number = group.changes
 
         def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
-            if error is not ErrorCode.NONE and number > group.taken_back:
+            is_in_log = error in IN_THE_LOG
+            if not is_in_log and number > group.taken_back:
                 # Changes made since then stand on this one, and go with it.
                 group.restore(kept)
                 group.taken_back = group.changes
-            elif error is ErrorCode.NONE:
+            elif is_in_log:
                 for event in self._events:
                     desk.tell(event)
             then(WRITE_ERRORS.get(error, error), written_us)

@@ -47,6 +47,8 @@ ASSIGNORS: dict[str, Assign] = {uniform.NAME: uniform.assign, ranges.NAME: range
 """The first one is taken where no member asks for one (group.consumer.assignors)."""
 DEFAULT_ASSIGNOR = uniform.NAME
 NOT_SAID_MS = -1
+TIMER_RETRY_MS = 500
+"""How long after a session that ended and could not be written. source: EventBasedCoordinatorTimer.schedule"""
 
 
 class ConsumerMembership:
@@ -310,9 +312,21 @@ class ConsumerMembership:
         group.rebalances[member.member_id] = self._desk.after(timeout_ms, end, now_us)
 
     def _give_up(self, group: ConsumerGroup, member: ConsumerMember, why: str, now_us: int) -> None:
+        """Tried again where it cannot be written. source: CoordinatorRuntime.EventBasedCoordinatorTimer"""
         change = Change(group)
         self._fence(change, member, why)
-        change.write(self._desk, lambda error, at_us: None, now_us)
+
+        def again(at_us: int) -> None:
+            known = group.members.get(member.member_id)
+            if known is not None:
+                self._give_up(group, known, why, at_us)
+
+        def written(error: ErrorCode, at_us: int) -> None:
+            is_still_in = self._index.consumer_groups.get(group.group_id) is group and member.member_id in group.members
+            if error is not ErrorCode.NONE and is_still_in and member.member_id not in group.sessions:
+                group.sessions[member.member_id] = self._desk.after(TIMER_RETRY_MS, again, at_us)
+
+        change.write(self._desk, written, now_us)
 
 
 def _stop(timers: dict[str, Timer], member_id: str) -> None:

@@ -186,3 +186,27 @@ def test_every_record_reads_as_it_was_written() -> None:
         version, group_id, member_id = read_consumer_key(key)
         record = read_consumer_record(version, member_id, value)
         assert encode(group_id, record) == (key, value)
+
+
+def test_what_is_in_the_log_stays_though_it_was_not_replicated_in_time() -> None:
+    world = CoordinatorWorld(consumer_session_timeout_ms=10_000)
+    world.beat("m1", 0)
+    world.hold()
+    world.beat("m2", 0)
+    world.release("REQUEST_TIMED_OUT")
+    assert list(group_of(world).members) == ["m1", "m2"]
+    live = group_of(world)
+    world.resign()
+    world.elect()
+    assert group_of(world).kept() == live.kept()
+
+
+def test_a_session_that_ends_when_nothing_can_be_written_ends_half_a_second_later() -> None:
+    world = CoordinatorWorld(consumer_session_timeout_ms=10_000)
+    world.beat("m1", 0)
+    world.hold()
+    world.at(10_000_000)
+    world.release("NOT_ENOUGH_REPLICAS")
+    assert list(group_of(world).members) == ["m1"]
+    world.at(10_500_000)
+    assert list(group_of(world).members) == []
