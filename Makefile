@@ -50,11 +50,14 @@ COMPILED_TESTS := tests/replica tests/controller tests/cluster tests/partition t
 REPLACING := tests/scenarios/check/test_verdict.py \
     tests/cluster/broker/test_api_table.py::test_one_file_makes_an_api_that_brokers_offer_and_answer \
     tests/cluster/server/test_socket_server.py::test_the_times_of_a_request_add_up
+PROCESSES_TESTS := tests/live/parts/test_control.py tests/live/parts/test_pickling.py \
+    tests/live/test_processes.py::test_a_sigkilled_leader_takes_what_it_alone_had_acked
 VERIFIED := acks1-leader-kill controller-dies-with-follower
 
 compiled-test: compiled
 	cd build/compiled && ../../$(BIN)/python -m pytest -n 2 $(COMPILED_TESTS) $(addprefix --deselect=,$(REPLACING))
 	cd build/compiled && for name in $(VERIFIED); do ../../$(BIN)/python -m scenarios.cli verify $$name --plain || exit 1; done
+	cd build/compiled && ../../$(BIN)/python -m pytest $(PROCESSES_TESTS)
 
 # The page of `highwater view`: needs Node, and is committed, so that a user does not.
 page:

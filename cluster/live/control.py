@@ -7,13 +7,13 @@ whose sender is killed before its last part, nothing is taken.
 
 from __future__ import annotations
 
-import pickle
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cluster.live.observations import Observation
+from cluster.live.pickling import pickled, unpickled
 from cluster.network.links import HoldRule, Latency, Link, Network
 from cluster.network.passage import ByteCounts
 from replica.log.disk import Disk
@@ -216,19 +216,15 @@ def control_pair() -> tuple[socket.socket, socket.socket]:
     return ours, theirs
 
 
-def pack(message: Told | Order) -> bytes:
-    return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-
-
 def packets(told: Told) -> Iterator[bytes]:
     """The message as one packet, or as several."""
-    data = pack(told)
+    data = pickled(told)
     if len(data) <= PACKET_BYTES:
         yield data
         return
     for first in range(0, len(data), PART_BYTES):
         after = first + PART_BYTES
-        yield pickle.dumps(PartTold(data[first:after], is_last=after >= len(data)), pickle.HIGHEST_PROTOCOL)
+        yield pickled(PartTold(data[first:after], is_last=after >= len(data)))
 
 
 class ToldParts:
@@ -239,21 +235,17 @@ class ToldParts:
 
     def take(self, packet: memoryview) -> Told | None:
         """None: the rest of the message is still to come."""
-        message: Told | PartTold = _unpack(packet)
+        message: Told | PartTold = unpickled(packet)
         if not isinstance(message, PartTold):
             return message
         self._begun += message.data
         if not message.is_last:
             return None
-        told: Told = _unpack(self._begun)
+        told: Told = unpickled(self._begun)
         self._begun.clear()
         return told
 
 
 def unpack_order(packet: bytes) -> Order:
-    order: Order = _unpack(packet)
+    order: Order = unpickled(packet)
     return order
-
-
-def _unpack(data: bytes | memoryview | bytearray) -> Any:
-    return pickle.loads(data)  # noqa: S301  # from a process of this run, over the pair that one of the two inherited

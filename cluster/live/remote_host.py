@@ -23,11 +23,11 @@ from cluster.live.control import (
     Settle,
     SettledTold,
     control_pair,
-    pack,
 )
 from cluster.live.gathering import EventSource, InPlace
 from cluster.live.node_life import Life
 from cluster.live.observations import ConnectionEnded
+from cluster.live.pickling import pickled
 from cluster.live.remote_core import RemoteCore
 from cluster.network.host import Host, Process
 from cluster.network.world import ProcessExit
@@ -71,7 +71,7 @@ class RemoteHost(Host):
         """Simplified: an order that a stopped process has no room for any more is dropped."""
         if self._life is not None:
             with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-                self._life.control.send(pack(order))
+                self._life.control.send(pickled(order))
 
     def _read(self, life: Life) -> list[InPlace]:
         told: list[InPlace] = []

@@ -2,7 +2,7 @@
 
 HIGHWATER_COMPILE=auto compiles where a C compiler and Python's headers are to be had, and is silent and plain where
 they are not, or where anything of the compiling fails; with 1 a failure is an error (`make wheel`). Without it the
-wheel is plain: nodes in processes of their own do not work yet when compiled. An editable installation is always plain.
+wheel is plain: compiling takes minutes, which a first look need not wait for. An editable installation is always plain.
 """
 
 from __future__ import annotations

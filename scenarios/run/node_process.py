@@ -44,6 +44,7 @@ from cluster.live.fabric import Address
 from cluster.live.neighbours import NeighbourFabric
 from cluster.live.node_life import OwnProcess
 from cluster.live.observations import Observation, Topic
+from cluster.live.pickling import pickled, unpickled
 from cluster.live.processes import NodeOrder
 from cluster.live.time import LiveTime
 from cluster.network.host import Host
@@ -76,14 +77,21 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
     forks = Forks(__name__, "networkx", "scenarios.cli.main")
 
     def launch(order: NodeOrder, control: socket.socket) -> OwnProcess:
-        return forks.start(f"highwater {order.name}", run_node, scenario, log_root, order, control)
+        return forks.start(f"highwater {order.name}", run_node, pickled((scenario, log_root, order)), control)
 
     return launch
 
 
-def run_node(scenario: Scenario, log_root: Path, order: NodeOrder, control: socket.socket) -> None:
-    """The life of one process. A bug that ends it is reported, and left in the run folder."""
+def run_node(start: bytes, control: socket.socket) -> None:
+    """The life of one process. A bug that ends it is reported, and left in the run folder.
+
+    start: the scenario, the folder of all log directories, and the node's order, pickled
+    """
     _stand_alone()
+    scenario: Scenario
+    log_root: Path
+    order: NodeOrder
+    scenario, log_root, order = unpickled(start)
     node = NodeProcess(scenario, log_root, order, control)
     try:
         trio.run(node.run)
