@@ -16,6 +16,10 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import LIST_CONFIG_RESOURCES
 from replica.errors import ErrorCode
 
+CLIENT_METRICS, GROUP = 16, 32
+SUPPORTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+"""ListConfigResourcesRequest.supportedResourceTypes; of the last two there are none here."""
+
 
 class ListConfigResourcesHandler:
     def __init__(self, broker: BrokerParts) -> None:
@@ -27,6 +31,9 @@ class ListConfigResourcesHandler:
     ) -> None:
         request = cold.decode_request(header, frame)
         wanted = getattr(request, "resource_types", None)
+        if any(kind not in SUPPORTED for kind in wanted or ()):
+            self._answer(connection, header, error_code=ErrorCode.UNSUPPORTED_VERSION)
+            return
         image = self._cache.image
         brokers = [str(broker) for broker in sorted(image.brokers)]
         there = {TOPIC: sorted(image.topics), BROKER: brokers, BROKER_LOGGER: brokers}

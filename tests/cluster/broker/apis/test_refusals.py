@@ -61,6 +61,8 @@ def test_what_has_settings_is_listed(world):
     assert listed(world, 2) == [(2, "t")]
     assert listed(world) == [(2, "t"), (4, "1"), (8, "1")]
     assert listed(world, 16, 32) == []
+    unknown = world.call("admin").ask(v.LIST_CONFIG_RESOURCES, 1, resource_types=[2, 64])
+    assert unknown.error_code is ErrorCode.UNSUPPORTED_VERSION
     assert world.call("admin").ask(v.LIST_CONFIG_RESOURCES, 0).config_resources == ()
 
 
