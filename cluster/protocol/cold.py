@@ -36,7 +36,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
@@ -162,7 +162,7 @@ def _item_converter(shape: Shape) -> Converter | None:
         case "timedelta_i32" | "timedelta_i64":
             return lambda value: value if isinstance(value, timedelta) else timedelta(milliseconds=value)
         case "datetime_i64":
-            return lambda value: value if isinstance(value, datetime) else EPOCH + timedelta(milliseconds=value)
+            return lambda value: EPOCH + timedelta(milliseconds=value) if isinstance(value, int) else value
         case "uuid":
             return lambda value: UUID(value) if isinstance(value, str) else value
         case "error_code":
