@@ -249,7 +249,7 @@ class ClusterUnderTest:
                 self._state_loss(name, loss.topic_partition, loss.bytes, "was never flushed and died with the power")
 
     def stop(self, name: str) -> None:
-        """Controlled shutdown: begins now, the process exits by itself. Clients just close."""
+        """Controlled shutdown of a node: begins now, the process exits by itself. raises: NotPossibleNow"""
         machine = self.machines[name]
         if not machine.host.running:
             raise NotPossibleNow(f"{name} is not running")

@@ -74,7 +74,7 @@ class Faults:
     async def _stop(self, name: str, payload: Stop) -> Done:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
-            if self._cluster.machines[node].role in ("producer", "consumer"):
+            if node in self._cluster.scenario.workloads:
                 await self._cluster.kill(node)
             else:
                 self._cluster.stop(node)

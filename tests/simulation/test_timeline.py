@@ -68,6 +68,16 @@ def test_what_still_shuts_down_starts_once_it_is_down() -> None:
     assert [fault.reason for fault in faults if fault.verb == "start"] == ["b1 starts as soon as it has shut down"]
 
 
+def test_clients_of_every_kind_are_stopped() -> None:
+    text = FRAME.format(steps="  - {at: 5s, stop: [p1, k1, t1]}").replace(
+        "{p1: {", "{t1: {kind: transform, topic: t, to: out, config: {group.id: g}}, p1: {"
+    )
+    text = text.replace("topics: {", "topics: {out: {partitions: {0: [b1, b2, b3]}}, ")
+    run = run_scenario(load_text(text, "faults.yaml").scenario, runs_dir=None, keep_rows=True)
+    stopped = [row.event.node for row in run.rows if isinstance(row.event, NodeStopped) and row.at_us < 6_000_000]
+    assert stopped == ["p1", "k1", "t1"]
+
+
 def test_what_has_just_begun_can_be_stopped_at_the_same_instant() -> None:
     run = play("{at: 5s, restart: b1}", "{at: 5s, stop: b1}")
     seen = [
