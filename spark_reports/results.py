@@ -229,8 +229,8 @@ RESULT_TABLES: dict[str, ResultTable] = {
     "records": ResultTable(
         "one row per record: what its producer learned, and what became of it",
         f"{_PARTITION} record client acks sent_us sent_seq told told_us told_seq handed_over acked_us "
-        "acked_seq acked_by ack_offset latency_us error copies offset present readable read deleted expired compacted "
-        "lost unseen missing duplicated dirty reordered",
+        "acked_seq acked_by ack_offset latency_us error copies offset present readable read promised deleted expired "
+        "compacted lost unseen missing duplicated dirty reordered",
     ),
     "record_counts": ResultTable(
         "records by run, topic and acks level",

@@ -298,7 +298,7 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
 
 def _table(columns: Sequence[tuple[str, dict[str, str]]], style: Style) -> tuple[list[str], int]:
     """The first of the columns, and how many of them fit."""
-    labels = list(columns[0][1])
+    labels = list(dict.fromkeys(label for _, column in columns for label in column))
     label_width = max(len(label) for label in labels) + 2
     widths = [max(len(name), *map(len, column.values())) + 3 for name, column in columns]
     shown = max(sum(end <= style.width - label_width - 2 for end in accumulate(widths)), 1)
@@ -307,7 +307,8 @@ def _table(columns: Sequence[tuple[str, dict[str, str]]], style: Style) -> tuple
     head = "".join(name.rjust(width) for (name, _), width in zip(columns, widths, strict=False))
     lines = [f"  {'':<{label_width}}{head}", rule]
     for label in labels:
-        cells = [column[label].rjust(width) for (_, column), width in zip(columns, widths, strict=False)]
+        known = [column.get(label, style.sign("none")) for _, column in columns]
+        cells = [cell.rjust(width) for cell, width in zip(known, widths, strict=False)]
         coloured = [style.paint(cell, "red") if style.sign("lost") in cell else cell for cell in cells]
         lines.append(f"  {label:<{label_width}}{''.join(coloured)}")
     return [*lines, rule], shown

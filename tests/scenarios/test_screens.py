@@ -98,6 +98,16 @@ def test_compare(request: pytest.FixtureRequest) -> None:
     compare_with_golden("screen_compare.txt", compare_table(summaries, Style()), request)
 
 
+def test_what_only_some_variants_have_is_compared_too() -> None:
+    one = {"observed_us": 9_000_000, "unread_us": 3_000_000, "longest_us": 2_000_000, "moved": 1}
+    with_group = {**summary_of(nothing_lost(), [], variant="group"), "unread": {"g": {"t-0": one}}}
+    without = summary_of(nothing_lost(), [], variant="alone")
+    for summaries in ([with_group, without], [without, with_group]):
+        lines = compare_table(summaries, Style()).splitlines()
+        (mean,) = [line.split()[2:] for line in lines if line.startswith("  unread, mean")]
+        assert sorted(mean) == ["3", "s", "–"]
+
+
 def test_lines_of_a_test_name_what_does_not_hold() -> None:
     script = acks_1_leader_dies()
     good = line_of_test(summary_of(script, EXPECTED), Style())
