@@ -10,7 +10,7 @@ from broker_world import B1, BrokerWorld, batch
 from hostile_frames import HostileFrames
 from mutated_bodies import MutatedBodies
 
-from cluster.protocol.versions import VERSIONS
+from cluster.protocol.versions import UNREGISTER_BROKER, VERSIONS
 from replica.errors import ErrorCode
 
 SOAK_BODIES = int(os.environ.get("HIGHWATER_SOAK", "30000"))
@@ -67,6 +67,9 @@ def attack_controller(world: BrokerWorld, frames: int, seed: int | MutatedBodies
 
 
 def to_broker(world: BrokerWorld, frame: bytes) -> None:
+    """Not sent: the request to unregister a broker. It is obeyed, and the broker leads nothing any more."""
+    if int.from_bytes(frame[:2]) == UNREGISTER_BROKER:
+        return
     caller = world.call("x")
     world.to_broker("received", caller._connection, bytearray(frame))
     caller.hang_up()
