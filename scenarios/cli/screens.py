@@ -351,7 +351,7 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
 def _compared_groups(unread: Sequence[Mapping[str, int]]) -> dict[str, str]:
     long = [one for one in unread if one["longest_us"] >= PATIENCE_US]
     return {
-        f"unread for {duration(PATIENCE_US)} or more": f"{len(long)} of {len(unread)} partitions",
+        f"unread for {duration(PATIENCE_US)} or more": f"{len(long)} of {count_of(len(unread), 'partition')}",
         "unread at a stretch, worst": duration(max(one["longest_us"] for one in unread)),
         "unread, mean": duration(sum(one["unread_us"] for one in unread) // len(unread)),
         "partitions moved": str(sum(one["moved"] for one in unread)),
