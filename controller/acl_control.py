@@ -44,6 +44,7 @@ def _refusal(acl: Acl) -> str:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not acl.resource_name:
         return "Invalid empty resource name"
+    # Differs from Kafka: a broker there closes the connection over a code that it does not know.
     if (kind := name_of(ResourceType, acl.resource_type)) in _NONE_OF_RULES:
         return f"Invalid resourceType {kind}"
     if (pattern := name_of(PatternType, acl.pattern_type)) not in ("LITERAL", "PREFIXED"):
