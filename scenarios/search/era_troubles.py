@@ -116,7 +116,8 @@ def _leaders_over_links(trouble: _Trouble) -> list[Tree]:
         others = [broker for broker in trouble.brokers if broker != apart]
         cut = {"between": [apart, rng.choice((others, [rng.choice(others)]))]}
         before_ms = min(rng.choice(LASTING_MS[2:]), trouble.at_ms - trouble.begin_ms)
-        steps.append(trouble.lasting(-before_ms, "cut", cut, before_ms + rng.choice((-60, 15, 200, 2500)), "cut"))
+        for_ms = max(1, before_ms + rng.choice((-60, 15, 200, 2500)))
+        steps.append(trouble.lasting(-before_ms, "cut", cut, for_ms, "cut"))
     for number in range(rng.randint(1, 3)):
         one, other = rng.sample(trouble.brokers, 2)
         hold = {"from": one, "to": other, "api": "Fetch", "part": rng.choice(("request", "response"))}
