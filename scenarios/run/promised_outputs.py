@@ -8,9 +8,10 @@ from cluster.client.transform.transform import TransformCore
 from cluster.config import GroupConsumerConfig
 from cluster.groups.offsets import OffsetAndMetadata
 from replica.errors import KafkaError
-from replica.ids import TopicPartition
+from replica.ids import Offset, TopicPartition
 from replica.trace.events import OutputPromised
 from scenarios.language.spec import Workload
+from scenarios.observe.final_logs import LogEntry
 from scenarios.observe.ledger import RecordLedger
 from scenarios.run.cluster_under_test import ClusterUnderTest
 
@@ -27,19 +28,23 @@ def state_promised_outputs(cluster: ClusterUnderTest, ledger: RecordLedger) -> N
         under_way = core.under_way if isinstance(core, TransformCore) and cluster.running(workload.name) else ()
         for partition, committed in _committed(cluster, workload):
             reads = ledger.reads.get((workload.name, partition))
-            for entry in ledger.final_log(partition) if reads is not None else ():
-                done = entry.offset < committed and (partition, entry.offset) not in under_way
-                if reads is not None and done and reads.covers(entry.offset):
-                    cluster.trace.emit(
-                        OutputPromised(
-                            client=workload.name,
-                            topic=workload.to,
-                            partition=CHOSEN_BY_ITS_PRODUCER,
-                            record=f"{workload.prefix}{entry.record}",
-                            reason=f"{workload.name} has read {entry.record} at offset {entry.offset} of {partition}, "
-                            f"and its group has committed offset {committed}",
-                        )
-                    )
+            if reads is None:
+                continue
+            for entry in ledger.final_log(partition):
+                is_done = entry.offset < committed and (partition, entry.offset) not in under_way
+                if is_done and reads.covers(entry.offset):
+                    cluster.trace.emit(_promise(workload, partition, entry, committed))
+
+
+def _promise(workload: Workload, partition: TopicPartition, entry: LogEntry, committed: Offset) -> OutputPromised:
+    return OutputPromised(
+        client=workload.name,
+        topic=workload.to,
+        partition=CHOSEN_BY_ITS_PRODUCER,
+        record=f"{workload.prefix}{entry.record}",
+        reason=f"{workload.name} has read {entry.record} at offset {entry.offset} of {partition}, "
+        f"and its group has committed offset {committed}",
+    )
 
 
 def _committed(cluster: ClusterUnderTest, workload: Workload) -> Iterator[tuple[TopicPartition, int]]:

@@ -16,6 +16,7 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ALTER_REPLICA_LOG_DIRS
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
+from replica.log.manager import LogManager
 
 
 class AlterReplicaLogDirsHandler:
@@ -39,24 +40,25 @@ class AlterReplicaLogDirsHandler:
             for topic in directory.topics
             for number in topic.partitions
         }
+        managers = {str(manager.root): manager for manager in self._logs.directories.values()}
+        failed = frozenset(map(str, self._logs.failed_roots))
         topics: dict[str, list[Values]] = {}
         for name, path in places.items():
-            answer: Values = {"partition_index": name.partition, "error_code": self._moved(name, path)}
+            error = ErrorCode.KAFKA_STORAGE_ERROR if path in failed else self._moved(name, managers.get(path))
+            answer: Values = {"partition_index": name.partition, "error_code": error}
             topics.setdefault(name.topic, []).append(answer)
         results = [{"topic_name": topic, "partitions": answers} for topic, answers in topics.items()]
         self._answer(connection, header, results=results)
 
-    def _moved(self, name: TopicPartition, path: str) -> ErrorCode:
-        managers = {str(manager.root): manager for manager in self._logs.directories.values()}
-        if path in map(str, self._logs.failed_roots):
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if path not in managers:
+    def _moved(self, name: TopicPartition, manager: LogManager | None) -> ErrorCode:
+        """manager: of the directory that it is to go to; None: there is no such directory"""
+        if manager is None:
             return ErrorCode.LOG_DIR_NOT_FOUND
         if name not in self._replicas.partitions:
             missing = self._replicas.missing_partition_error(name)
             # The older word, which clients of this API know.
             return ErrorCode.REPLICA_NOT_AVAILABLE if missing is ErrorCode.NOT_LEADER_OR_FOLLOWER else missing
-        return ErrorCode.NONE if name in managers[path].logs else ABSENT
+        return ErrorCode.NONE if name in manager.logs else ABSENT
 
 
 API = Api(
