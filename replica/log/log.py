@@ -346,7 +346,7 @@ class Log:
         Differs from Kafka: there the offset index says how far that is, so the list may name more than is needed.
         source: LocalLog.addAbortedTransactions
         """
-        if not found.length:
+        if not found.length or not self._segments.any_aborted_from(fetch_offset):
             return []
         first, _ = self._segments.locate(fetch_offset)
         return self._segments.aborted_between(fetch_offset, first.offset_at(found.position + found.length), first)

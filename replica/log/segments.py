@@ -78,6 +78,10 @@ class LogSegments:
         between = self._segments[self.index_of(first.base_offset) + 1 : last]
         return first.size - position + sum(segment.size for segment in between) + self._segments[last].locate(end)
 
+    def any_aborted_from(self, offset: Offset) -> bool:
+        """Whether a transaction was aborted whose marker lies in the segment of `offset` or after it."""
+        return any(segment.aborted.entries for segment in self.from_offset(offset))
+
     def aborted_between(self, low: Offset, high: Offset, first: Segment) -> list[AbortedTransaction]:
         """Those that overlap with [low, high); `first` is the segment that `low` lies in.
 

@@ -330,11 +330,19 @@ class Partition:
         if first_time and leader is not None and params.from_follower:
             self._push.sent(params.replica_id, high_watermark)
             self._follower_fetched(leader, params, entry, end_offset, high_watermark, now_us)
-        answer = FetchPartitionResponse(number, ErrorCode.NONE, high_watermark, stable, log_start_offset, slice=found)
-        if not params.read_committed:
-            return answer
-        aborted = log.aborted_transactions(entry.fetch_offset, found)
-        return answer._replace(aborted_transactions=tuple((one.producer_id, one.first_offset) for one in aborted))
+        aborted = None
+        if params.read_committed:
+            overlapping = log.aborted_transactions(entry.fetch_offset, found)
+            aborted = tuple((one.producer_id, one.first_offset) for one in overlapping)
+        return FetchPartitionResponse(
+            number,
+            ErrorCode.NONE,
+            high_watermark,
+            stable,
+            log_start_offset,
+            aborted_transactions=aborted,
+            slice=found,
+        )
 
     def high_watermark_is_news(self, params: FetchParams) -> bool:
         """Whether a follower's fetch is answered for the sake of the high watermark alone (`hw-push`)."""
