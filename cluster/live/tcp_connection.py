@@ -253,7 +253,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         """raises: TornSend, for what leaves at once"""
         now_us = self._live_time.now_us
         arrival_us = max(self._link.arrival_us(now_us, message.size_bytes), self.last_arrival_us)
-        on_its_way = self._under_way or self.stopped
+        on_its_way = self._under_way or self.stopped or self.let_through
         if arrival_us <= now_us and not on_its_way and not self._must_wait(message):
             self._deliver(message)
             return

@@ -119,6 +119,7 @@ class Passage(ABC, Generic[Frame]):
         self.peer = peer
         self.stopped: deque[Message[Frame]] = deque()  # what was sent from this end and may not arrive yet
         self.withheld: Withheld | None = None
+        self.let_through = 0  # messages that waited, need not any longer, and are delivered at this very moment
         self.last_arrival_us = 0
         self.gone: str | None = None  # how this end learned that the connection is over
         self.open = True
@@ -213,11 +214,23 @@ class Passage(ABC, Generic[Frame]):
 
     def _arrive(self, message: Message[Frame]) -> None:
         """The message reaches the other machine, unless it must wait on the way."""
-        if not self.stopped and not self._must_wait(message):
-            self._deliver(message)
-        else:
+        if self.stopped or self._must_wait(message):
             self.stopped.append(message)
             self._drop_lost()
+        elif self.let_through:
+            self._let_through(message)
+        else:
+            self._deliver(message)
+
+    def _let_through(self, message: Message[Frame]) -> None:
+        """Deliver it now, behind what was let through before."""
+        self.let_through += 1
+        # A callback each: every delivery may wake a task, and one callback wakes one.
+        self._time.at(self._time.now_us, partial(self._deliver_in_turn, message))
+
+    def _deliver_in_turn(self, message: Message[Frame]) -> None:
+        self.let_through -= 1
+        self._deliver(message)
 
     def _must_wait(self, message: Message[Frame]) -> bool:
         network = self._network
@@ -244,8 +257,7 @@ class Passage(ABC, Generic[Frame]):
             message = self.stopped.popleft()
             if message.held_by is not None:
                 self._events.released(self._node, self.peer, message.api, message.part)
-            # A callback each: every delivery may wake a task, and one callback wakes one.
-            self._time.at(self._time.now_us, partial(self._deliver, message))
+            self._let_through(message)
 
     # ------------------------------------------------------------------------------------------------------- the end
 

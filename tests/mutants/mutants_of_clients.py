@@ -116,6 +116,17 @@ CLIENTS: tuple[Mutant, ...] = (
         "test tests/cluster/client/producer/test_producer.py::"
         "test_one_in_flight_is_one_per_partition_whichever_broker_leads_it[1-order0]",
     ),
+    mutant(
+        "the-round-that-gives-up-is-the-last",
+        "While a leader is ready, the producer's next round follows at once, though a batch has just expired",
+        SENDER,
+        "        again = gave_up and bool(requests)\n        if gave_up:\n",
+        "        again = False\n        if False:\n",
+        "test tests/cluster/client/producer/test_producer_retries.py::"
+        "test_when_a_batch_expires_the_next_one_goes_out_at_once",
+        "test tests/simulation/transforms/test_expired_transactions.py::"
+        "test_the_transaction_is_aborted_once_its_last_record_has_expired",
+    ),
     # ----------------------------------------------------------------------------------------------------------- groups
     mutant(
         "commits-count-at-once",

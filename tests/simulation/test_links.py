@@ -31,6 +31,16 @@ def test_a_cut_delays_and_loses_nothing(lab: Lab) -> None:
     assert lab["b"].texts == [(100, "m0"), (100, "m1"), (100, "m2")]
 
 
+def test_what_arrives_in_the_instant_of_the_heal_stays_behind_what_waited(lab: Lab) -> None:
+    lab.cuts(5, "a", "b")
+    for number in range(3):
+        lab.sends(10 + number, "a", f"m{number}")
+    lab.heals(100)
+    lab.sends(99, "a", "m3")
+    lab.run()
+    assert lab["b"].texts == [(100, "m0"), (100, "m1"), (100, "m2"), (100, "m3")]
+
+
 def test_a_cut_has_a_direction(lab: Lab) -> None:
     lab.cuts(5, "a", "b")
     lab.does(10, "b", Send(-1, [frame("the other way")], PRODUCE))

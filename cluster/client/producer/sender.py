@@ -75,6 +75,7 @@ class Sender:
         self._config = config
         self._acks = config.required_acks
         self._delivery_timeout_us = config.delivery_timeout_ms * 1000
+        self._request_timeout_us = config.request_timeout_ms * 1000
         self._keeps_order_by_muting = config.max_in_flight_requests_per_connection == 1
         self._accumulator = accumulator
         self._connections = connections
@@ -94,7 +95,7 @@ class Sender:
         return bool(self._in_flight)
 
     def run_once(self, now_us: int) -> bool:
-        """One round: expire, drain, send. returns: whether anything was sent, so that another round may send more"""
+        """One round: expire, drain, send. returns: whether another round follows at once, for it may send more"""
         self.next_deadline_us = NEVER
         if self._idempotence is not None:
             self._idempotence.resolve()
@@ -111,7 +112,7 @@ class Sender:
         if check.unknown_leaders:
             self._metadata.request_update()
         self._wake_at(check.next_check_us)
-        requests: list[tuple[int, list[ProducerBatch]]] = []
+        requests: list[tuple[int, list[ProducerBatch]]] = []  # also of a leader for which nothing was drained
         for node_id in check.nodes:
             if self._connections.ready(node_id, now_us):
                 requests.append((node_id, self._accumulator.drain(node_id, now_us)))
@@ -122,16 +123,20 @@ class Sender:
                 self._in_flight.setdefault(batch.topic_partition, []).append(batch)
                 if self._keeps_order_by_muting:
                     self._accumulator.mute(batch.topic_partition)
-        self._expire(now_us)
-        sent_any = False
+        # Sender.sendProducerData: the next round follows at once while a leader is ready; NetworkClient.poll: otherwise
+        # within request.timeout.ms. Kafka looks again though nothing has changed, Highwater only after an expiry.
+        gave_up = self._expire(now_us)
+        again = gave_up and bool(requests)
+        if gave_up:
+            self._wake_at(now_us + self._request_timeout_us)
         for node_id, batches in requests:
             # Differs from Kafka: a batch that expires in the very round that drained it is not sent any more.
             alive = [batch for batch in batches if not batch.done]
             if alive:
                 self._send(node_id, alive, now_us)
-                sent_any = True
+                again = True
         self._wake_at(self._next_expiry_us())
-        return sent_any
+        return again
 
     def _serve_transaction(self, transactions: TransactionManager, now_us: int) -> bool:
         """Requests to the coordinator go first; while one is under way, nothing else is sent. returns: whether one was
@@ -341,16 +346,18 @@ class Sender:
 
     # ------------------------------------------------------------------------------------------------------- expiry
 
-    def _expire(self, now_us: int) -> None:
-        """Give up every batch older than delivery.timeout.ms, waiting or in flight."""
-        for batch in self._accumulator.expired(now_us):
-            self._fail_expired(batch, now_us)
+    def _expire(self, now_us: int) -> bool:
+        """Give up every batch older than delivery.timeout.ms, waiting or in flight. returns: whether there was one"""
+        expired = self._accumulator.expired(now_us)
         for batches in list(self._in_flight.values()):
             for batch in list(batches):
                 if not batch.has_expired(self._delivery_timeout_us, now_us):
                     break
                 batch.maybe_written |= batch.sends > 0  # it may be on the wire; nothing waits for its answer
-                self._fail_expired(batch, now_us)
+                expired.append(batch)
+        for batch in expired:
+            self._fail_expired(batch, now_us)
+        return bool(expired)
 
     def _fail_expired(self, batch: ProducerBatch, now_us: int) -> None:
         reason = f"delivery.timeout.ms of {self._config.delivery_timeout_ms} passed before the batch was acknowledged"

@@ -137,6 +137,25 @@ def test_the_delivery_timeout_counts_from_the_send_call() -> None:
     assert (failed.error, failed.definite, failed.latency_us) == ("REQUEST_TIMED_OUT", False, 3500 * MS)
 
 
+def test_when_a_batch_expires_the_next_one_goes_out_at_once() -> None:
+    """Sender.sendProducerData: while a leader is ready, the next round follows without a pause.
+
+    r0 is refused over and over, and r1 and r2 wait behind its sequence. r1 expires in the round that drains it.
+    """
+    cluster = cluster_of(brokers=1)
+    harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2200)
+    warm_up(harness)
+    refusals = [refuse(ErrorCode.NOT_ENOUGH_REPLICAS)] * 20
+    cluster.broker(1).next(PRODUCE, never_answer(handles=False), *refusals)
+    for at_ms, number in ((1000, 0), (1010, 1), (1500, 2)):
+        harness.run_until(at_ms * MS)
+        send(harness, number)
+    harness.run_until(5 * SECOND)
+    of_r2 = [row.at_us for row in harness.rows if getattr(row.event, "records", None) == ("r2",)]
+    again = [at_us for at_us in of_r2 if at_us > 2 * SECOND + 1 * MS]  # it was lost with the connection at 2 s
+    assert again[:1] == [3210 * MS], "r1 expires then"
+
+
 def test_what_never_left_the_producer_fails_definitely() -> None:
     cluster = cluster_of(brokers=1, leaders={0: (-1, 0)})
     harness = producer(cluster, request_timeout_ms=1000, delivery_timeout_ms=2000)
