@@ -212,7 +212,9 @@ COLUMNS: dict[str, ResultColumn] = {
     "member": ResultColumn(_TEXT, "member id (null: nobody)"),
     "client_id": ResultColumn(_TEXT, "client.id of the member"),
     "generation": ResultColumn(_INT, "generation of the group; of a consumer group of KIP-848 the member's epoch"),
-    "unread_us": ResultColumn(_INT, "time in which the group had members, and none of them was to read it"),
+    "unread_us": ResultColumn(
+        _INT, "time in which the group had members, and none that ran was to read it: it had no owner, or a frozen one"
+    ),
     "longest_unread_us": ResultColumn(_INT, "the longest stretch of that"),
     "members": ResultColumn(_INT, "members that were to read it, one after the other"),
 }
@@ -341,7 +343,7 @@ RESULT_TABLES: dict[str, ResultTable] = {
         "run group topic partition member client_id generation from_us until_us",
     ),
     "group_unread": ResultTable(
-        "time in which nobody of a group was to read a partition",
+        "time in which no member of a group that runs was to read a partition",
         "run group topic partition observed_us unread_us longest_unread_us members",
     ),
 }

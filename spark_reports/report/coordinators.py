@@ -23,7 +23,7 @@ def coordinator_notes(tables: Mapping[str, Rows]) -> list[str]:
     if unread is not None and unread["unread_us"] >= SHORTEST_STALL_US:
         notes.append(
             f"For {seconds(unread['unread_us'])} of {seconds(unread['observed_us'])} no member of group "
-            f"{unread['group']} was to read {unread['topic']}-{unread['partition']}."
+            f"{unread['group']} that ran was to read {unread['topic']}-{unread['partition']}."
         )
     return notes
 

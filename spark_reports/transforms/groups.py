@@ -1,8 +1,8 @@
-"""Which member of a group was to read which partition, and how long nobody was."""
+"""Which member of a group was to read which partition, and how long none did."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.names import (
@@ -18,6 +18,7 @@ from spark_reports.folds import groups as fold
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.folding import folded
+from spark_reports.transforms.intervals import overlapping
 
 GROUP_KEY = (RUN, "group")
 _BEYOND = 1 << 62
@@ -56,17 +57,54 @@ def group_assignments(group: DataFrame, ends: DataFrame) -> DataFrame:
     return folded(facts, fold.COLUMNS, fold.group_assignments, RESULT_TABLES["group_assignments"].ddl, key=GROUP_KEY)
 
 
-def group_unread(assignments: DataFrame) -> DataFrame:
-    """One row per group and partition.
+def group_unread(assignments: DataFrame, stopped: DataFrame, faults: DataFrame) -> DataFrame:
+    """One row per group and partition. Unread: it has no owner, or its owner is down or frozen.
 
-    in:  group_assignments()
+    in:  group_assignments(), stopped_intervals(), fault_intervals(); a client is known by its client.id
     out: run, group, topic, partition, observed_us, unread_us, longest_unread_us, members
     """
-    length = F.col("until_us") - F.col("from_us")
-    unread = F.when(F.col("member").isNull(), length)
-    return assignments.groupBy(RUN, "group", *PARTITION_KEY[1:]).agg(
-        F.sum(length).alias("observed_us"),
-        F.coalesce(F.sum(unread), F.lit(0)).alias("unread_us"),
-        F.coalesce(F.max(unread), F.lit(0)).alias("longest_unread_us"),
-        F.countDistinct("member").alias("members"),
+    key = (RUN, "group", *PARTITION_KEY[1:])
+    unowned = assignments.filter(F.col("member").isNull()).select(*key, "from_us", "until_us")
+    idle = overlapping(
+        _out_of_action(stopped, faults),
+        assignments.withColumnsRenamed({"from_us": "other_from_us", "until_us": "other_until_us"}),
+        (RUN, "client_id"),
+    ).select(
+        *key,
+        F.greatest("from_us", "other_from_us").alias("from_us"),
+        F.least("until_us", "other_until_us").alias("until_us"),
+    )
+    stretches = _joined_up(unowned.unionByName(idle), key)
+    unread = stretches.groupBy(*key).agg(
+        F.sum("length_us").alias("unread_us"), F.max("length_us").alias("longest_unread_us")
+    )
+    return (
+        assignments.groupBy(*key)
+        .agg(
+            F.sum(F.col("until_us") - F.col("from_us")).alias("observed_us"), F.countDistinct("member").alias("members")
+        )
+        .join(unread, list(key), "left")
+        .fillna(0, ["unread_us", "longest_unread_us"])
+        .select(*key, "observed_us", "unread_us", "longest_unread_us", "members")
+    )
+
+
+def _out_of_action(stopped: DataFrame, faults: DataFrame) -> DataFrame:
+    """When a process was down or frozen. out: run, client_id, from_us, until_us"""
+    frozen = faults.filter(F.col("verb") == "pause").select(
+        RUN, F.explode("targets").alias("client_id"), "from_us", "until_us"
+    )
+    return frozen.unionByName(stopped.select(RUN, F.col("node").alias("client_id"), "from_us", "until_us"))
+
+
+def _joined_up(pieces: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """Intervals that touch or overlap are one. out: *key, length_us"""
+    in_order = Window.partitionBy(*key).orderBy("from_us", "until_us")
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    begins = F.col("from_us") > F.max("until_us").over(before)
+    numbered = pieces.withColumn("_begins", F.coalesce(begins.cast("int"), F.lit(1)))
+    return (
+        numbered.withColumn("_stretch", F.sum("_begins").over(in_order))
+        .groupBy(*key, "_stretch")
+        .agg((F.max("until_us") - F.min("from_us")).alias("length_us"))
     )

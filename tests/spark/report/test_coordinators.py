@@ -114,10 +114,26 @@ def at_random(seed: int) -> Callable[[GroupScript], None]:
         script.reconciled(who, step, *kept, revoking=given_up)
         members[who] = (*kept, *given_up)
 
+    def happens(script: GroupScript) -> None:
+        """To a process that reads: each is frozen by a fault of its own, or goes, and comes back or not."""
+        name = f"m{draw.randrange(60)}-client"
+        about = {"fault": name, "targets": (name,), "reason": "as it is"}
+        events: list[t.TraceEvent] = [
+            t.FaultBegan(verb="pause", **about),
+            draw.choice([t.FaultEnded(verb="pause", **about), t.FaultBegan(verb="resume", **about)]),
+            t.NodeStopped(node=name, how="kill", reason="as it is"),
+            t.NodeStarted(node=name, role="consumer", reason="as it is"),
+        ]
+        for event in events[draw.choice([0, 0, 2]) : draw.choice([1, 2, 3, 4])]:
+            script.log.at_us += 700_000
+            script.log.emit(event)
+
     def play(script: GroupScript) -> None:
         members: dict[str, tuple[str, ...]] = {}
         latest, move = "", classic if draw.random() < 0.5 else consumers
         for step in range(60):
+            if draw.random() < 0.3:
+                happens(script)
             if draw.random() < 0.25 or not members:
                 is_static = draw.random() < 0.5
                 script.joined(f"m{step}", instance="i1" if is_static else None)
@@ -174,7 +190,7 @@ def test_the_page_says_how_long_who_waited() -> None:
     assert coordinator_notes(tables) == [
         "Readers of committed records waited for up to 20 s: from 10.000 s on the last stable offset of t-0 stood at "
         "6, 8 records below the high watermark.",
-        "For 2 s of 9 s no member of group g was to read t-2.",
+        "For 2 s of 9 s no member of group g that ran was to read t-2.",
     ]
     short = rows_of("lso_stalls", [{"from_us": 0, "until_us": 9}])
     assert coordinator_notes({"lso_stalls": short, "group_unread": rows_of("group_unread")}) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from tests.spark.slow.truth import Found, Row, stretches
@@ -184,13 +185,44 @@ def _stretches(values: list[tuple[int, Any]], end_us: int) -> list[tuple[int, in
 
 
 def group_unread(rows: list[Row]) -> Found:
-    """(group, topic, partition, observed_us, unread_us, longest_unread_us, members)"""
+    """(group, topic, partition, observed_us, unread_us, longest_unread_us, members), piece by piece of its time"""
     assigned = group_assignments(rows)
+    idle = _out_of_action(rows)
     found: Found = set()
     for place in {row[:3] for row in assigned}:
-        own = [row for row in assigned if row[:3] == place]
-        lengths = [until_us - from_us for *_, from_us, until_us in own]
-        unread = [until_us - from_us for *_, member, _, from_us, until_us in own if member is None]
-        members = {member for *_, member, _, _, _ in own if member is not None}
-        found.add((*place, sum(lengths), sum(unread), max(unread, default=0), len(members)))
+        own = sorted((row for row in assigned if row[:3] == place), key=lambda row: row[5])
+        cuts = sorted({at_us for row in own for at_us in row[5:]} | {at_us for at_us, _ in idle})
+        now_us, total_us, longest_us, observed_us = 0, 0, 0, 0
+        for from_us, until_us in pairwise(cuts):
+            owners = [row[4] for row in own if row[5] <= from_us < row[6]]
+            who_is_idle: set[str] = next((names for at_us, names in reversed(idle) if at_us <= from_us), set())
+            observed_us += (until_us - from_us) * len(owners)
+            is_unread = bool(owners) and (owners[0] is None or owners[0] in who_is_idle)
+            now_us = now_us + until_us - from_us if is_unread else 0
+            total_us += until_us - from_us if is_unread else 0
+            longest_us = max(longest_us, now_us)
+        members = {row[3] for row in own if row[3] is not None}
+        found.add((*place, observed_us, total_us, longest_us, len(members)))
+    return found
+
+
+def _out_of_action(rows: list[Row]) -> list[tuple[int, set[str]]]:
+    """(from when on, the processes that are down or frozen)"""
+    down: set[str] = set()
+    frozen: set[str] = set()
+    found = []
+    for row in rows:
+        if row["event"] == "node_started":
+            down.discard(row["node"])
+            frozen.discard(row["node"])
+        elif row["event"] == "node_stopped":
+            down.add(row["node"])
+            frozen.discard(row["node"])
+        elif row["event"] == "fault_began" and row["verb"] == "pause":
+            frozen |= set(row["targets"])
+        elif row["event"] in ("fault_began", "fault_ended") and row["verb"] in ("pause", "resume"):
+            frozen -= set(row["targets"])
+        else:
+            continue
+        found.append((row["at_us"], down | frozen))
     return found
