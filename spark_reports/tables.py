@@ -142,7 +142,12 @@ _DEFINITIONS: dict[str, _Define] = {
     "availability": lambda tables, trace: availability(tables["unavailability"], tables["partition_states"]),
     "write_stalls": lambda tables, trace: write_stalls(trace.produce, tables.run_ends),
     "read_stalls": lambda tables, trace: read_stalls(
-        tables.control, trace.consume, trace.group, tables["leader_terms"], trace.high_watermark
+        tables.control,
+        trace.consume,
+        trace.group,
+        trace.transaction,
+        tables["leader_terms"],
+        trace.high_watermark,
     ),
     "ack_latency": lambda tables, trace: ack_latency(trace.produce),
     "leader_terms": lambda tables, trace: settled(leader_terms(tables.control, tables.node_turns)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from replica.trace.names import (
@@ -18,7 +18,7 @@ from spark_reports.folds import groups as fold
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.folding import folded
-from spark_reports.transforms.intervals import overlapping
+from spark_reports.transforms.intervals import joined_up, overlapping
 
 GROUP_KEY = (RUN, "group")
 _BEYOND = 1 << 62
@@ -74,15 +74,15 @@ def group_unread(assignments: DataFrame, stopped: DataFrame, faults: DataFrame) 
         F.greatest("from_us", "other_from_us").alias("from_us"),
         F.least("until_us", "other_until_us").alias("until_us"),
     )
-    stretches = _joined_up(unowned.unionByName(idle), key)
-    unread = stretches.groupBy(*key).agg(
-        F.sum("length_us").alias("unread_us"), F.max("length_us").alias("longest_unread_us")
+    stretch_us = F.col("until_us") - F.col("from_us")
+    unread = (
+        joined_up(unowned.unionByName(idle), key)
+        .groupBy(*key)
+        .agg(F.sum(stretch_us).alias("unread_us"), F.max(stretch_us).alias("longest_unread_us"))
     )
     return (
         assignments.groupBy(*key)
-        .agg(
-            F.sum(F.col("until_us") - F.col("from_us")).alias("observed_us"), F.countDistinct("member").alias("members")
-        )
+        .agg(F.sum(stretch_us).alias("observed_us"), F.countDistinct("member").alias("members"))
         .join(unread, list(key), "left")
         .fillna(0, ["unread_us", "longest_unread_us"])
         .select(*key, "observed_us", "unread_us", "longest_unread_us", "members")
@@ -95,16 +95,3 @@ def _out_of_action(stopped: DataFrame, faults: DataFrame) -> DataFrame:
         RUN, F.explode("targets").alias("client_id"), "from_us", "until_us"
     )
     return frozen.unionByName(stopped.select(RUN, F.col("node").alias("client_id"), "from_us", "until_us"))
-
-
-def _joined_up(pieces: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """Intervals that touch or overlap are one. out: *key, length_us"""
-    in_order = Window.partitionBy(*key).orderBy("from_us", "until_us")
-    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    begins = F.col("from_us") > F.max("until_us").over(before)
-    numbered = pieces.withColumn("_begins", F.coalesce(begins.cast("int"), F.lit(1)))
-    return (
-        numbered.withColumn("_stretch", F.sum("_begins").over(in_order))
-        .groupBy(*key, "_stretch")
-        .agg((F.max("until_us") - F.min("from_us")).alias("length_us"))
-    )

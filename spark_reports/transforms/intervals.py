@@ -104,3 +104,17 @@ def first_after(rows: DataFrame, facts: DataFrame, key: Sequence[str], after: st
         .filter(F.col("_row").isNotNull())
         .select("_row.*", F.col("_fact").alias(found))
     )
+
+
+def joined_up(intervals: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Intervals of one key that touch or overlap are one. in, out: *key, from_us, until_us"""
+    in_order = Window.partitionBy(*key).orderBy("from_us", "until_us")
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    begins = F.col("from_us") > F.max("until_us").over(before)
+    return (
+        intervals.withColumn("_begins", F.coalesce(begins.cast("int"), F.lit(1)))
+        .withColumn("_stretch", F.sum("_begins").over(in_order))
+        .groupBy(*key, "_stretch")
+        .agg(F.min("from_us").alias("from_us"), F.max("until_us").alias("until_us"))
+        .drop("_stretch")
+    )

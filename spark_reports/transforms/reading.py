@@ -15,10 +15,14 @@ from replica.trace.names import (
     NODE_STOPPED,
     POSITION_RESET,
     RECORD_READ,
+    TRANSACTION_MARKER_WRITTEN,
 )
+from spark_reports.held import has_no_rows
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.availability import SHORTEST_STALL_US
+from spark_reports.transforms.intervals import held_by, joined_up
 from spark_reports.transforms.partitions import run_ends
+from spark_reports.transforms.records import aborted
 
 _CONSUMER = (*PARTITION_KEY, "client", "group")
 """A consumer of the scenario (`group` is null) or a group (`client` is null)."""
@@ -30,7 +34,12 @@ _CLIENT_NAME_CHARACTERS = 60
 
 
 def read_stalls(
-    control: DataFrame, consume: DataFrame, group: DataFrame, terms: DataFrame, moved: DataFrame
+    control: DataFrame,
+    consume: DataFrame,
+    group: DataFrame,
+    transaction: DataFrame,
+    terms: DataFrame,
+    moved: DataFrame,
 ) -> DataFrame:
     """One row per stretch in which a committed record waited at a consumer's position and it read nothing.
 
@@ -39,12 +48,16 @@ def read_stalls(
     out. A group counts as one consumer, whichever member reads, from its first read in a partition until its last
     member has left; rebalances are part of its stalls. Without rows: consumers from outside that belong to no group
     (it is unknown whether they are still there), and groups whose members share their client.id with another.
-    in:  tables control, consume and group, leader_terms(), high_watermark table
+    Nothing waits at a transaction's marker; nor at records of an aborted transaction for a consumer that read none of
+    the partition's.
+    in:  tables control, consume, group and transaction, leader_terms(), high_watermark table
     out: run, topic, partition, client (null: a group), group (null: a consumer of the scenario), from_us, until_us,
          waiting_records (at its end), refused (answers with an error), errors (sorted names), recovered (a read ended
          it)
     """
     moves = _own_moves(control, consume).unionByName(_group_moves(consume, group))
+    if not has_no_rows(transaction):
+        moves = _past_what_is_not_handed_out(moves, transaction)
     marks = moves.select(*_CONSUMER).distinct().join(_high_watermarks(terms, moved), list(PARTITION_KEY))
     in_order = Window.partitionBy(*_CONSUMER).orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -72,6 +85,40 @@ def read_stalls(
         .withColumn("recovered", F.coalesce(F.col("next_event") == RECORD_READ, F.lit(False)))
         .filter(F.col("until_us") - F.col("from_us") >= SHORTEST_STALL_US)
         .select(*_CONSUMER, "from_us", "until_us", "waiting_records", "refused", "errors", "recovered")
+    )
+
+
+def _past_what_is_not_handed_out(moves: DataFrame, transaction: DataFrame) -> DataFrame:
+    """Positions at markers and at aborted records are moved behind them. in, out: _STEP"""
+    markers = transaction.filter(F.col("event") == TRANSACTION_MARKER_WRITTEN).select(*PARTITION_KEY, "offset")
+    dropped = aborted(transaction)
+    reads = moves.filter(F.col("event") == RECORD_READ).withColumn("offset", F.col("position") - 1)
+    reader = F.coalesce("client", "group")
+    uncommitted = (
+        reads.join(F.broadcast(dropped), [*PARTITION_KEY, "offset"], "left_semi")
+        .select(*PARTITION_KEY, reader.alias("reader"))
+        .distinct()
+        .withColumn("reads_all", F.lit(True))
+    )
+    known = moves.withColumn("reader", reader).join(F.broadcast(uncommitted), [*PARTITION_KEY, "reader"], "left")
+    reads_all = F.coalesce("reads_all", F.lit(False))
+    return _behind(known.filter(reads_all), markers).unionByName(
+        _behind(known.filter(~reads_all), markers.unionByName(dropped))
+    )
+
+
+def _behind(moves: DataFrame, offsets: DataFrame) -> DataFrame:
+    """Positions that lie among these offsets of their partition move behind them. out: _STEP"""
+    each = offsets.distinct().select(
+        *PARTITION_KEY, F.col("offset").alias("from_us"), (F.col("offset") + 1).alias("until_us")
+    )
+    stretches = joined_up(each, PARTITION_KEY).select(
+        *PARTITION_KEY, F.col("from_us").alias("from_seq"), (F.col("until_us") - 1).alias("until_seq")
+    )
+    asked = moves.withColumnRenamed("seq", "of_seq").withColumn("seq", F.coalesce("position", F.lit(_GONE)))
+    found = held_by(asked, stretches, PARTITION_KEY, "left")
+    return found.withColumn("position", F.coalesce(F.col("until_seq") + 1, "position")).select(
+        *[F.col("of_seq").alias("seq") if name == "seq" else F.col(name) for name in _STEP]
     )
 
 

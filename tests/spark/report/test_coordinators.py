@@ -21,6 +21,7 @@ from spark_reports.tables import ResultTables
 from tests.group_script import GroupScript
 from tests.spark.columns import rows_of
 from tests.spark.slow import transactions as slow
+from tests.spark.slow.truth import read_stalls
 from tests.spark.slow.truth import rows_of as trace_rows
 from tests.spark.test_agreement import COMPARED, values_of
 
@@ -117,7 +118,7 @@ def at_random(seed: int) -> Callable[[GroupScript], None]:
     def happens(script: GroupScript) -> None:
         """To a process that reads: each is frozen by a fault of its own, or goes, and comes back or not."""
         name = f"m{draw.randrange(60)}-client"
-        about = {"fault": name, "targets": (name,), "reason": "as it is"}
+        about: dict[str, Any] = {"fault": name, "targets": (name,), "reason": "as it is"}
         events: list[t.TraceEvent] = [
             t.FaultBegan(verb="pause", **about),
             draw.choice([t.FaultEnded(verb="pause", **about), t.FaultBegan(verb="resume", **about)]),
@@ -174,6 +175,20 @@ def test_a_transaction_whose_coordinator_dies_is_decided_long_before_its_last_ma
     assert one[5] < 8_000_000 < one[6] and one[11] > 9_000_000
     (stall,) = told(tables, "lso_stalls")
     assert stall[:4] == ("t", 0, "b1", 0) and stall[6:] == (0, 5) and stall[5] - stall[4] > 9_000_000
+    (waited,) = told(tables, "read_stalls")
+    assert waited == ("t", 0, "c1r", None, stall[4], 15_027_000, True)
+
+
+def test_nothing_waits_at_markers_and_aborted_records(spark: SparkSession, tmp_path: Path) -> None:
+    names = ("txn-aborted-seen", "txn-hanging", "txn-leader-fails-over")
+    scenarios = [load_file(find_scenario(name)).scenario for name in names]
+    run_dirs = [Path(str(run_scenario(one, runs_dir=tmp_path, keep_logs=False).run_dir)) for one in scenarios]
+    rows = ResultTables(read_trace(spark, run_dirs))["read_stalls"].select("run", *COMPARED["read_stalls"])
+    expected = [(run_dir.name, *row) for run_dir in run_dirs for row in read_stalls(trace_rows(run_dir))]
+    assert Counter(map(values_of, rows.toArrow().to_pylist())) == Counter(expected)
+    aborted_seen, hanging, fails_over = (run_dir.name for run_dir in run_dirs)
+    assert {row[0]: row[-1] for row in expected} == {hanging: False, fails_over: True}
+    assert aborted_seen not in {row[0] for row in expected}
 
 
 S = 1_000_000

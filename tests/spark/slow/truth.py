@@ -349,13 +349,37 @@ def read_stalls(rows: list[Row]) -> Found:
             groups_of[client_name(row["client_id"])].add(row["group"])
     living: set[str] = set()
 
-    def reader(row: Row) -> tuple[str | None, str | None]:
+    def reader_of(row: Row) -> tuple[str | None, str | None]:
         """(client, group); (None, None) if it is unknown where it belongs"""
         client = row.get("client") or ""
         if not client.startswith("client/"):
             return client, None
         groups = groups_of[client]
-        return (None, min(groups)) if len(groups) == 1 and groups <= living else (None, None)
+        return (None, min(groups)) if len(groups) == 1 else (None, None)
+
+    def reader(row: Row) -> tuple[str | None, str | None]:
+        """The same while its group has members."""
+        client, group = reader_of(row)
+        return (client, group) if client is not None or group in living else (None, None)
+
+    markers, aborted = set(), set()
+    for row in rows:
+        if row["event"] == "transaction_marker_written":
+            markers.add((row["topic"], row["partition"], row["offset"]))
+        elif row["event"] == "aborted_batch_found":
+            for offset in range(row["base_offset"], row["last_offset"] + 1):
+                aborted.add((row["topic"], row["partition"], offset))
+    read_aborted = {
+        (row["topic"], row["partition"], *reader_of(row))
+        for row in rows
+        if row["event"] == "record_read" and (row["topic"], row["partition"], row["offset"]) in aborted
+    }
+
+    def behind(key: tuple[Any, ...], offset: int) -> int:
+        left_out = markers if key in read_aborted else markers | aborted
+        while (*key[:2], offset) in left_out:
+            offset += 1
+        return offset
 
     position: dict[tuple[Any, ...], int] = {}
     since: dict[tuple[Any, ...], int] = {}
@@ -379,7 +403,7 @@ def read_stalls(rows: list[Row]) -> Found:
         key = (row.get("topic"), row.get("partition"), *reader(row))
         if event in ("record_read", "position_reset") and (key[:3] in own or key[3] is not None):
             ended(key, row["at_us"], event == "record_read")
-            position[key] = row["offset"] + (event == "record_read")
+            position[key] = behind(key, row["offset"] + (event == "record_read"))
         elif event == "node_stopped":
             gone([one for one in position if one[2] == row["node"]], row["at_us"])
         elif event == "group_assigned":
