@@ -337,6 +337,11 @@ class ClientConnections:
         """Close a connection of our own accord, with the same consequences as losing it."""
         self._close(self._nodes[node_id], ErrorCode.NETWORK_EXCEPTION, reason, now_us)
 
+    @property
+    def has_in_flight(self) -> bool:
+        """Some request waits for its answer. source: NetworkClient.inFlightRequestCount"""
+        return any(state.in_flight for state in self._nodes.values())
+
     def close(self) -> None:
         """Close everything and forget what is in flight: the client goes away."""
         for state in self._nodes.values():

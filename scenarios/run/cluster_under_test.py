@@ -68,6 +68,11 @@ class Machine:
     stopping: bool = False
     starts_when_stopped: bool = False
 
+    @property
+    def takes_calls(self) -> bool:
+        """Its process runs, and was not asked to shut down."""
+        return self.host.running and not self.stopping
+
 
 class ClusterUnderTest:
     """Builds the cluster of one scenario in `log_root` (a directory per broker) and runs processes on its machines.
@@ -249,7 +254,7 @@ class ClusterUnderTest:
                 self._state_loss(name, loss.topic_partition, loss.bytes, "was never flushed and died with the power")
 
     def stop(self, name: str) -> None:
-        """Controlled shutdown of a node: begins now, the process exits by itself. raises: NotPossibleNow"""
+        """Controlled shutdown of a server: begins now, the process exits by itself. raises: NotPossibleNow"""
         machine = self.machines[name]
         if not machine.host.running:
             raise NotPossibleNow(f"{name} is not running")
@@ -257,6 +262,21 @@ class ClusterUnderTest:
         if node is not None:
             machine.stopping = True
             machine.host.call(node.begin_shutdown)
+
+    async def close(self, name: str) -> None:
+        """A client's application ends in order, and its process exits by itself. What does not run stays down.
+
+        Simplified: Kafka's own client, in the JVM of all clients, is killed.
+        """
+        machine = self.machines[name]
+        core = machine.core
+        if not isinstance(core, ProducerCore | ConsumerCore | TransformCore):
+            await self.kill(name)
+        elif machine.takes_calls:
+            machine.stopping = True
+            close = partial(machine.host.call, core.close)
+            if machine.host.may_run(close):
+                close()
 
     async def flush(self, name: str, wanted: TopicPartition | None) -> None:
         """fsync what a broker has in its page cache: of one partition or of all. raises: NotPossibleNow"""

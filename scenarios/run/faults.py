@@ -75,7 +75,7 @@ class Faults:
         nodes = self.resolve(payload.nodes)
         for node in nodes:
             if node in self._cluster.scenario.workloads:
-                await self._cluster.kill(node)
+                await self._cluster.close(node)
             else:
                 self._cluster.stop(node)
         return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} asked to shut down", self._undo_with_start(nodes))
@@ -355,7 +355,7 @@ class Faults:
     @performs(Seek)
     async def _seek(self, name: str, payload: Seek) -> Done:
         machine = self._cluster.machines[payload.consumer]
-        if not isinstance(machine.core, OperatedConsumer) or not machine.host.running:
+        if not isinstance(machine.core, OperatedConsumer) or not machine.takes_calls:
             raise NotPossibleNow(f"{payload.consumer} is not running")
         machine.host.call(partial(machine.core.seek, payload.partition, payload.to))
         return Done((payload.consumer,), f"{payload.consumer} seeks {payload.partition} to {payload.to}")

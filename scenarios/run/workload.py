@@ -57,7 +57,7 @@ class Workloads:
     async def perform_due(self) -> None:
         """Consumers and transforms whose time is over."""
         while self._pending_stops:
-            await self._cluster.kill(self._pending_stops.pop(0))
+            await self._cluster.close(self._pending_stops.pop(0))
 
     # ------------------------------------------------------------------------------------------------------ arrivals
 
@@ -86,7 +86,7 @@ class Workloads:
     ) -> None:
         """An application that is down sends nothing; its records are not even named."""
         machine = self._cluster.machines[workload.name]
-        if not machine.host.running or not self._is_producer(machine.core):
+        if not machine.takes_calls or not self._is_producer(machine.core):
             return
         host, core = machine.host, machine.core
         records = [self._record(workload, size_bytes, key, partition) for _ in range(count)]
@@ -140,5 +140,5 @@ class Workloads:
     def ask_end_offset(self, client: str, topic_partition: TopicPartition) -> None:
         """Let a client ask for the end of a partition (ListOffsets latest)."""
         machine = self._cluster.machines[client]
-        if machine.host.running and isinstance(machine.core, OperatedConsumer):
+        if machine.takes_calls and isinstance(machine.core, OperatedConsumer):
             machine.host.call(partial(machine.core.ask_end_offset, topic_partition))

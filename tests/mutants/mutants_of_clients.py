@@ -127,6 +127,16 @@ CLIENTS: tuple[Mutant, ...] = (
         "test tests/simulation/transforms/test_expired_transactions.py::"
         "test_the_transaction_is_aborted_once_its_last_record_has_expired",
     ),
+    mutant(
+        "static-members-say-goodbye",
+        "A static member that closes stays a member until its session ends (KIP-345)",
+        "cluster.client.consumer.classic_membership",
+        "leaves = is_known and self.instance_id is None and ",
+        "leaves = is_known and ",
+        "test tests/simulation/transforms/test_orderly_stops.py::"
+        "test_who_says_nothing_is_missed"
+        "[{at: 15s, stop: t1}-, session.timeout.ms: 6000, group.instance.id: i-1-left_s1]",
+    ),
     # ----------------------------------------------------------------------------------------------------------- groups
     mutant(
         "commits-count-at-once",

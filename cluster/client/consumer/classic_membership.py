@@ -31,13 +31,13 @@ from cluster.client.consumer.assignors import (
     subscription,
 )
 from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned, OnRevoked
-from cluster.client.coordinators import LOOK_AGAIN
+from cluster.client.coordinators import LOOK_AGAIN, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
-from cluster.protocol.versions import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from cluster.protocol.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from replica.errors import ErrorCode
 from replica.rules import Rules
 
-JOIN_GROUP_VERSION, SYNC_GROUP_VERSION, HEARTBEAT_VERSION = 7, 5, 4
+JOIN_GROUP_VERSION, SYNC_GROUP_VERSION, HEARTBEAT_VERSION, LEAVE_GROUP_VERSION = 7, 5, 4, 4
 PROTOCOL_TYPE = "consumer"
 NO_MEMBER_ID = ""
 JOIN_ROOM_US = 5_000_000
@@ -91,6 +91,17 @@ class ClassicMembership(GroupMembership):
     def _is_out(self) -> bool:
         """A cooperative member keeps its partitions in a rebalance."""
         return not self._may_commit and not (self._is_cooperative and self._has_place)
+
+    @property
+    def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
+        """A static member stays one until its session ends (KIP-345). A join that is under way is not waited for."""
+        is_known = self.state is not JoinState.UNJOINED or self._requests.in_flight
+        leaves = is_known and self.instance_id is None and self.member_id != NO_MEMBER_ID
+        return (self._commits, self._leave_group) if leaves else None
+
+    def _leave_group(self, node_id: int, now_us: int) -> None:
+        values = {"group_id": self._config.group_id, "members": [{"member_id": self.member_id}]}
+        self._commits.ask(node_id, LEAVE_GROUP, LEAVE_GROUP_VERSION, values, _whatever, now_us)
 
     def _next(self, now_us: int) -> Ask | None:
         polls = self.may_join or (self._commit is not None and not self._may_commit)
@@ -208,3 +219,7 @@ class ClassicMembership(GroupMembership):
             self.state, self.generation, self.member_id = JoinState.UNJOINED, NO_GENERATION, NO_MEMBER_ID
         else:
             self._requests.again(now_us)
+
+
+def _whatever(answer: Any, error: ErrorCode, now_us: int) -> None:
+    """A farewell is not repeated."""

@@ -37,6 +37,8 @@ from replica.rules import Rules
 
 MAX_IN_FLIGHT = 100
 """CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION: the consumer limits itself, by one fetch per node."""
+CLOSE_TIMEOUT_US = 30_000_000
+"""ConsumerUtils.DEFAULT_CLOSE_TIMEOUT_MS"""
 
 
 class ConsumerCore(ClientNode[ConsumerEvents]):
@@ -102,6 +104,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         """The application forgets what it has of the partitions that are no longer this member's."""
         if isinstance(config, GroupConsumerConfig):
             self.group = self._membership(config, rng)
+        self._closes_by_us: int | None = None
+        """It is to exit, at this time at the latest."""
         self._running = False
 
     def _membership(self, config: GroupConsumerConfig, rng: random.Random) -> GroupMembership:
@@ -157,7 +161,20 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         return self._run(now_us)
 
     def close(self, now_us: int) -> list[Action]:
-        """Stop reading and exit."""
+        """Stop reading and exit; a member leaves its group first, in CLOSE_TIMEOUT_US at most.
+
+        Simplified: it commits nothing, as with enable.auto.commit=false.
+        source: KafkaConsumer.close
+        """
+        if self.group is None or not self._running:
+            return self._exit()
+        self._events.begin_step(from_outside=False)
+        self._closes_by_us = now_us + CLOSE_TIMEOUT_US
+        self._timers.at(self._closes_by_us, lambda _: None)
+        self.group.leave()
+        return self._run(now_us)
+
+    def _exit(self) -> list[Action]:
         self._running = False
         self._connections.close()
         return [*self._connections.take_actions(), EndProcess()]
@@ -172,6 +189,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
     def _run(self, now_us: int) -> list[Action]:
         if not self._running:
             return self._connections.take_actions()
+        if self._closes_by_us is not None and self.group is not None:
+            return self._leave(self.group, self._closes_by_us, now_us)
         busy = True
         while busy:
             self._learn_leaders()
@@ -180,7 +199,18 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
                 busy |= self.group.run_once(now_us)
             busy |= self._fetcher.run_once(now_us)
             busy |= self._connections.poll(now_us)  # last: the others may have found that the metadata is stale
-        self._arm(now_us)
+        deadlines = [self._lookups.next_deadline_us, self._fetcher.next_deadline_us]
+        if self.group is not None:
+            deadlines.append(self.group.next_deadline_us)
+        self._arm(deadlines, now_us)
+        return self._connections.take_actions()
+
+    def _leave(self, group: GroupMembership, by_us: int, now_us: int) -> list[Action]:
+        while group.run_once(now_us) or self._connections.poll(now_us):
+            pass
+        if group.has_left or now_us >= by_us:
+            return self._exit()
+        self._arm([group.next_deadline_us], now_us)
         return self._connections.take_actions()
 
     def _learn_leaders(self) -> None:
@@ -222,16 +252,11 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             self._positions.pop(tp, None)
         self.on_revoked(revoked)
 
-    def _arm(self, now_us: int) -> None:
-        wanted = [self._lookups.next_deadline_us, self._fetcher.next_deadline_us]
-        if self.group is not None:
-            wanted.append(self.group.next_deadline_us)
+    def _arm(self, deadlines: Sequence[int], now_us: int) -> None:
         metadata_us = self._connections.next_poll_us(now_us)
-        if metadata_us is not None:
-            wanted.append(metadata_us)
         if self._wake is not None:
             self._wake.cancel()
-        at_us = min(wanted)
+        at_us = min(*deadlines, NEVER if metadata_us is None else metadata_us)
         self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
 
 

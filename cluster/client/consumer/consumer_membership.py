@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.member_state import ClientMemberState, MembershipManager, Partitions
 from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned, OnRevoked
-from cluster.client.coordinators import LOOK_AGAIN
+from cluster.client.coordinators import LOOK_AGAIN, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.cold import milliseconds
 from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
@@ -67,6 +67,16 @@ class HeartbeatMembership(GroupMembership):
     @property
     def _is_out(self) -> bool:
         return not self._may_commit
+
+    @property
+    def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
+        return (self._requests, self._heartbeat) if self.member.state is ClientMemberState.LEAVING else None
+
+    def leave(self) -> None:
+        super().leave()
+        if self.member.is_in_group:
+            self.member.leave()
+            self.member.release()
 
     # ------------------------------------------------------------------------------------------------------- requests
 

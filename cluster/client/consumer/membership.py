@@ -60,6 +60,9 @@ class GroupMembership(ABC):
         """Beside the others: in Java a thread of its own sends the heartbeats, and a commit waits for none."""
         self.is_fenced = False
         """It was refused, as where another process has its group.instance.id: its application can only end."""
+        self.has_left = False
+        """Its coordinator has answered, or cannot be asked: nothing more is sent."""
+        self._is_leaving = self._has_asked_to_leave = False
         self._unread: dict[TopicPartition, None] = {}
         """Partitions of which it has still to ask where the group stands."""
         self._commit: tuple[Mapping[TopicPartition, int], Committed] | None = None
@@ -79,6 +82,11 @@ class GroupMembership(ABC):
     @abstractmethod
     def _next(self, now_us: int) -> Ask | None:
         """The request that is due, if no commit is."""
+
+    @property
+    @abstractmethod
+    def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
+        """The request by which it leaves; None: it is in no group, or leaves it without a word."""
 
     @abstractmethod
     def _failed(self, error: ErrorCode, now_us: int) -> None:
@@ -111,11 +119,21 @@ class GroupMembership(ABC):
         """Ask again where the group stands; `on_assigned` follows."""
         self._unread = dict.fromkeys(self.assigned)
 
+    def leave(self) -> None:
+        """It reads nothing any more, and asks its coordinator once to take it out of the group, if it knows it.
+
+        source: AbstractCoordinator.maybeLeaveGroup, AbstractMembershipManager.leaveGroup
+        """
+        self._is_leaving = True
+        self._reads_now(())
+
     # ------------------------------------------------------------------------------------------------------- requests
 
     def run_once(self, now_us: int) -> bool:
         """Send the next request, if one is due. returns: whether it was sent"""
         self._requests.next_deadline_us = self._commits.next_deadline_us = NEVER
+        if self._is_leaving:
+            return self._depart(now_us)
         if self.is_fenced:
             return False
         if self._commit is not None and self._is_out and not self._commits.in_flight:
@@ -129,6 +147,16 @@ class GroupMembership(ABC):
             return True
         ask = None if self._requests.in_flight else self._next(now_us)
         return ask is not None and self._requests.run_once(self._coordinator, ask, now_us)
+
+    def _depart(self, now_us: int) -> bool:
+        departure = self._departure
+        if self._has_asked_to_leave or departure is None or self._coordinator.node_id is None:
+            self._has_asked_to_leave = True  # There is nothing to ask for, or it is not known where.
+            self.has_left = not (self._requests.in_flight or self._commits.in_flight)
+            return False
+        requests, ask = departure
+        self._has_asked_to_leave = requests.run_once(self._coordinator, ask, now_us)
+        return self._has_asked_to_leave or self._coordinator.node_id is None
 
     def _fetch_offsets(self, node_id: int, now_us: int) -> None:
         """Offsets that a transaction may still change are waited for (KIP-447)."""

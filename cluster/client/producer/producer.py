@@ -138,7 +138,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         )
         self._sticky: dict[str, StickyPartitioner] = {}
         self._waiting: deque[WaitingSend | WaitingCall] = deque()
-        self._closing = False
+        self._closing = self._is_forced = False
         self._running = False
 
     # ------------------------------------------------------------------------------------------------- application
@@ -192,7 +192,10 @@ class ProducerCore(ClientNode[ProducerEvents]):
         return self._run(now_us)
 
     def close(self, now_us: int, timeout_ms: int = NEVER) -> list[Action]:
-        """Refuse new records, send the rest and exit; after `timeout_ms` fail what is left."""
+        """Refuse new records, send the rest, abort an open transaction and exit; after `timeout_ms` fail what is left.
+
+        source: KafkaProducer.close, Sender.run
+        """
         self._events.begin_step(from_outside=False)
         self._accumulator.closed = True
         self._closing = True
@@ -219,14 +222,33 @@ class ProducerCore(ClientNode[ProducerEvents]):
             busy = self._serve_waiting(now_us)
             busy |= self._sender.run_once(now_us)
             busy |= self._connections.poll(now_us)  # last: the sender may have found that the metadata is stale
+            busy |= self._aborts_to_close()
         if not self._accumulator.has_undrained:
             self._accumulator.flushing = False
-        if self._closing and not self.has_unfinished:
+        if self._closing and not self._has_to_finish:
             self._running = False
             self._connections.close()
             return [*self._connections.take_actions(), EndProcess()]
         self._arm(now_us)
         return self._connections.take_actions()
+
+    @property
+    def _has_to_finish(self) -> bool:
+        """Before it may exit, unless its time is up."""
+        if self.has_unfinished:
+            return True
+        is_open = self._transactions is not None and self._transactions.is_ongoing
+        return not self._is_forced and (is_open or self._connections.has_in_flight)
+
+    def _aborts_to_close(self) -> bool:
+        """Abort the transaction that would stay open. returns: whether one was. source: Sender.run"""
+        transactions = self._transactions
+        if not self._closing or self._is_forced or transactions is None or self.has_unfinished:
+            return False
+        if not transactions.is_ongoing or transactions.is_ending:
+            return False
+        transactions.end(commit=False)
+        return True
 
     def _arm(self, now_us: int) -> None:
         wanted = [self._sender.next_deadline_us]
@@ -247,6 +269,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
                 self._fail(waiting, ErrorCode.UNKNOWN_SERVER_ERROR, reason, now_us)
         self._waiting.clear()
         self._sender.abort(reason, now_us)
+        self._is_forced = True
 
     # ------------------------------------------------------------------------------------------------------ sending
 

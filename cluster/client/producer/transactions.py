@@ -168,6 +168,11 @@ class TransactionManager:
         return self.state in (ProducerState.COMMITTING, ProducerState.ABORTING)
 
     @property
+    def is_ongoing(self) -> bool:
+        """It has begun, and has neither ended nor failed fatally. source: hasOngoingTransaction"""
+        return self.is_ending or self.state in (ProducerState.IN_TRANSACTION, ProducerState.ABORTABLE_ERROR)
+
+    @property
     def gives_up_unsent(self) -> bool:
         """Records that are not on their way would only be aborted."""
         return self.has_failed or self.state is ProducerState.ABORTING

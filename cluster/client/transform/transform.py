@@ -27,6 +27,7 @@ from replica.log.records import Record
 CommitOrder = Literal["in-transaction", "after", "before"]
 Input = tuple[TopicPartition, Record]
 CLIENTS = 2
+CONSUMER, PRODUCER = 0, 1
 
 
 class Phase(Enum):
@@ -34,6 +35,8 @@ class Phase(Enum):
     COMMITS_BEFORE = auto()
     PRODUCES = auto()
     COMMITS_AFTER = auto()
+    LEAVES = auto()
+    FLUSHES = auto()
 
 
 class TransformCore:
@@ -71,6 +74,8 @@ class TransformCore:
         self._failed_before = 0
         self._committed: ErrorCode | None = None
         self._actions: list[Action] = []
+        self._is_closing = False
+        self._closed: dict[int, None] = {}
         self._ended = False
 
     def _forget(self, revoked: Sequence[TopicPartition]) -> None:
@@ -131,11 +136,27 @@ class TransformCore:
         self._of_producer(self._producer.tick(now_us))
         return self._go_on(now_us)
 
+    def close(self, now_us: int) -> list[Action]:
+        """Finish the round, leave the group, close the producer and exit.
+
+        source: ExactlyOnceMessageProcessor.run: both clients are resources of its loop, the consumer the inner one
+        """
+        self._is_closing = True
+        return self._go_on(now_us)
+
     def _of_consumer(self, actions: Sequence[Action]) -> None:
-        self._actions += [_numbered(action, 0) for action in actions]
+        self._take(actions, CONSUMER)
 
     def _of_producer(self, actions: Sequence[Action]) -> None:
-        self._actions += [_numbered(action, 1) for action in actions]
+        self._take(actions, PRODUCER)
+
+    def _take(self, actions: Sequence[Action], which: int) -> None:
+        """The process ends when both have."""
+        for action in actions:
+            if isinstance(action, EndProcess):
+                self._closed[which] = None
+            else:
+                self._actions.append(_numbered(action, which))
 
     @property
     def under_way(self) -> frozenset[tuple[TopicPartition, int]]:
@@ -165,8 +186,18 @@ class TransformCore:
                 return self._end_production(now_us)
             case Phase.COMMITS_AFTER:
                 return self._end_commit(Phase.POLLS, now_us)
+            case Phase.LEAVES:
+                return self._close_producer(now_us)
+            case Phase.FLUSHES:
+                if PRODUCER in self._closed:
+                    self._end()
+                return False
 
     def _begin_round(self, now_us: int) -> bool:
+        if self._is_closing:
+            self._round, self._phase = [], Phase.LEAVES
+            self._of_consumer(self._consumer.close(now_us))
+            return True
         if not self._inputs:
             return False
         self._round = [self._inputs.popleft() for _ in range(min(self._batch, len(self._inputs)))]
@@ -249,12 +280,21 @@ class TransformCore:
             return GroupMetadata(self._group_id)
         return GroupMetadata(self._group_id, group.generation, group.member_id, group.instance_id)
 
+    def _close_producer(self, now_us: int) -> bool:
+        if CONSUMER not in self._closed:
+            return False
+        self._phase = Phase.FLUSHES
+        self._of_producer(self._producer.close(now_us))
+        return True
+
     def _close(self, now_us: int) -> None:
         """Another instance has replaced this one: its application can only end."""
-        self._ended = True
         self._of_consumer(self._consumer.close(now_us))
         self._of_producer(self._producer.close(now_us, 0))
-        self._actions = [action for action in self._actions if not isinstance(action, EndProcess)]
+        self._end()
+
+    def _end(self) -> None:
+        self._ended = True
         self._actions.append(EndProcess())
 
 

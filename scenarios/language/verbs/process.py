@@ -19,7 +19,8 @@ class Start(Verb):
 
 @verb("stop", example="b1", usage="stop b1", undoable=True, lasts=Lasts.WHILE_DOWN, told_by_node=True)
 class Stop(Verb):
-    """Controlled shutdown (SIGTERM)."""
+    """Controlled shutdown (SIGTERM). A client closes: it finishes what it was asked for, aborts an open transaction and
+    leaves its group."""
 
     nodes: Selector = key(NODES, bare=True)
 
