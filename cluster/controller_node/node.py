@@ -352,7 +352,7 @@ class ControllerCore:
         else:
             quota = self._mutation_quota(header, principal, self.state.image, now_us)
             asked = READERS[header.api_key](
-                AdminRequest(header, request, self.state.image, self._config, now_us, quota)
+                AdminRequest(header, request, self.state.image, self._config, now_us, self._rules.elr, quota)
             )
 
             def answer(reply: Reply | None) -> None:

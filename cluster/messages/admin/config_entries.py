@@ -91,8 +91,23 @@ def is_list(name: str) -> bool:
     return name in _LISTS
 
 
-def topic_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """Every topic key, by name. stored: as the metadata log keeps a topic's settings     config: of the brokers"""
+def settings_of_all(stored: Mapping[str, str], config: BrokerConfig, *, elr: bool) -> Mapping[str, str]:
+    """Settings of all brokers at once.    stored: those in the metadata log
+
+    source: ConfigurationControlManager.maybeGenerateElrSafetyRecords, KIP-966
+    Simplified: with ELR Kafka's active controller writes its own min.insync.replicas as a setting of all brokers. Here
+    it is in no record, and answers name it.
+    """
+    if not elr:
+        return stored
+    return {"min.insync.replicas": as_text(config.min_insync_replicas), **stored}
+
+
+def topic_entries(stored: Mapping[str, str], config: BrokerConfig, of_all: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """Every topic key, by name.
+
+    stored: as the metadata log keeps a topic's settings     config: of the brokers     of_all: set for all brokers
+    """
     defaults = topic_defaults(config)
     for name, item in sorted({**TopicConfig.keys(), **PassiveTopicConfig.keys()}.items()):
         synonyms = []
@@ -100,6 +115,8 @@ def topic_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[C
         if broker_key is not None:
             default = as_text(item.default)
             static = as_text(getattr(defaults, item.name))
+            if broker_key in of_all:
+                synonyms.append(Synonym(broker_key, of_all[broker_key], DYNAMIC_DEFAULT_BROKER))
             if static != default:
                 synonyms.append(Synonym(broker_key, static, STATIC_BROKER))
             synonyms.append(Synonym(broker_key, default, DEFAULT))
@@ -123,7 +140,8 @@ def broker_entries(
     entries += [_own_entry(one) for one in own]
     by_name = {entry.name: entry for entry in entries}  # What it says of itself counts: where log.dirs really are.
     for name in sorted({*dynamic, *default}):
-        by_name[name] = _dynamic_entry(name, dynamic, default)
+        static = by_name.get(name)
+        by_name[name] = _dynamic_entry(name, dynamic, default, () if static is None else static.synonyms)
     return [by_name[name] for name in sorted(by_name)]
 
 
@@ -141,10 +159,7 @@ def _active_entry(item: Field[Any], config: BrokerConfig) -> ConfigEntry:
     synonyms = [Synonym(name, default, DEFAULT)]
     if value != default:
         synonyms.insert(0, Synonym(name, value, STATIC_BROKER))
-    kind = type_of(item)
-    if kind == LONG and name not in _LONGS:
-        kind = INT
-    return ConfigEntry(name, value, synonyms[0].source, kind, True, tuple(synonyms))
+    return ConfigEntry(name, value, synonyms[0].source, _type_of_static(item), True, tuple(synonyms))
 
 
 def _passive_entry(key: PassiveKey) -> ConfigEntry:
@@ -158,11 +173,19 @@ def _own_entry(key: OwnKey) -> ConfigEntry:
     return ConfigEntry(key.name, key.value, STATIC_BROKER, key.type, True, (synonym,), False, key.documentation)
 
 
-def _dynamic_entry(name: str, dynamic: Mapping[str, str], default: Mapping[str, str]) -> ConfigEntry:
+def _dynamic_entry(
+    name: str, dynamic: Mapping[str, str], default: Mapping[str, str], static: tuple[Synonym, ...] = ()
+) -> ConfigEntry:
     places = ((dynamic, DYNAMIC_BROKER), (default, DYNAMIC_DEFAULT_BROKER))
-    synonyms = tuple(Synonym(name, values[name], source) for values, source in places if name in values)
-    value, source = synonyms[0].value, synonyms[0].source
-    return ConfigEntry(name, value, source, type_of(DynamicBrokerConfig.require(name)), False, synonyms)
+    synonyms = (*(Synonym(name, values[name], source) for values, source in places if name in values), *static)
+    item = BrokerConfig.keys().get(name)
+    kind = type_of(DynamicBrokerConfig.require(name)) if item is None else _type_of_static(item)
+    return ConfigEntry(name, synonyms[0].value, synonyms[0].source, kind, False, synonyms)
+
+
+def _type_of_static(item: Field[Any]) -> int:
+    kind = type_of(item)
+    return INT if kind == LONG and item.metadata["key"] not in _LONGS else kind
 
 
 def type_of(item: Field[Any]) -> int:

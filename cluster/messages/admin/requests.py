@@ -22,6 +22,7 @@ from replica.errors import ErrorCode
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
     """image: the active controller's own     config: of the controller, which is that of the brokers, too
+    elr: whether the cluster has eligible leader replicas (KIP-966)
     quota: of new and deleted partitions; None: its client has none
     """
 
@@ -30,6 +31,7 @@ class AdminRequest:
     image: MetadataImage
     config: BrokerConfig
     now_us: int
+    elr: bool = False
     quota: PartitionQuota | None = None
 
 

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from cluster.messages.admin.config_entries import topic_entries
+from cluster.messages.admin.config_entries import settings_of_all, topic_entries
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
 from controller.image import MetadataImage
 from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, SingleReply
 from controller.topics import check_name
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import METADATA_TOPIC, BrokerId
+from replica.ids import EVERY_BROKER, METADATA_TOPIC, BrokerId
 
 MAX_RECORDS_PER_REQUEST = 10_000
 """QuorumController.MAX_RECORDS_PER_USER_OP: a request that would write more is refused whole."""
@@ -109,6 +109,8 @@ def _created(asked: AdminRequest, entry: Entry, reply: SingleReply) -> dict[str,
             "replication_factor": -1,
             "configs": (),
         }
+    stored = asked.image.broker_config.get(EVERY_BROKER, {})
+    of_all = settings_of_all(stored, asked.config, elr=asked.elr)
     return {
         "name": entry.name,
         "topic_id": reply.topic_id,
@@ -123,7 +125,7 @@ def _created(asked: AdminRequest, entry: Entry, reply: SingleReply) -> dict[str,
                 "config_source": config.source,
                 "is_sensitive": False,
             }
-            for config in topic_entries(reply.config, asked.config)
+            for config in topic_entries(reply.config, asked.config, of_all)
         ],
     }
 

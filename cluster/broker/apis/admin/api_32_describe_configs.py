@@ -10,10 +10,16 @@ source: KafkaApis.handleDescribeConfigsRequest, ConfigHelper.scala
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cluster.broker.apis.api import Api, BrokerParts, Values
-from cluster.messages.admin.config_entries import ConfigEntry, broker_entries, default_entries, topic_entries
+from cluster.messages.admin.config_entries import (
+    ConfigEntry,
+    broker_entries,
+    default_entries,
+    settings_of_all,
+    topic_entries,
+)
 from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, TOPIC, broker_of
 from cluster.node import ConnectionId
 from cluster.protocol import cold
@@ -58,7 +64,7 @@ class DescribeConfigsHandler:
             topic = self._cache.image.topics.get(name)
             if topic is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-            return topic_entries(topic.config, self._config)
+            return topic_entries(topic.config, self._config, self._of_all())
         if kind in (BROKER, BROKER_LOGGER):
             return self._broker_entries(kind, broker_of(name))
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
@@ -66,7 +72,7 @@ class DescribeConfigsHandler:
     def _broker_entries(self, kind: int, broker_id: BrokerId) -> Iterable[ConfigEntry]:
         """raises: KafkaError"""
         stored = self._cache.image.broker_config
-        default = stored.get(EVERY_BROKER, {})
+        default = self._of_all()
         if broker_id == EVERY_BROKER and kind == BROKER:
             return default_entries(default)
         if broker_id != self._broker_id:
@@ -75,6 +81,9 @@ class DescribeConfigsHandler:
         if kind == BROKER_LOGGER:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
         return broker_entries(self._config, self._rules, self._own_keys, stored.get(broker_id, {}), default)
+
+    def _of_all(self) -> Mapping[str, str]:
+        return settings_of_all(self._cache.image.broker_config.get(EVERY_BROKER, {}), self._config, elr=self._rules.elr)
 
 
 def _config(request: Entity, entry: ConfigEntry) -> Values:

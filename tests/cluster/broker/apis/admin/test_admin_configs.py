@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 from admin_requests import create, error, topic
+from broker_world import BrokerWorld
 
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
@@ -12,6 +13,7 @@ from cluster.messages.admin.broker_description import own_keys
 from cluster.messages.admin.config_entries import broker_entries
 from cluster.protocol.versions import (
     ALTER_CONFIGS,
+    CREATE_TOPICS,
     DESCRIBE_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
 )
@@ -110,6 +112,31 @@ def test_settings_of_every_broker_at_once(world, admin):
     its_own = described(admin, BROKER, "1")[1][rate]
     assert [(one.value, one.source) for one in its_own.synonyms] == [("400", 2), ("1000", 3)]
     assert change(admin, BROKER, "", (SET, "min.insync.replicas", "2")) is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("profile", "sources"),
+    [("kafka-4.1", [("2", 3), ("2", 4), ("1", 5)]), ("kafka-3.9", [("2", 4), ("1", 5)])],
+)
+def test_with_elr_the_smallest_isr_is_a_setting_of_all_brokers(tmp_path, profile, sources):
+    """As Apache Kafka 4.1.0 describes a cluster that was just formatted (KIP-966)."""
+    world = BrokerWorld(tmp_path, PROFILES[profile], min_insync_replicas=2).start()
+    world.run(100)
+    admin = world.call("admin")
+    key = "min.insync.replicas"
+    creation = admin.ask(CREATE_TOPICS, 7, topics=[topic("t")], timeout=0, validate_only=False).topics[0]
+    assert {one.name: one.config_source for one in creation.configs}[key] == sources[0][1]
+    for kind, name in ((TOPIC, "t"), (BROKER, "1")):
+        one = described(admin, kind, name)[1][key]
+        assert (one.value, one.config_source) == sources[0]
+        assert [(synonym.value, synonym.source) for synonym in one.synonyms] == sources
+    of_all = described(admin, BROKER, "")[1]
+    assert {name: (one.value, one.config_source) for name, one in of_all.items()} == (
+        {key: ("2", 3)} if sources[0][1] == 3 else {}
+    )
+    assert described(admin, BROKER, "1")[1][key].read_only is (profile == "kafka-3.9")
+    assert change(admin, TOPIC, "t", (SET, key, "1")) is ErrorCode.NONE
+    assert described(admin, TOPIC, "t")[1][key].config_source == 1
 
 
 def test_what_tools_look_for_in_a_broker(world, admin):
