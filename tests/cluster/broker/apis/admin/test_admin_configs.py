@@ -120,7 +120,7 @@ def test_settings_of_every_broker_at_once(world, admin):
 )
 def test_with_elr_the_smallest_isr_is_a_setting_of_all_brokers(tmp_path, profile, sources):
     """As Apache Kafka 4.1.0 describes a cluster that was just formatted (KIP-966)."""
-    world = BrokerWorld(tmp_path, PROFILES[profile], min_insync_replicas=2).start()
+    world = BrokerWorld(tmp_path, PROFILES[profile], min_insync_replicas="2").start()
     world.run(100)
     admin = world.call("admin")
     key = "min.insync.replicas"
