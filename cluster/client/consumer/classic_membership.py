@@ -101,7 +101,12 @@ class ClassicMembership(GroupMembership):
 
     def _leave_group(self, node_id: int, now_us: int) -> None:
         values = {"group_id": self._config.group_id, "members": [{"member_id": self.member_id}]}
+        self._forget_place()
         self._commits.ask(node_id, LEAVE_GROUP, LEAVE_GROUP_VERSION, values, _whatever, now_us)
+
+    def _forget_place(self) -> None:
+        """source: resetGenerationOnLeaveGroup, resetStateOnResponseError"""
+        self.state, self.generation, self.member_id = JoinState.UNJOINED, NO_GENERATION, NO_MEMBER_ID
 
     def _next(self, now_us: int) -> Ask | None:
         polls = self.may_join or (self._commit is not None and not self._may_commit)
@@ -216,7 +221,7 @@ class ClassicMembership(GroupMembership):
         elif error is ErrorCode.FENCED_INSTANCE_ID:
             self.is_fenced = True
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
-            self.state, self.generation, self.member_id = JoinState.UNJOINED, NO_GENERATION, NO_MEMBER_ID
+            self._forget_place()
         else:
             self._requests.again(now_us)
 

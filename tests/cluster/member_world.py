@@ -1,0 +1,310 @@
+"""One member of a group, and a coordinator that answers as the transcript says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+from cluster.client.connections import METADATA_VERSION_WITH_IDS, Answered, ClientConnections
+from cluster.client.consumer.assignors import (
+    COOPERATIVE_STICKY,
+    assignment,
+    owner,
+    owning_subscription,
+    partitions_in,
+    subscription,
+)
+from cluster.client.consumer.classic_membership import ClassicMembership
+from cluster.client.consumer.consumer_membership import HeartbeatMembership
+from cluster.client.consumer.membership import GroupMembership
+from cluster.client.metadata_cache import ClientMetadata
+from cluster.config import CONSUMER, GroupConsumerConfig
+from cluster.protocol.cold import response
+from cluster.protocol.versions import (
+    CONSUMER_GROUP_HEARTBEAT,
+    FIND_COORDINATOR,
+    JOIN_GROUP,
+    METADATA,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+    api_name,
+)
+from replica.config import NEVER
+from replica.errors import ErrorCode
+from replica.ids import TopicPartition
+from replica.rules import PROFILES
+
+TOPIC_ID, PARTITIONS = UUID(int=100), 4
+STATES = {"UNJOINED": "joins, or is out", "JOINED": "waits for its assignment", "STABLE": "stable"}
+
+
+def of_topic(numbers: Any) -> str:
+    names = [f"t-{number}" for number in numbers]
+    return ", ".join(names) or "nothing"
+
+
+class Connections:
+    """To one broker, which is always ready; it names itself as the coordinator of every group."""
+
+    def __init__(self) -> None:
+        self.metadata = ClientMetadata(
+            [("b1", 9092)], max_age_ms=300_000, retry_backoff_ms=100, retry_backoff_max_ms=100, rng=random.Random(1)
+        )
+        self.asked: list[tuple[int, Mapping[str, Any]]] = []
+        self.pending: dict[str, Answered] = {}
+        self.knows_coordinator = True
+
+    def topic_appears(self) -> None:
+        partitions = [{"partition_index": number, "leader_id": 1, "leader_epoch": 0} for number in range(PARTITIONS)]
+        topic = {"name": "t", "topic_id": TOPIC_ID, "partitions": partitions}
+        brokers = [{"node_id": 1, "host": "b1", "port": 9092}]
+        self.metadata.update(response(METADATA, METADATA_VERSION_WITH_IDS, brokers=brokers, topics=[topic]), 0)
+
+    def least_loaded(self, now_us: int) -> int:
+        return 1
+
+    def ready(self, node_id: int, now_us: int) -> bool:
+        return True
+
+    def is_unavailable(self, node_id: int, now_us: int) -> bool:
+        return False
+
+    def ask(
+        self,
+        node_id: int,
+        api_key: int,
+        version: int,
+        values: Mapping[str, Any],
+        answered: Answered,
+        now_us: int,
+        *,
+        timeout_us: int | None = None,
+    ) -> None:
+        if api_key == FIND_COORDINATOR:
+            error = ErrorCode.NONE if self.knows_coordinator else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            answered(SimpleNamespace(node_id=1, host="b1", port=9092), error, now_us)
+            return
+        self.asked.append((api_key, values))
+        self.pending[api_name(api_key)] = answered
+
+
+class MemberWorld:
+    """Its verbs are those of the transcripts. Times count from the start."""
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self._lines: list[str] = []
+        self._member: GroupMembership
+
+    def member(
+        self, protocol: str = "classic", strategy: str = "range", instance: str = "", profile: str = "kafka-4.1"
+    ) -> list[str]:
+        """A process starts."""
+        self._connections = Connections()
+        self._connections.topic_appears()
+        self._strategy = strategy
+        config = GroupConsumerConfig(
+            group_id="g",
+            group_protocol=protocol,
+            partition_assignment_strategy=strategy,
+            group_instance_id=instance,
+            max_poll_interval_ms=60_000,
+        )
+        connections = cast(ClientConnections, self._connections)
+        parts = config, "t", connections, self._assigned, self._revoked, PROFILES[profile]
+        self._member = HeartbeatMembership(*parts, "m") if protocol == CONSUMER else ClassicMembership(*parts)
+        return self._run()
+
+    def at(self, at_us: int) -> list[str]:
+        self.now_us = at_us
+        return self._run()
+
+    # ---------------------------------------------------------------------------------------------------- application
+
+    def stalls(self) -> list[str]:
+        self._member.may_join = False
+        return self._run()
+
+    def polls(self) -> list[str]:
+        self._member.may_join = True
+        return self._run()
+
+    def commit(self, *offsets: str) -> list[str]:
+        self._member.commit(self._offsets(offsets), lambda error: self._lines.append(f"commit: {error.name}"))
+        return self._run()
+
+    def leave(self) -> list[str]:
+        self._member.leave()
+        return self._run()
+
+    def _assigned(self, committed: Mapping[TopicPartition, int]) -> None:
+        if committed:
+            froms = {
+                name: offset if offset >= 0 else "where auto.offset.reset says" for name, offset in committed.items()
+            }
+            self._lines.append("reads " + ", ".join(f"{name} from {start}" for name, start in froms.items()))
+
+    def _revoked(self, revoked: Any) -> None:
+        self._lines.append("gives up " + of_topic(one.partition for one in revoked))
+
+    # ---------------------------------------------------------------------------------------------------- coordinator
+
+    def joined(self, member: str, generation: int, leader: str, members: tuple[str, ...] = ()) -> list[str]:
+        """members: m1:0+1@3: it has t-0 and t-1 since generation 3"""
+        found = [
+            SimpleNamespace(member_id=name, group_instance_id=None, metadata=data) for name, data in self._of(members)
+        ]
+        answer = SimpleNamespace(
+            member_id=member,
+            generation_id=generation,
+            leader=leader,
+            members=found,
+            protocol_name=self._strategy,
+        )
+        return self._answer("JoinGroup", answer)
+
+    def _of(self, members: tuple[str, ...]) -> list[tuple[str, bytes]]:
+        written = []
+        for one in members:
+            name, _, has = one.partition(":")
+            numbers, _, generation = has.partition("@")
+            owned = [int(number) for number in numbers.split("+") if number]
+            cooperates = self._strategy == COOPERATIVE_STICKY
+            data = owning_subscription("t", owned, int(generation or -1)) if cooperates else subscription("t")
+            written.append((name, data))
+        return written
+
+    def synced(self, *numbers: int) -> list[str]:
+        return self._answer("SyncGroup", SimpleNamespace(assignment=assignment("t", numbers)))
+
+    def beaten(self, epoch: int = 0, assigned: tuple[int, ...] | None = None) -> list[str]:
+        """A heartbeat is answered. epoch, assigned: by KIP-848"""
+        if "Heartbeat" in self._connections.pending:
+            return self._answer("Heartbeat", SimpleNamespace())
+        topics = [SimpleNamespace(topic_id=TOPIC_ID, partitions=assigned or ())]
+        answer = SimpleNamespace(
+            member_id=self._member.member_id,
+            member_epoch=epoch,
+            heartbeat_interval=timedelta(seconds=5),
+            assignment=None if assigned is None else SimpleNamespace(topic_partitions=topics),
+        )
+        return self._answer("ConsumerGroupHeartbeat", answer)
+
+    def fetched(self, *offsets: str) -> list[str]:
+        found = self._offsets(offsets)
+        parts = [
+            SimpleNamespace(partition_index=name.partition, committed_offset=offset, error_code=ErrorCode.NONE)
+            for name, offset in found.items()
+        ]
+        group = SimpleNamespace(error_code=ErrorCode.NONE, topics=[SimpleNamespace(name="t", partitions=parts)])
+        group.groups = [group]
+        return self._answer("OffsetFetch", group)
+
+    def committed(self) -> list[str]:
+        return self._answer("OffsetCommit", SimpleNamespace(topics=[]))
+
+    def left(self) -> list[str]:
+        return self._answer("LeaveGroup", SimpleNamespace())
+
+    def refuse(self, api: str, error: str, member: str = "") -> list[str]:
+        return self._answer(api, SimpleNamespace(member_id=member, topics=[]), ErrorCode[error])
+
+    def lost(self) -> list[str]:
+        """The connection, with all that waits for an answer; there is no other coordinator yet."""
+        self._connections.knows_coordinator = False
+        for answered in self._taken():
+            answered(None, ErrorCode.NETWORK_EXCEPTION, self.now_us)
+        return self._run()
+
+    def found(self) -> list[str]:
+        """The coordinator is there again."""
+        self._connections.knows_coordinator = True
+        return self._run()
+
+    def _taken(self) -> list[Answered]:
+        pending = list(self._connections.pending.values())
+        self._connections.pending.clear()
+        return pending
+
+    def _answer(self, api: str, answer: object, error: ErrorCode = ErrorCode.NONE) -> list[str]:
+        self._connections.pending.pop(api)(answer, error, self.now_us)
+        return self._run()
+
+    # ----------------------------------------------------------------------------------------------------- what it says
+
+    def show(self) -> list[str]:
+        one = self._member
+        state = one.member.state.name if isinstance(one, HeartbeatMembership) else STATES[one.state.name]  # type: ignore[attr-defined]
+        return [
+            f"{one.member_id or 'no member'} in {one.generation}: {state}"
+            + (", fenced" if one.is_fenced else "")
+            + (", has left" if one.has_left else ""),
+            f"has {of_topic(name.partition for name in one.assigned)}",
+        ]
+
+    def _run(self) -> list[str]:
+        while self._member.run_once(self.now_us):
+            pass
+        for api_key, values in self._connections.asked:
+            self._lines.append(f"-> {api_name(api_key)}{_said(api_key, values)}")
+        self._connections.asked.clear()
+        wakes_us = self._member.next_deadline_us
+        if wakes_us < NEVER:
+            self._lines.append(f"looks again at {wakes_us / 1_000_000:g} s")
+        lines, self._lines = self._lines, []
+        return lines
+
+    def _offsets(self, offsets: tuple[str, ...]) -> dict[TopicPartition, int]:
+        """0:5 is offset 5 of t-0."""
+        pairs = [one.split(":") for one in offsets]
+        return {TopicPartition("t", int(number)): int(offset) for number, offset in pairs}
+
+
+def _said(api_key: int, values: Mapping[str, Any]) -> str:
+    of_member = values["groups"][0] if "groups" in values else values
+    who = of_member.get("member_id") or "no member"
+    if api_key == OFFSET_FETCH and "groups" not in values:
+        who = values["group_id"]
+    describe: Callable[[Mapping[str, Any]], str] | None = {
+        JOIN_GROUP: _join,
+        SYNC_GROUP: _sync,
+        CONSUMER_GROUP_HEARTBEAT: _beat,
+    }.get(api_key)
+    generation = values.get("generation_id", values.get("generation_id_or_member_epoch"))
+    of_generation = "" if generation is None else f" in generation {generation}"
+    if "members" in values:
+        who = ", ".join(one["member_id"] for one in values["members"])
+    return f" of {who}{of_generation}{'' if describe is None else describe(values)}"
+
+
+def _join(values: Mapping[str, Any]) -> str:
+    said = []
+    for protocol in values["protocols"]:
+        if protocol["name"] != COOPERATIVE_STICKY:
+            said.append(str(protocol["name"]))
+            continue
+        known = owner("m", protocol["metadata"])
+        said.append(f"{protocol['name']}, has {of_topic(known.owned)} since generation {known.generation}")
+    return ": " + "; ".join(said)
+
+
+def _sync(values: Mapping[str, Any]) -> str:
+    given = [
+        f"{one['member_id']} gets {of_topic(name.partition for name in partitions_in(one['assignment']))}"
+        for one in values["assignments"]
+    ]
+    return ": " + "; ".join(given) if given else ""
+
+
+def _beat(values: Mapping[str, Any]) -> str:
+    said = [f" at epoch {values['member_epoch']}"]
+    if "subscribed_topic_names" in values:
+        said.append(f"subscribes to {', '.join(values['subscribed_topic_names'])}")
+    if "topic_partitions" in values:
+        numbers = [number for topic in values["topic_partitions"] for number in topic["partitions"]]
+        said.append(f"has {of_topic(numbers)}")
+    return ", ".join(said)
