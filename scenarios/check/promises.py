@@ -181,6 +181,9 @@ UNPROMISED = {
     "L2 cleared-elr": "no release of Kafka keeps it: a change of min.insync.replicas clears the ELR and the last known"
     " ELR where nobody is in the ISR, too (ReplicationControlManager.removeTopicElrs), and only an unclean election"
     " finds a leader then",
+    "S32 forgotten-marker": "no release of Kafka keeps it: a snapshot of the producers does not say which markers are"
+    " not replicated yet, and a log that is opened, or cut, begins with one (ProducerStateManager.truncateAndReload,"
+    " which assumes it to end below the high watermark)",
     "S30 forgotten-decision": "no release keeps a decision that fewer brokers have than are lost: an unclean leader of"
     " `__transaction_state` (transaction.state.log.min.isr), or disks that lost bytes",
 }

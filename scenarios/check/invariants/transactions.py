@@ -255,14 +255,16 @@ class _Unstable:
     def replicated(self, high_watermark: int) -> None:
         self.marked = [(first, marker) for first, marker in self.marked if marker >= high_watermark]
 
-    @property
-    def first_unstable_offset(self) -> int | None:
-        return min((*self.open.values(), *(first for first, _ in self.marked)), default=None)
+    def first_unstable_offset(self, markers_from: int = 0) -> int | None:
+        """markers_from: of the transactions that ended, only those whose marker is there or behind"""
+        marked = (first for first, marker in self.marked if marker >= markers_from)
+        return min((*self.open.values(), *marked), default=None)
 
 
 class StableIsDecided(_OfTransactionalProducers[_Unstable]):
     """S32: a leader's last stable offset is at most its high watermark, and at most the first record of each
     transaction that is open in its log, or whose marker was never below its high watermark.
+    `S32 forgotten-marker`: but for markers that the leader's producer state, loaded from a snapshot, does not know.
 
     Judged through the probe. Not in internal topics: the records that a coordinator writes there have no sequence, as
     markers have none.
@@ -270,6 +272,22 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
 
     NAME = "S32"
     STATE = _Unstable
+
+    def handlers(self) -> Mapping[type, Handler]:
+        self.snapshots: dict[tuple[str, int, str], list[int]] = {}
+        """Where each log has snapshots of its producers. Not known here: those at the start of its segments."""
+        self.loaded: dict[tuple[str, int, str], int] = {}
+        """The one that its state was loaded from."""
+        return {**super().handlers(), trace.LogRecovered: self._reloaded, trace.LogTruncated: self._reloaded}
+
+    def _reloaded(self, row: TraceRow, event: trace.LogRecovered | trace.LogTruncated) -> None:
+        """A start leaves a snapshot at the end and loads it; a truncation loads the last that is not cut off, reads on
+        from there, and leaves one at the end (UnifiedLog.rebuildProducerState)."""
+        self._cut(row, event)
+        key, end = (event.topic, event.partition, event.node), event.log_end_offset
+        kept = [offset for offset in self.snapshots.get(key, ()) if offset <= end]
+        self.loaded[key] = end if isinstance(event, trace.LogRecovered) else max(kept, default=0)
+        self.snapshots[key] = sorted({*kept, end})
 
     def probed(self, probe: Probe) -> None:
         if not self.logs:
@@ -279,13 +297,20 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
             where, end = f"{one.node} lets {one.topic_partition} be read", one.last_stable_offset
             if end > one.high_watermark:
                 self.broken(f"{where} up to {end}, and its high watermark is {one.high_watermark}", topic, number)
-            log = None if topic in INTERNAL_TOPICS else self.logs.get((topic, number, one.node))
+            key = (topic, number, one.node)
+            log = None if topic in INTERNAL_TOPICS else self.logs.get(key)
             if log is None:
                 continue
             log.replicated(self.truth.of(topic, number).leader_peaks.get(one.node, 0))
-            unstable = log.first_unstable_offset
-            if unstable is not None and end > unstable:
-                self.broken(f"{where} up to {end}, and the transaction that began at {unstable} is open", topic, number)
+            unstable = log.first_unstable_offset()
+            if unstable is None or end <= unstable:
+                continue
+            is_open = unstable in log.open.values()
+            what = "is open" if is_open else "has a marker that is not replicated"
+            known = log.first_unstable_offset(self.loaded.get(key, 0))
+            name = "S32 forgotten-marker" if known is None or end <= known else self.NAME
+            sentence = f"{where} up to {end}, and the transaction that began at {unstable} {what}"
+            self.broken(sentence, topic, number, name)
 
 
 class AbortedIsNotRead(Invariant):

@@ -291,6 +291,19 @@ def test_an_open_transaction_survives_a_stop_by_the_snapshot(tmp_path: Path) -> 
     assert refused(append_marker, log, 1, ABORT, coordinator=5) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
+def test_a_snapshot_forgets_which_markers_are_not_replicated(tmp_path: Path) -> None:
+    """As in Kafka: ProducerStateManager.truncateAndReload assumes that it ends below the high watermark."""
+    home = LogHome(tmp_path)
+    log, _ = home.open()
+    append_data(log, 1, 2)
+    append_marker(log, 1, COMMIT)
+    assert log.last_stable_offset(2) == 0
+    log.flush()
+    log.close()
+    log, _ = home.open(clean=True)
+    assert log.last_stable_offset(2) == 2
+
+
 def test_what_the_log_start_has_passed_is_stable(log: Log) -> None:
     append_data(log, 1, 3)
     log.set_log_start_offset(2)

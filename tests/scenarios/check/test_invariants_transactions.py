@@ -267,7 +267,7 @@ def test_a_late_batch_is_a_finding_of_the_old_rules_and_a_bug_of_the_new(profile
 def probed(script: TransactionScript, last_stable_offset: int) -> list[str]:
     end = script.high_watermarks["b1"]
     script.checker.probe(FakeProbe(stable=[StableOffsetSnapshot("b1", T0, end, last_stable_offset)]))
-    return [violation.invariant for violation in script.checker.violations if violation.invariant == "S32"]
+    return [name for name in script.broken() if name.startswith("S32")]
 
 
 def test_the_last_stable_offset_stands_at_the_first_open_record() -> None:
@@ -301,3 +301,49 @@ def test_the_last_stable_offset_is_not_above_the_high_watermark() -> None:
     script.write("r0")
     script.mark()
     assert probed(script, 3) == ["S32"]
+
+
+def restart_b1(script: TransactionScript) -> None:
+    script.stop("b1")
+    script.start("b1")
+    script.recover("b1", script.ends["b1"], hw=script.high_watermarks["b1"])
+
+
+def test_a_marker_from_before_the_leaders_start_may_be_forgotten() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    script.mark(replicated=False)
+    restart_b1(script)
+    assert probed(script, 1) == ["S32 forgotten-marker"]
+    assert not script.checker.violations[0].event.promised
+
+
+def test_what_is_open_or_ended_since_the_leaders_start_is_not_forgotten() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    restart_b1(script)
+    assert probed(script, 0) == []
+    assert probed(script, 1) == ["S32"]
+    marked_since = TransactionScript()
+    marked_since.begin()
+    marked_since.write("r0")
+    restart_b1(marked_since)
+    marked_since.mark(replicated=False)
+    assert probed(marked_since, 1) == ["S32"]
+
+
+@pytest.mark.parametrize(("snapshot", "broken"), [(2, "S32 forgotten-marker"), (1, "S32")])
+def test_a_truncation_forgets_the_markers_below_the_snapshot_that_it_loads(snapshot: int, broken: str) -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0")
+    if snapshot == 1:
+        restart_b1(script)
+    script.mark(replicated=False)
+    if snapshot == 2:
+        restart_b1(script)
+    script.append("b1", 2, "r9")
+    script.truncate("b1", 2)
+    assert probed(script, 1) == [broken]
