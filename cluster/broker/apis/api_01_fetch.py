@@ -149,7 +149,11 @@ class FetchHandler:
         answered = context.answer({**by_key, **refused}, now_us)
         if context.may_rest and answered.error is ErrorCode.NONE:
             sent_back = answered.partitions
-            unchanged = [wanted[name] for name, _ in results if (wanted[name].topic, name.partition) not in sent_back]
+            unchanged = [
+                (wanted[name], result.high_watermark)
+                for name, result in results
+                if (wanted[name].topic, name.partition) not in sent_back
+            ]
             self._fetches.rest(params, unchanged)
         sent: list[RecordsSent] = []
         for name, result in results:

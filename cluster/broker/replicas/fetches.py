@@ -20,7 +20,7 @@ from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import BrokerId, TopicPartition
+from replica.ids import BrokerId, Offset, TopicPartition
 from replica.log.file_slice import EMPTY_SLICE
 from replica.purgatory import Purgatory
 from replica.trace.events import FetchRefused, Recorder
@@ -227,13 +227,16 @@ class Fetches:
         """A follower has come with the next fetch of a session in which these rest."""
         resting.fetched(self._clock.at(now_us), self._registration(replica_id))
 
-    def rest(self, params: FetchParams, unchanged: Sequence[RequestedPartition]) -> None:
-        """A fetch has just been answered with nothing for these: those that may rest do so from now on."""
-        for asked in unchanged:
+    def rest(self, params: FetchParams, unchanged: Sequence[tuple[RequestedPartition, Offset]]) -> None:
+        """A fetch has just been answered with nothing for these: those that may rest do so from now on.
+
+        unchanged: with the high watermark that was read, which the follower knows
+        """
+        for asked, known in unchanged:
             partition = None if asked.name is None else self._replicas.partitions.get(asked.name)
             if params.resting is None or partition is None:
                 continue
-            if partition.may_rest(params.replica_id, asked.entry):
+            if partition.may_rest(params.replica_id, asked.entry, known):
                 params.resting.add(asked, partition, params.replica_id)
 
     def _end_wait(self, delayed: DelayedFetch) -> None:

@@ -402,9 +402,11 @@ class Partition:
 
     # ---------------------------------------------------------------------------------------------------------- rest
 
-    def may_rest(self, replica_id: BrokerId, entry: FetchPartition) -> bool:
+    def may_rest(self, replica_id: BrokerId, entry: FetchPartition, known: Offset) -> bool:
         """Whether repeating this fetch would change only the time of the latest fetch; it has just been answered, with
         nothing new.
+
+        known: the high watermark of the answer, which was read before this very fetch may have moved it
         """
         leader = self.leader
         if leader is None or leader.may_want(replica_id):
@@ -415,7 +417,7 @@ class Partition:
         # In 0.8 a silent follower left the ISR even if it held every record; and 2.4 pushed high watermarks to it.
         is_plain = self._rules.isr_lag == "time" and self._rules.hw_push != "immediate"
         end = self.log.log_end_offset
-        return is_plain and replica.log_end_offset == entry.fetch_offset == leader.high_watermark == end
+        return is_plain and replica.log_end_offset == entry.fetch_offset == known == leader.high_watermark == end
 
     def rest(self, replica_id: BrokerId, rest: Rest) -> None:
         self._rests[replica_id] = rest

@@ -136,6 +136,24 @@ def test_a_record_wakes_the_fetch_that_waits_and_is_acknowledged_by_the_next(
     assert session.idle() == []
 
 
+def test_a_fetch_that_moves_the_high_watermark_and_is_answered_at_once_is_not_the_last_word(
+    world: BrokerWorld, session: Session
+) -> None:
+    """Its answer has the high watermark of before, as in Kafka (Partition.fetchRecords); the next one has the new."""
+    assert session.fetch() is None
+    produce(world, SEVENTH.partition)
+    session.answer()
+    produce(world, SEVENTH.partition + 1)
+    ((_, (told,)),) = session.fetch(entry(SEVENTH.partition, 1)).topics
+    assert told.partition == SEVENTH.partition + 1, "the seventh has no records, and its high watermark was 0"
+    assert session.fetch(entry(SEVENTH.partition + 1, 1)) is None
+    world.run(500)
+    ((_, answered),) = session.answer().topics
+    assert {told.partition: told.high_watermark for told in answered} == {7: 1, 8: 1}
+    session.idle()
+    assert session.idle() == []
+
+
 def test_a_record_that_comes_between_two_fetches_is_read_by_the_second(world: BrokerWorld, session: Session) -> None:
     produce(world, SEVENTH.partition)
     ((_, (told,)),) = session.fetch().topics
