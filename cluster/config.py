@@ -15,6 +15,7 @@ from replica.config import (
     Config,
     ConfigError,
     TopicConfig,
+    items_of,
     key,
 )
 from replica.ids import ACKS_ALL
@@ -278,12 +279,17 @@ class GroupConsumerConfig(ConsumerConfig):
     group_protocol: str = key("group.protocol", CLASSIC, choices=(CLASSIC, CONSUMER))
     group_remote_assignor: str = key("group.remote.assignor", "")
     partition_assignment_strategy: str = key(
-        "partition.assignment.strategy", "range", choices=("range", "cooperative-sticky")
+        "partition.assignment.strategy", "range", choices=("range", "cooperative-sticky"), is_list=True
     )
     group_instance_id: str = key("group.instance.id", "")
     session_timeout_ms: int = key("session.timeout.ms", 45_000, low=1)
     heartbeat_interval_ms: int = key("heartbeat.interval.ms", 3000, low=1)
     max_poll_interval_ms: int = key("max.poll.interval.ms", 300_000, low=1)
+
+    @property
+    def assignors(self) -> tuple[str, ...]:
+        """The strategies that a member of a classic group supports, the one that it likes best first."""
+        return items_of(self.partition_assignment_strategy)
 
 
 class TransformConfig(Config):

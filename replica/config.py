@@ -42,6 +42,7 @@ def key(
     low: float | None = None,
     high: float = NEVER,
     choices: tuple[str, ...] = (),
+    is_list: bool = False,
     pattern: str = "",
     doc: str = "",
 ) -> Any:
@@ -49,9 +50,10 @@ def key(
 
     high: the most a number may be; `never` is that, too
     pattern: the whole text of a string must match it
+    is_list: of several choices, each once, with commas between them
     """
-    metadata = {"key": name, "low": low, "high": high, "choices": choices, "pattern": pattern, "doc": doc}
-    return field(default=default, metadata=metadata)
+    limits = {"low": low, "high": high, "choices": choices, "is_list": is_list}
+    return field(default=default, metadata={"key": name, **limits, "pattern": pattern, "doc": doc})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +104,13 @@ def _coerce(name: str, value: object, item: Field[Any]) -> Any:
             return text.lower() == "true"
         raise ConfigError(name, f"`{text}` is not true or false")
     if isinstance(default, str):
-        if choices and text not in choices:
-            close = difflib.get_close_matches(text, choices, n=1)
-            raise ConfigError(name, f"`{text}` is not one of {', '.join(choices)}", close[0] if close else None)
+        chosen = items_of(text) if item.metadata["is_list"] else (text,)
+        for one in chosen if choices else ():
+            if one not in choices:
+                close = difflib.get_close_matches(one, choices, n=1)
+                raise ConfigError(name, f"`{one}` is not one of {', '.join(choices)}", close[0] if close else None)
+            if chosen.count(one) > 1:
+                raise ConfigError(name, f"`{one}` is there twice")
         return text
     if text == "never":
         return high
@@ -116,6 +122,11 @@ def _coerce(name: str, value: object, item: Field[Any]) -> Any:
     if number > high:
         raise ConfigError(name, f"{text} is above {high}")
     return number
+
+
+def items_of(text: str) -> tuple[str, ...]:
+    """Of the value of a key that is a list."""
+    return tuple(one.strip() for one in text.split(","))
 
 
 _INTEGER = r"[+-]?[0-9]{1,30}"

@@ -101,16 +101,21 @@ class MemberWorld:
         self._member: GroupMembership
 
     def member(
-        self, protocol: str = "classic", strategy: str = "range", instance: str = "", profile: str = "kafka-4.1"
+        self,
+        protocol: str = "classic",
+        strategy: str | tuple[str, ...] = "range",
+        instance: str = "",
+        profile: str = "kafka-4.1",
     ) -> list[str]:
         """A process starts."""
         self._connections = Connections()
         self._connections.topic_appears()
-        self._strategy = strategy
+        strategies = (strategy,) if isinstance(strategy, str) else strategy
+        self._strategy = strategies[0]
         config = GroupConsumerConfig(
             group_id="g",
             group_protocol=protocol,
-            partition_assignment_strategy=strategy,
+            partition_assignment_strategy=", ".join(strategies),
             group_instance_id=instance,
             max_poll_interval_ms=60_000,
         )
@@ -153,8 +158,11 @@ class MemberWorld:
 
     # ---------------------------------------------------------------------------------------------------- coordinator
 
-    def joined(self, member: str, generation: int, leader: str, members: tuple[str, ...] = ()) -> list[str]:
-        """members: m1:0+1@3: it has t-0 and t-1 since generation 3"""
+    def joined(
+        self, member: str, generation: int, leader: str, members: tuple[str, ...] = (), by: str = ""
+    ) -> list[str]:
+        """members: m1:0+1@3: it has t-0 and t-1 since generation 3     by: the strategy that all support"""
+        self._strategy = by or self._strategy
         found = [
             SimpleNamespace(member_id=name, group_instance_id=None, metadata=data) for name, data in self._of(members)
         ]

@@ -128,6 +128,14 @@ CLIENTS: tuple[Mutant, ...] = (
         "test_the_transaction_is_aborted_once_its_last_record_has_expired",
     ),
     mutant(
+        "one-cooperative-strategy-is-enough",
+        "A member gives up everything before it joins unless all its strategies are cooperative (KIP-429)",
+        "cluster.client.consumer.classic_membership",
+        "return self._assignors == (COOPERATIVE_STICKY,)",
+        "return COOPERATIVE_STICKY in self._assignors",
+        "test tests/cluster/client/consumer/test_member_transcripts.py::test_transcript[member_strategies]",
+    ),
+    mutant(
         "static-members-say-goodbye",
         "A static member that closes stays a member until its session ends (KIP-345)",
         "cluster.client.consumer.classic_membership",

@@ -1,8 +1,9 @@
 """A member of a group by the classic protocol: it joins, gets partitions, says that it is alive.
 
-The member that leads a generation assigns. By `range` all give up what they have before they join again (eager); by
-`cooperative-sticky` each keeps it, gives up only what the assignment does not have, and joins once more so that it can
-be given to another member (cooperative).
+The member that leads a generation assigns, by a strategy that all members support. Where `range` is among those that a
+member supports, it gives up what it has before it joins again (eager). One that knows `cooperative-sticky` alone keeps
+it, gives up only what the assignment does not have, and joins once more so that it can be given to another member
+(cooperative).
 
 Simplified: a member has no session timeout of its own; it learns from the coordinator that it was given up.
 Simplified: what a cooperative member commits in a rebalance waits for its end. In Java it fails
@@ -68,7 +69,9 @@ class ClassicMembership(GroupMembership):
         """rules: of its era; before KIP-429 there is no cooperative assignor, and a member assigns by ranges"""
         super().__init__(config, topic, connections, on_assigned, on_revoked)
         self.state = JoinState.UNJOINED
-        self._assignor = RANGE if rules.group_rebalance == "eager" else config.partition_assignment_strategy
+        self._assignors = (RANGE,) if rules.group_rebalance == "eager" else config.assignors
+        self._assignor = self._assignors[0]
+        """By which its generation is assigned: the coordinator chooses among those that all members support."""
         self._rejoins = False
         """The others join already. Until this member does, too, what it has is still its own."""
         self._heartbeat_due_us = 0
@@ -77,7 +80,8 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _is_cooperative(self) -> bool:
-        return self._assignor == COOPERATIVE_STICKY
+        """What all its assignors can do. source: ConsumerCoordinator.ConsumerCoordinator"""
+        return self._assignors == (COOPERATIVE_STICKY,)
 
     @property
     def _has_place(self) -> bool:
@@ -137,7 +141,7 @@ class ClassicMembership(GroupMembership):
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
             "protocol_type": PROTOCOL_TYPE,
-            "protocols": [{"name": self._assignor, "metadata": self._subscription()}],
+            "protocols": [{"name": name, "metadata": self._subscription(name)} for name in self._assignors],
         }
         timeout_us = self._config.max_poll_interval_ms * 1000 + JOIN_ROOM_US
         self._requests.ask(node_id, JOIN_GROUP, JOIN_GROUP_VERSION, values, self._joined, now_us, timeout_us=timeout_us)
@@ -148,19 +152,20 @@ class ClassicMembership(GroupMembership):
         elif error is ErrorCode.NONE:
             self.state = JoinState.JOINED
             self.member_id, self.generation = str(answer.member_id), int(answer.generation_id)
+            self._assignor = str(answer.protocol_name)
             leads = str(answer.leader) == self.member_id
             self._assignments = self._assign(answer.members) if leads else {}
         else:
             self._failed(error, now_us)
 
-    def _subscription(self) -> bytes:
-        if not self._is_cooperative:
+    def _subscription(self, assignor: str) -> bytes:
+        if assignor != COOPERATIVE_STICKY:
             return subscription(self._topic)
         return owning_subscription(self._topic, [one.partition for one in self.assigned], self.generation)
 
     def _assign(self, members: Sequence[Any]) -> dict[str, bytes]:
         partitions = len(self._metadata.partitions(self._topic))
-        if self._is_cooperative:
+        if self._assignor == COOPERATIVE_STICKY:
             owners = [owner(str(one.member_id), bytes(one.metadata)) for one in members]
             assigned = by_cooperative_sticky(owners, partitions)
         else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import Field
+from typing import Any
+
 from cluster.client.consumer.positions import ERRORS_WITHOUT_A_NUMBER
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, TransformConfig
 from replica.config import Config, TopicConfig
@@ -38,6 +41,7 @@ def _values() -> dict[str, Schema]:
     return {
         "slug": pattern(SLUG_PATTERN),
         "scalar": {"type": ["string", "number", "boolean"]},
+        "scalarOrList": {"anyOf": [ref("scalar"), {"type": "array", "items": ref("scalar"), "minItems": 1}]},
         "time": pattern(TIME_PATTERN),
         "jump": pattern(f"-?{TIME_PATTERN}"),
         "window": {**array(ref("time"), 2), "maxItems": 2},
@@ -140,6 +144,10 @@ def _configs() -> dict[str, Schema]:
         "transformConfig": TransformConfig,
     }
     return {
-        name: mapping({key: ref("scalar") for key in block.keys()}, or_nothing=True)  # noqa: SIM118  # a class method
+        name: mapping({key: ref(_kind(one)) for key, one in block.keys().items()}, or_nothing=True)
         for name, block in blocks.items()
     }
+
+
+def _kind(one: Field[Any]) -> str:
+    return "scalarOrList" if one.metadata["is_list"] else "scalar"

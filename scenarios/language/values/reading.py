@@ -433,11 +433,8 @@ class Reader:
         """Kafka keys and values as text, each checked by `schema`."""
         values: dict[str, str] = {}
         for key, key_node, value, value_path in self.entries(node, path, f"{schema.WHAT} `config`"):
-            if not isinstance(value, Scalar):
-                self.error("E126", f"`{key}` must be one value, not {kind_of(value)}", value.place, path=value_path)
-                continue
             try:
-                schema.require(key)
+                is_list = schema.require(key).metadata["is_list"]
             except ConfigError as error:
                 suggestion = did_you_mean(key, list(schema.keys()), FIELD_SYNONYMS) or error.suggestion
                 self.error(
@@ -449,16 +446,28 @@ class Reader:
                     label="" if suggestion else "no such key",
                 )
                 continue
+            text = self._joined(value) if is_list else value.text if isinstance(value, Scalar) else None
+            if text is None:
+                many = "one value, or a list of them" if is_list else "one value"
+                self.error("E126", f"`{key}` must be {many}, not {kind_of(value)}", value.place, path=value_path)
+                continue
             try:
-                if not (or_default and value.text == DEFAULT):
-                    schema.check(key, value.text)
+                if not (or_default and text == DEFAULT):
+                    schema.check(key, text)
             except ConfigError as error:
                 self.error(
                     "E126", f"`{key}`: {error.message}", value.place, path=value_path, suggestion=error.suggestion
                 )
                 continue
-            values[key] = value.text
+            values[key] = text
         return values
+
+    @staticmethod
+    def _joined(value: Node) -> str | None:
+        """A list as Kafka writes it; None if it is none."""
+        items = value.items if isinstance(value, SequenceNode) else (value,)
+        texts = [one.text for one in items if isinstance(one, Scalar)]
+        return ", ".join(texts) if texts and len(texts) == len(items) else None
 
 
 def kind_of(node: Node) -> str:
