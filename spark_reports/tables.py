@@ -7,14 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from replica.trace.names import BATCH_APPENDED, HIGH_WATERMARK_ADVANCED, HIGH_WATERMARK_LEARNED
 from spark_reports.held import has_no_rows, no_rows
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
-from spark_reports.schema import REPLICA_KEY
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
 from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.elections import elections
@@ -38,7 +35,6 @@ from spark_reports.transforms.records import final_entries, record_counts, recor
 from spark_reports.transforms.replica_timeline import replica_timeline
 from spark_reports.transforms.settling import settled
 from spark_reports.transforms.terms import leader_terms
-from spark_reports.transforms.thin import thinned
 from spark_reports.transforms.transactions import lso_stalls, transactions
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import key_moments, lost_records, runs
@@ -164,22 +160,3 @@ _DEFINITIONS: dict[str, _Define] = {
         tables["group_assignments"], tables["stopped_intervals"], tables["fault_intervals"]
     ),
 }
-
-
-def picture(name: str, table: DataFrame, ends: DataFrame) -> DataFrame:
-    """The points of a timeline that a chart draws.
-
-    name: of PICTURED        table: that table        ends: run, end_us
-    """
-    series, peak, moves = PICTURED[name]
-    return thinned(table, ends, series, peak, ~F.col("event").isin(*moves) if moves else F.lit(False))
-
-
-PICTURED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
-    "replica_timeline": (
-        REPLICA_KEY, "uncommitted_records", (BATCH_APPENDED, HIGH_WATERMARK_ADVANCED, HIGH_WATERMARK_LEARNED)
-    ),
-    "replication_lag": (("run", "topic", "partition", "leader", "follower"), "peak_lag_us", ()),
-    "data_at_risk": (("run", "topic", "partition", "leader", "leader_epoch", "acks"), "at_risk_records", ()),
-}  # fmt: skip
-"""Timelines too long to draw whole: the keys of their lines, whose peaks must stay, and events that may go."""

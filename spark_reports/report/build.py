@@ -20,10 +20,10 @@ from spark_reports.io import damage_named, read_trace, trace_bytes, write_table
 from spark_reports.report.heading import heading_of
 from spark_reports.report.page import render, verdict_of
 from spark_reports.report.rows import Rows
+from spark_reports.report.thin import PICTURED, picture
 from spark_reports.results import as_markdown
 from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, name_call_site, spark_session
-from spark_reports.tables import PICTURED, Keep, ResultTables, in_memory, picture
-from spark_reports.transforms.thin import WHOLE_UP_TO
+from spark_reports.tables import Keep, ResultTables, in_memory
 
 Progress = Callable[[str, float], None]
 
@@ -135,7 +135,8 @@ def _build(
         _write_all(spark, tables, folder / "tables", _collect_and_write if is_small else write_table, progress)
     progress("drawing", 0.9)
     rows = {name: Rows.stored(folder / "tables" / name) for name in tables}
-    rows |= {name: _picture_rows(spark, name, folder) for name in PICTURED}
+    end_us = {row["run"]: row["end_us"] for row in rows["runs"]}
+    rows |= {name: picture(name, rows[name], end_us) for name in PICTURED}
     headings = {run_dir.resolve().name: heading_of(run_dir) for run_dir in run_dirs}
     page = render(rows, f"PySpark {spark.version}", headings)
     (folder / "report.html").write_text(page, encoding="utf-8")
@@ -176,14 +177,3 @@ def _write_all(
         raise
     finally:
         pool.shutdown(wait=is_wanted, cancel_futures=True)
-
-
-def _picture_rows(spark: SparkSession, name: str, folder: Path) -> Rows:
-    """A timeline as it is if it is short, else thinned by Spark."""
-    whole = Rows.stored(folder / "tables" / name)
-    if len(whole) <= WHOLE_UP_TO:
-        return whole
-    ends = spark.read.parquet(str(folder / "tables" / "runs")).select("run", "end_us")
-    points = picture(name, spark.read.parquet(str(folder / "tables" / name)), ends)
-    write_table(points, folder / "pictures" / name)
-    return Rows.stored(folder / "pictures" / name)

@@ -57,16 +57,16 @@ class Rows(Sequence[Row]):
             return int(self._table.num_rows)
         if not self._conditions:
             return sum(pq.read_metadata(part).num_rows for part in self._table)
-        return sum(batch.num_rows for batch in self._batches([self._conditions[0].column]))
+        return sum(batch.num_rows for batch in self.batches([self._conditions[0].column]))
 
     def __iter__(self) -> Iterator[Row]:
-        for batch in self._batches(self.columns):
+        for batch in self.batches(self.columns):
             for first in range(0, len(batch), _DICT_ROWS):
                 yield from batch.slice(first, _DICT_ROWS).to_pylist()
 
     def values(self, column: str) -> Iterator[Any]:
         """One column alone."""
-        for batch in self._batches([column]):
+        for batch in self.batches([column]):
             yield from batch.column(0).to_pylist()
 
     @overload
@@ -76,8 +76,8 @@ class Rows(Sequence[Row]):
     def __getitem__(self, index: int | slice) -> Row | Rows:
         places = range(len(self))[index]
         if isinstance(places, range):
-            return self._at(np.array(places, np.int64))
-        return next(iter(self._at(np.array([places]))))
+            return self.at(np.array(places, np.int64))
+        return next(iter(self.at(np.array([places]))))
 
     # ------------------------------------------------------------------------------------------------- what is chosen
 
@@ -95,7 +95,7 @@ class Rows(Sequence[Row]):
         Those that are equal stay as they stand.
         """
         order = [(column, "ascending") for column in columns]
-        return self._at(pc.sort_indices(self._read(columns), sort_keys=order)[:most].to_numpy())
+        return self.at(pc.sort_indices(self._read(columns), sort_keys=order)[:most].to_numpy())
 
     def groups(self, columns: Sequence[str], by: str, most: int) -> tuple[list[Rows], int]:
         """Rows with equal values in `columns` together: the first `most` groups in order of their least `by`, and how
@@ -123,11 +123,11 @@ class Rows(Sequence[Row]):
             table = condition.met(table)
         return Rows(table)
 
-    def _at(self, places: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
+    def at(self, places: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
         """The rows at these places, each but once, in memory."""
         rising = np.sort(places)
         found, before = [], 0
-        for batch in self._batches(self.columns):
+        for batch in self.batches(self.columns):
             here = rising[np.searchsorted(rising, before) : np.searchsorted(rising, before + len(batch))]
             found.append(batch.take(pa.array(here - before)))
             before += len(batch)
@@ -139,9 +139,9 @@ class Rows(Sequence[Row]):
 
     def _read(self, columns: Sequence[str]) -> pa.Table:
         schema = pa.schema([self._schema.field(column) for column in columns])
-        return pa.Table.from_batches(self._batches(list(columns)), schema)
+        return pa.Table.from_batches(self.batches(list(columns)), schema)
 
-    def _batches(self, columns: list[str]) -> Iterator[Any]:
+    def batches(self, columns: list[str]) -> Iterator[Any]:
         """Batches of these columns, in this order."""
         if isinstance(self._table, pa.Table):
             yield from self._table.select(columns).to_batches(_READ_ROWS)

@@ -7,24 +7,18 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
+from spark_reports.report import rows, thin
 from spark_reports.report.series import LOST_MARKS, marks_on_log
-from spark_reports.tables import picture
-from spark_reports.transforms import thin
+from spark_reports.report.thin import picture
 from tests.spark.columns import rows_of
 from tests.spark.conftest import Row
-
-pytestmark = pytest.mark.spark
 
 END_US, BINS, WHOLE_UP_TO = 1_000, 20, 60
 SERIES = 30
 MOVES = ("batch_appended", "high_watermark_advanced", "high_watermark_learned")
 RARE = ("log_truncated", "node_stopped", "log_recovered", "leadership_began")
 COLUMNS = ("run", "topic", "partition", "node", "at_us", "seq", "event", "uncommitted_records")
-SCHEMA = "run string, topic string, partition bigint, node string, at_us bigint, seq bigint, event string, " + (
-    "uncommitted_records bigint"
-)
 
 
 def random_series(number: int) -> list[tuple[Any, ...]]:
@@ -40,17 +34,20 @@ def random_series(number: int) -> list[tuple[Any, ...]]:
     return points
 
 
-@pytest.mark.soak
+@pytest.mark.parametrize("candidates", [1, 1_000, 1 << 17])
 def test_pictures_keep_rare_facts_and_extremes_and_have_a_bounded_number_of_points(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    candidates: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thin, "BINS", BINS)
     monkeypatch.setattr(thin, "WHOLE_UP_TO", WHOLE_UP_TO)
+    monkeypatch.setattr(thin, "_CANDIDATES", candidates)
+    monkeypatch.setattr(rows, "_READ_ROWS", 100)
     points = [point for number in range(SERIES) for point in random_series(number)]
-    ends = spark.createDataFrame([("x", END_US)], ["run", "end_us"])
-    kept = picture("replica_timeline", spark.createDataFrame(points, SCHEMA), ends).select(*COLUMNS).toArrow()
+    random.Random("order").shuffle(points)
+    table = rows_of("replica_timeline", [dict(zip(COLUMNS, point, strict=True)) for point in points])
+    kept = [{name: row[name] for name in COLUMNS} for row in picture("replica_timeline", table, {"x": END_US})]
     kept_of: dict[int, list[Row]] = defaultdict(list)
-    for row in sorted(kept.to_pylist(), key=lambda row: (row["partition"], row["seq"])):
+    for row in sorted(kept, key=lambda row: (row["partition"], row["seq"])):
         kept_of[row["partition"]].append(row)
     for number in range(SERIES):
         before = [dict(zip(COLUMNS, point, strict=True)) for point in random_series(number)]
