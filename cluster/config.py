@@ -139,6 +139,7 @@ class BrokerConfig(Config):
     transaction_state_log_segment_bytes: int = key("transaction.state.log.segment.bytes", 100 << 20, low=1024)
     transaction_max_timeout_ms: int = key("transaction.max.timeout.ms", 900_000, low=1)
     transactional_id_expiration_ms: int = key("transactional.id.expiration.ms", 604_800_000, low=1)
+    transaction_partition_verification_enable: bool = key("transaction.partition.verification.enable", True)
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = key(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, low=1
     )

@@ -5,25 +5,33 @@ Source: ConfigurationControlManager, ControllerConfigurationValidator
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from controller import topics
 from controller.image import MetadataImage
 from controller.inputs import ChangeBrokerConfig, ChangeConfig, TopicReply
 from controller.journal import Journal
 from controller.metadata import BrokerConfigRecord, ConfigRecord
 from controller.partitions import Partitions
-from replica.config import ConfigError, DynamicBrokerConfig, TopicConfig
+from controller.settings import NodeSettings
+from replica.config import ConfigError
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER
 from replica.trace import events as trace
 
+MIN_ISR = "min.insync.replicas"
+
 
 class ConfigControl:
-    __slots__ = ("_default_config", "_journal", "_partitions")
+    """settings: of this controller"""
 
-    def __init__(self, journal: Journal, partitions: Partitions, default_config: TopicConfig) -> None:
+    __slots__ = ("_elr", "_journal", "_partitions", "_settings")
+
+    def __init__(self, journal: Journal, partitions: Partitions, settings: NodeSettings, *, elr: bool) -> None:
         self._journal = journal
         self._partitions = partitions
-        self._default_config = default_config
+        self._settings = settings
+        self._elr = elr
 
     @property
     def _image(self) -> MetadataImage:
@@ -35,7 +43,7 @@ class ConfigControl:
             self._refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {given.topic}")
             return
         try:
-            complete = topics.complete_config(given.config, self._default_config)
+            stored = topics.checked_config(given.config)
         except KafkaError as error:
             self._refuse(error.code, error.message)
             return
@@ -43,7 +51,7 @@ class ConfigControl:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
             return
         for key, value in given.config.items():
-            self._journal.append(ConfigRecord(topic=given.topic, key=key, value=topics.as_stored(key, complete[key])))
+            self._journal.append(ConfigRecord(topic=given.topic, key=key, value=stored[key]))
             self._journal.tell(
                 trace.ConfigAltered(
                     node=self._journal.node,
@@ -54,17 +62,20 @@ class ConfigControl:
                     reason=f"an operator sets {key} of topic {given.topic} {_to(value)}",
                 )
             )
-        if "min.insync.replicas" in given.config:
-            self._partitions.min_isr_changed(given.topic)
+        if MIN_ISR in given.config:
+            self._partitions.min_isr_changed([given.topic])
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
     def change_broker(self, given: ChangeBrokerConfig) -> None:
-        """A broker need not be there to be configured."""
+        """Of one broker, which need not be there to be configured, or of all."""
+        of_all = given.broker_id == EVERY_BROKER
         try:
-            for key, value in given.config.items():
-                DynamicBrokerConfig.require(key)
-                if value is not None:
-                    DynamicBrokerConfig.check(key, value)
+            self._check_min_isr(given.config, of_all=of_all)
+            known = self._image.dynamic_config(given.broker_id)
+            stored = self._settings.check(given.config, known, of_all=of_all)
+        except KafkaError as error:
+            self._refuse(error.code, error.message)
+            return
         except ConfigError as error:
             # Not INVALID_CONFIG, as of a topic (KAFKA-13609).
             self._refuse(ErrorCode.INVALID_REQUEST, str(error))
@@ -72,21 +83,35 @@ class ConfigControl:
         if given.validate_only:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
             return
-        is_of_all = given.broker_id == EVERY_BROKER
-        who = "every broker" if is_of_all else self._journal.names(given.broker_id)
-        for key, value in given.config.items():
-            text = None if value is None else str(value)
-            self._journal.append(BrokerConfigRecord(broker_id=given.broker_id, key=key, value=text))
+        who = "every broker" if of_all else self._journal.names(given.broker_id)
+        for key, value in stored.items():
+            self._journal.append(BrokerConfigRecord(broker_id=given.broker_id, key=key, value=value))
             self._journal.tell(
                 trace.ConfigAltered(
                     node=self._journal.node,
-                    broker=None if is_of_all else who,
+                    broker=None if of_all else who,
                     key=key,
-                    value=text,
+                    value=value,
                     reason=f"an operator sets {key} of {who} {_to(value)}",
                 )
             )
+        if MIN_ISR in stored:
+            self._partitions.min_isr_changed(list(self._image.topics))
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def _check_min_isr(self, config: Mapping[str, object], *, of_all: bool) -> None:
+        """With ELR all brokers have the same, since it decides who is eligible.     raises: KafkaError INVALID_CONFIG
+
+        source: ConfigurationControlManager.isDisallowedBrokerMinIsrTransition, .isDisallowedClusterMinIsrTransition
+        """
+        if not self._elr or MIN_ISR not in config:
+            return
+        if not of_all:
+            message = f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        if config[MIN_ISR] is None:
+            message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
     def _refuse(self, error: ErrorCode, message: str) -> None:
         self._journal.reply(TopicReply(error=error, message=message))

@@ -34,8 +34,18 @@ from controller.metadata import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
+from controller.settings import KAFKAS_OWN, NodeSettings
 from replica.config import TopicConfig
-from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
+from replica.ids import (
+    EVERY_BROKER,
+    NO_BROKER,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicPartition,
+)
 from replica.passive_topic_keys import active
 
 
@@ -110,7 +120,8 @@ class PartitionRegistration:
 
 @dataclass(slots=True, kw_only=True)
 class TopicImage:
-    """`config` as in the metadata log (what differs from Kafka's defaults); `log_config` what is acted upon, typed."""
+    """`config` as in the metadata log (its own settings); `log_config` what is acted upon, typed: with the defaults of
+    the node whose image it is."""
 
     topic_id: UUID
     config: dict[str, str]
@@ -129,8 +140,9 @@ def metric_name(topic: str) -> str:
 
 
 class MetadataImage:
-    """All brokers and topics; `offset` is the last record applied, -1 before the first.
+    """All brokers and topics, as one node sees them; `offset` is the last record applied, -1 before the first.
 
+    settings, node_id: of that node     settings_offset: of the last record about settings of brokers
     acls: who may do what
     directories: of each replica that its broker has told of
     broker_config: dynamic settings, by broker (BROKER ConfigRecords)
@@ -140,9 +152,12 @@ class MetadataImage:
         (ReplicationControlManager.imbalancedPartitions)
     metric_names: of each topic, as names of metrics have it, with underscores for dots
     scram: by user and mechanism
+    topic_defaults: settings of topics that have none of their own, at this node
     """
 
     __slots__ = (
+        "_node_id",
+        "_settings",
         "acls",
         "broker_config",
         "brokers",
@@ -155,11 +170,17 @@ class MetadataImage:
         "offset",
         "partition_count",
         "scram",
+        "settings_offset",
+        "topic_defaults",
         "topic_names",
         "topics",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, settings: NodeSettings = KAFKAS_OWN, node_id: BrokerId = NO_BROKER) -> None:
+        self._settings = settings
+        self._node_id = node_id
+        self.topic_defaults = settings.topic_defaults({})
+        self.settings_offset: Offset = -1
         self.brokers: dict[BrokerId, BrokerRegistration] = {}
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[UUID, str] = {}
@@ -184,6 +205,14 @@ class MetadataImage:
     def is_empty(self) -> bool:
         """Nothing has been said of a cluster yet."""
         return not (self.brokers or self.topics or self.broker_config or self.scram)
+
+    def empty(self) -> MetadataImage:
+        """An image of the same node, in which nothing has been said yet."""
+        return MetadataImage(self._settings, self._node_id)
+
+    def dynamic_config(self, broker_id: BrokerId) -> dict[str, str]:
+        """Settings of a broker that were made while it runs: its own before those of all."""
+        return {**self.broker_config.get(EVERY_BROKER, {}), **self.broker_config.get(broker_id, {})}
 
     def apply(self, record: MetadataRecord, offset: Offset) -> None:
         """Take over the next record of the log. Records are applied in order, each once."""
@@ -217,8 +246,10 @@ class MetadataImage:
             case TopicRecord():
                 config = dict(record.config)
                 topic_id = record.topic_id
-                image = TopicImage(topic_id=topic_id, config=config, log_config=active(config), partitions={})
-                self.add_topic(record.name, image)
+                log_config = active(config, self.topic_defaults)
+                self.add_topic(
+                    record.name, TopicImage(topic_id=topic_id, config=config, log_config=log_config, partitions={})
+                )
             case RemoveTopicRecord():
                 self._delete_topic(record)
             case ConfigRecord():
@@ -297,12 +328,21 @@ class MetadataImage:
         )
 
     def _configure_broker(self, record: BrokerConfigRecord) -> None:
+        self.settings_offset = self.offset
         config = self.broker_config.pop(record.broker_id, {})
         config.pop(record.key, None)
         if record.value is not None:
             config[record.key] = record.value
         if config:
             self.broker_config[record.broker_id] = config
+        if record.broker_id in (EVERY_BROKER, self._node_id):
+            self._set_defaults(self._settings.topic_defaults(self.dynamic_config(self._node_id)))
+
+    def _set_defaults(self, defaults: TopicConfig) -> None:
+        if defaults != self.topic_defaults:
+            self.topic_defaults = defaults
+            for topic in self.topics.values():
+                topic.log_config = active(topic.config, defaults)
 
     def _change_quota(self, record: ClientQuotaRecord) -> None:
         quotas = self.client_quotas.setdefault(record.entity, {})
@@ -363,7 +403,7 @@ class MetadataImage:
         topic.config.pop(record.key, None)
         if record.value is not None:
             topic.config[record.key] = record.value
-        topic.log_config = active(topic.config)
+        topic.log_config = active(topic.config, self.topic_defaults)
 
     def is_active(self, broker_id: BrokerId) -> bool:
         broker = self.brokers.get(broker_id)

@@ -9,6 +9,7 @@ from controller.changes import ChangeEvents, PartitionChange
 from controller.image import MetadataImage, PartitionRegistration
 from controller.inputs import Action, AppendRecord, EmitNumbered, Reply
 from controller.metadata import MetadataRecord
+from controller.settings import KAFKAS_OWN, NodeSettings
 from replica.ids import BrokerEpoch, BrokerId, Names, Offset, TopicPartition
 from replica.trace.events import TraceEvent
 
@@ -18,10 +19,10 @@ class Journal:
 
     __slots__ = ("_actions", "_events", "image", "names", "node", "teller")
 
-    def __init__(self, names: Names, controller_id: BrokerId) -> None:
+    def __init__(self, names: Names, controller_id: BrokerId, settings: NodeSettings = KAFKAS_OWN) -> None:
         self.names = names
         self.node = names(controller_id)
-        self.image = MetadataImage()
+        self.image = MetadataImage(settings, controller_id)
         self.teller = ChangeEvents(node=self.node, names=names)
         self._actions: list[Action] = []
         self._events = 0

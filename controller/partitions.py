@@ -96,23 +96,22 @@ class Partitions:
                 if change is not None:
                     self._journal.change_partition(topic_partition, change, occasion)
 
-    def min_isr_changed(self, topic: str) -> None:
-        """A replica eligible by the old min.insync.replicas may not be by the new one.
+    def min_isr_changed(self, topics: Sequence[str]) -> None:
+        """A replica eligible by the old min.insync.replicas of these topics may not be by the new one.
 
         Source: ConfigurationControlManager.createClearElrRecordsAsNeeded
         """
         if not self._rules.elr:
             return
-        before = dict(self._image.topics[topic].partitions)
-        self._journal.append(ClearElrRecord(topic=topic))
-        for number, partition in sorted(before.items()):
-            after = self._image.topics[topic].partitions[number]
-            if after != partition:
-                reason = (
-                    "min.insync.replicas was changed, and who was eligible by the old one may not be by the new one"
-                )
-                event = self._journal.teller.elr_committed(TopicPartition(topic, number), partition, after, reason)
-                self._journal.tell(event)
+        reason = "min.insync.replicas was changed, and who was eligible by the old one may not be by the new one"
+        for topic in topics:
+            before = dict(self._image.topics[topic].partitions)
+            self._journal.append(ClearElrRecord(topic=topic))
+            for number, partition in sorted(before.items()):
+                after = self._image.topics[topic].partitions[number]
+                if after != partition:
+                    event = self._journal.teller.elr_committed(TopicPartition(topic, number), partition, after, reason)
+                    self._journal.tell(event)
 
     def _build(
         self,

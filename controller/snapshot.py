@@ -32,8 +32,9 @@ class Snapshot(NamedTuple):
     end: OffsetAndEpoch
     records: Sequence[MetadataRecord]
 
-    def image(self) -> MetadataImage:
-        image = MetadataImage()
+    def image(self, image: MetadataImage | None = None) -> MetadataImage:
+        """image: an empty one to fill"""
+        image = image or MetadataImage()
         image.load_snapshot(self.records, self.end.offset)
         return image
 
@@ -69,7 +70,8 @@ def changed_configs(before: MetadataImage, after: MetadataImage) -> list[str]:
     return [
         name
         for name, topic in after.topics.items()
-        if name in before.topics and before.topics[name].config != topic.config
+        if name in before.topics
+        and (before.topics[name].config, before.topics[name].log_config) != (topic.config, topic.log_config)
     ]
 
 

@@ -48,9 +48,10 @@ from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
 from controller.partitions import Partitions
 from controller.scram import ScramControl
+from controller.settings import KAFKAS_OWN, NodeSettings
 from controller.snapshot import Snapshot
 from controller.topic_control import TopicControl
-from replica.config import INT32_MAX, TopicConfig
+from replica.config import INT32_MAX
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
 from replica.rules import Rules
@@ -89,7 +90,7 @@ class ControllerState:
     """Give it inputs, perform its actions in order; call `tick` when `next_deadline_us` has come.
 
     rebalance_interval_us: leader.imbalance.check.interval.seconds, None without auto.leader.rebalance.enable
-    default_config: a topic's settings unless it has its own (the brokers' `log.*` keys)
+    settings: of this controller; the brokers' keys are in the same file
     max_partitions: of the whole cluster; a request for more is refused
     """
 
@@ -99,7 +100,7 @@ class ControllerState:
         names: Names,
         controller_id: BrokerId,
         rules: Rules,
-        default_config: TopicConfig | None = None,
+        settings: NodeSettings = KAFKAS_OWN,
         session_timeout_us: int = 9_000_000,
         rebalance_interval_us: int | None = 300_000_000,
         unclean_election_interval_us: int = UNCLEAN_ELECTION_INTERVAL_US,
@@ -107,21 +108,19 @@ class ControllerState:
         default_replication_factor: int = 1,
         max_partitions: int = INT32_MAX,
     ) -> None:
-        self._journal = Journal(names, controller_id)
+        self._journal = Journal(names, controller_id, settings)
         self._partitions = Partitions(self._journal, rules)
         self._brokers = BrokerControl(self._journal, self._partitions, session_timeout_us)
         self._rebalance = Sweep(rebalance_interval_us)
         self._unclean_sweep = Sweep(unclean_election_interval_us)
         self._swept_offset: Offset = -1
-        defaults = default_config or TopicConfig()
         self._topics = TopicControl(
             self._journal,
-            defaults,
             num_partitions=num_partitions,
             default_replication_factor=default_replication_factor,
             max_partitions=max_partitions,
         )
-        self._configs = ConfigControl(self._journal, self._partitions, defaults)
+        self._configs = ConfigControl(self._journal, self._partitions, settings, elr=rules.elr)
         self._scram = ScramControl(self._journal)
         self._client_quotas = ClientQuotaControl(self._journal)
         self._acls = AclControl(self._journal)

@@ -13,20 +13,18 @@ from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, D
 from controller.journal import Journal
 from controller.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
 from controller.placement import place
-from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset
 from replica.trace import events as trace
 
 
 class TopicControl:
-    """default_config, num_partitions, default_replication_factor: for topics that do not say otherwise
+    """num_partitions, default_replication_factor: for topics that do not say otherwise
 
     max_partitions: of the whole cluster
     """
 
     __slots__ = (
-        "_default_config",
         "_default_replication_factor",
         "_journal",
         "_max_partitions",
@@ -37,7 +35,6 @@ class TopicControl:
     def __init__(
         self,
         journal: Journal,
-        default_config: TopicConfig,
         *,
         num_partitions: int,
         default_replication_factor: int,
@@ -45,7 +42,6 @@ class TopicControl:
     ) -> None:
         self._journal = journal
         self._names = journal.names
-        self._default_config = default_config
         self._num_partitions = num_partitions
         self._default_replication_factor = default_replication_factor
         self._max_partitions = max_partitions
@@ -59,7 +55,7 @@ class TopicControl:
     def create(self, given: CreateTopic) -> None:
         try:
             topics.check_name(self._image, given.name)
-            config = topics.stored_config(topics.complete_config(given.config, self._default_config))
+            config = topics.own_config(given.config)
             assignment, how = self._assignment(given)
             topics.check_room(self._image, len(assignment), self._max_partitions)
             _charge(given, len(assignment))

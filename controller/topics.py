@@ -55,22 +55,23 @@ def is_internal(name: str) -> bool:
     return name in INTERNAL_TOPICS
 
 
-def complete_config(values: Mapping[str, object], default: TopicConfig) -> dict[str, object]:
-    """Typed values of all topic keys that are acted upon, and of the others that are given; absent or None is the
-    default.     raises: KafkaError INVALID_CONFIG
-    """
-    # Simplified: broker-wide defaults are fixed in the topic when it is created; Kafka looks them up at each use.
-    complete = {name: getattr(default, item.name) for name, item in TopicConfig.keys().items()}
+def own_config(values: Mapping[str, object]) -> dict[str, str]:
+    """A topic's own settings as the metadata log keeps them; a None is no setting.     raises: KafkaError
+    INVALID_CONFIG"""
+    stored = checked_config(values)
+    return {name: text for name, text in stored.items() if text is not None}
+
+
+def checked_config(values: Mapping[str, object]) -> dict[str, str | None]:
+    """Settings as the metadata log keeps them; None takes one back.     raises: KafkaError INVALID_CONFIG"""
     try:
-        for name, value in values.items():
-            schema = _schema(name)
-            if value is not None:
-                complete[name] = schema.check(name, value)
-            elif schema is PassiveTopicConfig:
-                complete[name] = schema.require(name).default
+        return {
+            name: as_text(schema.check(name, value)) if value is not None else None
+            for name, value in values.items()
+            for schema in (_schema(name),)
+        }
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    return complete
 
 
 def _schema(name: str) -> type[Config]:
@@ -81,20 +82,9 @@ def _schema(name: str) -> type[Config]:
     return TopicConfig
 
 
-def as_stored(name: str, value: object) -> str | None:
-    """The form of a typed value in the metadata log: its text, or None for Kafka's own default."""
-    return None if value == _schema(name).require(name).default else as_text(value)
-
-
 def as_text(value: object) -> str:
     """As Kafka spells a typed value."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def stored_config(complete: Mapping[str, object]) -> dict[str, str]:
-    """The part of `complete_config` that a TopicRecord keeps."""
-    texts = {name: as_stored(name, value) for name, value in complete.items()}
-    return {name: text for name, text in texts.items() if text is not None}
 
 
 def check_assignment(

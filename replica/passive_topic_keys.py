@@ -7,12 +7,13 @@ Source: TopicConfig.java, LogConfig.java (4.1, without tiered storage)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from replica.config import Config, TopicConfig, key
 
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +26,13 @@ class PassiveTopicConfig(Config):
     compression_lz4_level: int = key("compression.lz4.level", 9, low=1, high=17)
     compression_type: str = key("compression.type", "producer", choices=CODECS)
     compression_zstd_level: int = key("compression.zstd.level", 3, low=-131_072, high=22)
-    message_timestamp_type: str = key("message.timestamp.type", "CreateTime", choices=("CreateTime", "LogAppendTime"))
+    message_timestamp_type: str = key("message.timestamp.type", "CreateTime", choices=TIMESTAMP_TYPES)
     preallocate: bool = key("preallocate", False)
     segment_jitter_ms: int = key("segment.jitter.ms", 0, low=0)
 
 
-def active(config: Mapping[str, str]) -> TopicConfig:
-    """The keys that something here acts upon, of a stored topic configuration."""
-    passive = PassiveTopicConfig.keys()
-    return TopicConfig.from_mapping({name: value for name, value in config.items() if name not in passive})
+def active(config: Mapping[str, str], defaults: TopicConfig) -> TopicConfig:
+    """What is acted upon: the topic's own settings, as they are stored, else the node's `defaults`."""
+    passive, keys = PassiveTopicConfig.keys(), TopicConfig.keys()
+    own = {keys[name].name: TopicConfig.check(name, value) for name, value in config.items() if name not in passive}
+    return replace(defaults, **own) if own else defaults

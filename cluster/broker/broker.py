@@ -30,6 +30,7 @@ from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import MANY
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
+from cluster.dynamic_settings import DynamicSettings, RunningConfig
 from cluster.groups.service import GroupService
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.messages.admin.broker_description import own_keys
@@ -48,9 +49,9 @@ from cluster.transactions.marker_channel import MarkerChannels
 from cluster.transactions.service import TransactionService
 from cluster.transactions.verification import TransactionVerifier
 from cluster.wall_clock import WallClock
+from controller.image import MetadataImage
 from controller.inputs import OnReply
 from controller.metadata import UserScramCredentialRecord
-from replica.config import TopicConfig
 from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.log.disk import Disk
@@ -95,7 +96,8 @@ class BrokerCore:
         phase_us: where in their periods its periodic checks fall, see ReplicaManager
         """
         self.identity = identity
-        self.cache = MetadataCache()
+        self._running = RunningConfig(DynamicSettings(config))
+        self.cache = MetadataCache(MetadataImage(self._running.settings, identity.broker_id))
         self._config = config
         self._rules = rules
         self._names = names
@@ -156,11 +158,10 @@ class BrokerCore:
     # ---------------------------------------------------------------------------------------------- start and stop
 
     def start(self, now_us: int) -> list[Action]:
-        defaults = TopicConfig(flush_messages=self._config.log_flush_interval_messages)
         self.logs = BrokerLogs.open(
             self._disks,
             self.identity.broker_id,
-            defaults,
+            self.cache.image.topic_defaults,
             self._clock.at(now_us),
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
         )
@@ -181,7 +182,7 @@ class BrokerCore:
         quotas = ReplicationQuotas(identity.broker_id, lambda: self.cache.image)
         self.replicas = ReplicaManager(
             node=identity.name,
-            config=config,
+            config=self._running,
             rules=self._rules,
             outbox=outbox,
             logs=self.logs,
@@ -195,7 +196,7 @@ class BrokerCore:
         self.fetchers = ReplicaFetchers(
             FetcherContext(
                 identity=identity,
-                config=config,
+                running=self._running,
                 rules=self._rules,
                 names=self._names,
                 outbox=outbox,
@@ -253,7 +254,7 @@ class BrokerCore:
         ).ask
         self._changes = ReplicaChanges(
             identity=identity,
-            config=config,
+            config=self._running,
             rules=self._rules,
             names=self._names,
             cache=self.cache,
@@ -265,6 +266,7 @@ class BrokerCore:
             timers=outbox.timers,
             roles=(self.groups, self._transactions),
         )
+        self._running.on_change.append(self._reconfigure)
         self._plane = self._join()
         self.lifecycle = self._plane.lifecycle
         self._log_dir_failures = LogDirFailures(
@@ -310,6 +312,7 @@ class BrokerCore:
         return BrokerParts(
             identity=self.identity,
             config=self._config,
+            running=self._running,
             rules=self._rules,
             own_keys=own_keys(self.identity, self._rules, roots, self._controllers),
             outbox=self._outbox,
@@ -377,6 +380,7 @@ class BrokerCore:
             logs=self.logs,
             log_dirs=tuple(self._disks),
             on_quotas=self._quotas_changed,
+            on_settings=self._settings_changed,
             on_running=self._open_for_requests,
             on_stop=self._stop,
         )
@@ -385,6 +389,16 @@ class BrokerCore:
         """The metadata has others than before."""
         self._client_quotas.follow(self.cache.image.client_quotas)
         self._server.times_threads = self._client_quotas.measures_threads
+
+    def _settings_changed(self, now_us: int) -> None:
+        """The metadata has others than before."""
+        self._running.follow(self.cache.image.dynamic_config(self.identity.broker_id), now_us)
+
+    def _reconfigure(self, config: BrokerConfig, now_us: int) -> None:
+        """source: DynamicBrokerConfig.addReconfigurables"""
+        self._server.reconfigure(config, now_us)
+        self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
+        self.fetchers.resize(config.num_replica_fetchers, now_us)
 
     def _open_for_requests(self, now_us: int) -> None:
         """Unfenced for the first time."""

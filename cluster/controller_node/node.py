@@ -14,13 +14,14 @@ from cluster.authorization.authorizer import Authorizer, Client
 from cluster.authorization.guard import Passed, Verdict
 from cluster.authorization.guards import verdict_of
 from cluster.channel import Channels
-from cluster.config import BrokerConfig, topic_defaults
+from cluster.config import BrokerConfig
 from cluster.controller_node.admin import READERS
 from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue
 from cluster.controller_node.metadata_fetches import MetadataFetches
 from cluster.controller_node.metadata_log import MetadataLog
 from cluster.controller_node.quorum_peers import QuorumPeers
 from cluster.controller_node.snapshot_writer import SnapshotWriter
+from cluster.dynamic_settings import DynamicSettings
 from cluster.messages.admin.requests import AdminRequest
 from cluster.messages.controller_requests import (
     BrokerRequest,
@@ -505,7 +506,7 @@ class ControllerCore:
             names=self._names,
             controller_id=self.controller_id,
             rules=self._rules,
-            default_config=topic_defaults(config),
+            settings=DynamicSettings(config),
             session_timeout_us=config.broker_session_timeout_ms * 1000,
             rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000
             if config.auto_leader_rebalance_enable

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from cluster.config import BrokerConfig, topic_defaults
-from cluster.messages.topic_files import creation
+from cluster.config import BrokerConfig
+from cluster.messages.topic_files import brokers_settings, creation
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.versions import ZOOKEEPER
@@ -272,12 +272,13 @@ class RegistryCore:
             answer(TopicReply(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=f"there is no topic {asked.topic}"))
             return []
         try:
-            complete = topics.complete_config(asked.config, topic_defaults(self._config))
+            stored = topics.checked_config(asked.config)
         except KafkaError as error:
             answer(TopicReply(error=error.code, message=error.message))
             return []
-        stored = {key: topics.as_stored(key, complete[key]) for key in asked.config}
-        config = {**znodes.config_of(node.data), **stored}
+        otherwise = brokers_settings(self._config)
+        changes = {key: otherwise.get(key) if value is None else value for key, value in stored.items()}
+        config = {**znodes.config_of(node.data), **changes}
         data = znodes.config_data({key: value for key, value in config.items() if value is not None})
         self.registry.apply(NO_SESSION, SetData(path=path, data=data))
         self._changed(self._node, now_us)

@@ -14,7 +14,16 @@ from controller.image import MetadataImage
 from controller.placement import place
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import Create, Multi
+from replica.config import TopicConfig
 from replica.ids import Names
+
+
+def brokers_settings(broker_config: BrokerConfig) -> dict[str, str]:
+    """Settings of topics that brokers have in their own files, where they differ from Kafka's."""
+    # Simplified: fixed in the topic when it is created; Kafka looks them up at each use.
+    defaults = topic_defaults(broker_config)
+    values = {name: (getattr(defaults, item.name), item.default) for name, item in TopicConfig.keys().items()}
+    return {name: topics.as_text(value) for name, (value, kafkas_own) in values.items() if value != kafkas_own}
 
 
 def creation(
@@ -37,7 +46,7 @@ def creation(
     raises: KafkaError
     """
     topics.check_name(image, name)
-    complete = topics.stored_config(topics.complete_config(config, topic_defaults(broker_config)))
+    complete = {**brokers_settings(broker_config), **topics.own_config(config)}
     if assignment is None:
         count = broker_config.num_partitions if partitions is None else partitions
         factor = broker_config.default_replication_factor if replication_factor is None else replication_factor

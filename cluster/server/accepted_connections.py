@@ -63,8 +63,7 @@ class AcceptedConnections:
         self._recorder = recorder
         self._ends = EndsOfConnections(recorder)
         self._max_idle_us = config.connections_max_idle_ms * 1000
-        self._max_per_address = config.max_connections_per_ip
-        self._overrides = config.connections_per_ip_overrides
+        self.reconfigure(config)
         self._peers: dict[ConnectionId, str] = {}
         self._addresses: dict[ConnectionId, str] = {}
         self._per_address: dict[str, int] = {}
@@ -73,6 +72,11 @@ class AcceptedConnections:
         self._last_active_us: dict[ConnectionId, int] = {}
         """In order of last activity, the longest silent first."""
         self._timer: Timer | None = None
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """How many may come from one address. source: DynamicConnectionQuota"""
+        self._max_per_address = config.max_connections_per_ip
+        self._overrides = config.connections_per_ip_overrides
 
     def __contains__(self, connection: ConnectionId) -> bool:
         return connection in self._peers

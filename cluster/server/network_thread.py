@@ -25,7 +25,7 @@ class Acceptor:
     source: Acceptor, ConnectionQuotas.waitForConnectionSlot
     """
 
-    __slots__ = ("_accept", "_is_full", "_is_throttled", "_limit", "_outbox", "_rate", "_waiting", "_window_us")
+    __slots__ = ("_accept", "_is_full", "_is_throttled", "_outbox", "_rate", "_waiting", "_window_us", "limit")
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Acceptor:
         samples: int = SAMPLES,
         window_us: int = WINDOW_US,
     ) -> None:
-        self._limit = limit
+        self.limit = limit
         self._outbox = outbox
         self._accept = accept
         self._is_full = is_full
@@ -72,11 +72,11 @@ class Acceptor:
 
     def _throttle_us(self, now_us: int) -> int:
         """source: ConnectionQuotas.recordAndGetThrottleTimeMs, QuotaUtils.boundedThrottleTime"""
-        if self._limit == NO_LIMIT:
+        if self.limit == NO_LIMIT:
             return 0
         self._rate.record(1, now_us)
-        excess = self._rate.per_second(now_us) - self._limit
-        return min(self._window_us, round(excess / self._limit * self._rate.window_us(now_us))) if excess > 0 else 0
+        excess = self._rate.per_second(now_us) - self.limit
+        return min(self._window_us, round(excess / self.limit * self._rate.window_us(now_us))) if excess > 0 else 0
 
 
 class NetworkThread:

@@ -37,6 +37,11 @@ class RequestHandlers:
         """The next request has to wait until there is room (ArrayBlockingQueue.put)."""
         return len(self._waiting) >= self.queued_max_requests
 
+    def resize(self, num_io_threads: int, now_us: int) -> None:
+        """Fewer: those that are busy finish first. source: KafkaRequestHandlerPool.resizeThreadPool"""
+        self.num_io_threads = num_io_threads
+        self._go_on(now_us)
+
     def submit(self, work: Work, now_us: int, done: Work = _nobody) -> None:
         """Handle a request as soon as a handler is free. done: called when the handler has finished with it"""
         if self._busy < self.num_io_threads and not self._waiting:  # As good as always: a request waits for nothing.

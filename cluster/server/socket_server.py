@@ -81,9 +81,11 @@ class SocketServer:
             samples=config.quota_window_num,
             window_us=config.quota_window_size_seconds * 1_000_000,
         )
-        self._threads = [
-            NetworkThread(number, cpu, outbox, self._deliver) for number in range(config.num_network_threads)
-        ]
+        self._new_thread: Callable[[int], NetworkThread] = lambda number: NetworkThread(
+            number, cpu, outbox, self._deliver
+        )
+        self._threads = [self._new_thread(number) for number in range(config.num_network_threads)]
+        self._in_use = config.num_network_threads
         self._blocked: deque[NetworkThread] = deque()
         """Those that stand before the full request channel, first come first."""
         self._thread_of: dict[ConnectionId, NetworkThread] = {}
@@ -96,6 +98,19 @@ class SocketServer:
         """Data received before this server is open; the data of a closed connection is dropped."""
         self._threads_hold_back = cpu.connection_us > 0
         """Whether a network thread may have something to do before it can send an answer."""
+
+    def reconfigure(self, config: BrokerConfig, now_us: int) -> None:
+        """Threads and limits of connections. source: BrokerDynamicThreadPool, DynamicListenerConfig
+
+        Simplified: a network thread too many takes no new connection; Kafka closes those that it has.
+        """
+        self.connections.reconfigure(config)
+        self.handlers.resize(config.num_io_threads, now_us)
+        self._max_connections = config.max_connections
+        self._acceptor.limit = config.max_connection_creation_rate
+        self._in_use = config.num_network_threads
+        self._threads += [self._new_thread(number) for number in range(len(self._threads), self._in_use)]
+        self._is_place_free = True
 
     # ------------------------------------------------------------------------------------------------- connections
 
@@ -115,7 +130,7 @@ class SocketServer:
 
     def _assign(self, connection: ConnectionId, now_us: int) -> None:
         """To the next network thread in turn."""
-        thread = self._threads[self._assigned % len(self._threads)]
+        thread = self._threads[self._assigned % self._in_use]
         self._assigned += 1
         thread.accepted(connection, now_us)
         if connection not in self.connections:

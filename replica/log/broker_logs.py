@@ -117,6 +117,11 @@ class BrokerLogs:
     def set_config(self, topic_partition: TopicPartition, config: TopicConfig) -> None:
         self._holder(topic_partition).set_config(topic_partition, config)
 
+    def set_producer_id_expiration(self, expiration_ms: int) -> None:
+        """How long silent producers are known, from now on. source: DynamicProducerStateManagerConfig"""
+        for manager in self.directories.values():
+            manager.set_producer_id_expiration(expiration_ms)
+
     def delete(self, topic_partition: TopicPartition) -> Callable[[], None]:
         """Take the partition away; the returned object removes the rest of it, later."""
         manager = self._holder(topic_partition)

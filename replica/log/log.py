@@ -527,6 +527,10 @@ class Log:
             self.set_log_start_offset(self.first_segment_base)
         return RetiredSegments(retired, self.log_start_offset, why)
 
+    def set_producer_id_expiration(self, expiration_ms: int) -> None:
+        """How long a silent producer is known, from now on."""
+        self._producer_id_expiration_ms = self.producers.expiration_ms = expiration_ms
+
     def _fresh_producers(self) -> ProducerStateManager:
         expiration_ms = self._producer_id_expiration_ms
         return ProducerStateManager(self.directory, sync=self.disk.sync, expiration_ms=expiration_ms)

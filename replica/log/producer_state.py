@@ -44,7 +44,7 @@ class ProducerStateManager:
     def __init__(self, directory: Path | None, *, sync: bool, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> None:
         self._directory = directory
         self._sync = sync
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         self._producers: dict[int, ProducerEntry] = {}
         self.transactions = OpenTransactions()
         self.verifications = VerificationStates()
@@ -153,12 +153,12 @@ class ProducerStateManager:
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
-        self.verifications.remove_expired(now_ms - self._expiration_ms)
+        self.verifications.remove_expired(now_ms - self.expiration_ms)
         return expired
 
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         """Not while its transaction is open: the marker has to find it."""
-        return entry.transaction_offset is None and now_ms - entry.last_timestamp_ms >= self._expiration_ms
+        return entry.transaction_offset is None and now_ms - entry.last_timestamp_ms >= self.expiration_ms
 
     # ------------------------------------------------------------------------------------------------- snapshots
 

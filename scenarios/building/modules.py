@@ -29,6 +29,7 @@ PLAIN = {
     "replica/config.py": "declarations of keys, which subclasses extend",
     "replica/passive_topic_keys.py": "the same",
     "cluster/config.py": "the same",
+    "cluster/dynamic_keys.py": "the same",
     "cluster/client/producer/config.py": "the same",
     "cluster/protocol/zookeeper_era": "entities, whose class attributes kio reads",
     "cluster/network/passage.py": "the base of connections, which are shells",

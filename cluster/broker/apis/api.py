@@ -20,6 +20,7 @@ from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.fetch_sessions import FetchSessions
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.config import BrokerConfig
+from cluster.dynamic_settings import RunningConfig
 from cluster.groups.service import GroupService
 from cluster.messages.admin.broker_description import OwnKey
 from cluster.outbox import Outbox
@@ -43,12 +44,14 @@ Values = dict[str, object]
 class BrokerParts:
     """The parts of a broker that its APIs use; each handler takes those it needs.
 
+    running: `config`, as it is now
     logs: with the work of a request on them apart, where it takes long     directories: the same logs, by directory
     works_apart: see BrokerCore     offered: API key -> (lowest, highest version) of what this broker offers
     """
 
     identity: BrokerIdentity
     config: BrokerConfig
+    running: RunningConfig
     rules: Rules
     own_keys: Sequence[OwnKey]
     outbox: Outbox

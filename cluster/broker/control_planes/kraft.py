@@ -35,7 +35,7 @@ class KRaftPlane:
     """The `ControlPlane` of KRaft.
 
     log_dirs: names of the broker's log directories, the one of the metadata log first
-    on_quotas: the quotas of clients in the metadata have changed
+    on_quotas: the quotas of clients in the metadata have changed     on_settings: settings of brokers have
     on_running: the controller has unfenced the broker     on_stop: it may stop now, or has to
     """
 
@@ -61,6 +61,7 @@ class KRaftPlane:
         logs: BrokerLogs,
         log_dirs: Sequence[str],
         on_quotas: Callable[[], None],
+        on_settings: Callable[[int], None],
         on_running: Callable[[int], None],
         on_stop: Callable[[int], None],
     ) -> None:
@@ -98,6 +99,7 @@ class KRaftPlane:
             held=lambda: logs.logs,
             on_change=self._metadata_changed,
             on_quotas=on_quotas,
+            on_settings=on_settings,
         )
         self.propose_isr = IsrUpdates(
             identity=identity,

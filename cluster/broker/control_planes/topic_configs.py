@@ -7,6 +7,7 @@ Differs from Kafka: each topic's file is watched; Kafka leaves a note in /config
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -49,7 +50,10 @@ class TopicConfigs:
         if known is None or known.topic_id != topic_id:
             known = TopicImage(topic_id=topic_id, config={}, log_config=TopicConfig(), partitions={})
             image.add_topic(topic, known)
-        known.config, known.log_config = dict(config), active(config)
+        log_config = active(config, TopicConfig())
+        # A broker's own flush policy wins over the topic's default, as its server.properties would.
+        flush_messages = min(log_config.flush_messages, image.topic_defaults.flush_messages)
+        known.config, known.log_config = dict(config), replace(log_config, flush_messages=flush_messages)
         return known
 
     def watch_fired(self, path: str) -> None:

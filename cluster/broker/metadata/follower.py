@@ -55,8 +55,8 @@ TIMEOUT_US = 2_000_000
 class MetadataCache:
     """The cluster as this broker knows it, as of the last metadata record it has applied."""
 
-    def __init__(self) -> None:
-        self.image = MetadataImage()
+    def __init__(self, image: MetadataImage | None = None) -> None:
+        self.image = image or MetadataImage()
 
     def is_eligible(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> bool:
         """May this replica join an ISR: alive, not on its way out, and the incarnation we know (KIP-841, KIP-903)."""
@@ -84,6 +84,7 @@ class MetadataFollower:
     """Long-polls the controller; `on_change` hears which partitions and which topics' configs changed, in log order.
 
     held: the partitions whose logs are on this broker's disks     on_quotas: quotas of clients have changed
+    on_settings: settings of brokers have changed
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class MetadataFollower:
         held: Callable[[], Iterable[TopicPartition]],
         on_change: Callable[[list[TopicPartition], list[str], int], None],
         on_quotas: Callable[[], None],
+        on_settings: Callable[[int], None],
     ) -> None:
         self._identity = identity
         self._fetches = RepeatedFetches(FETCH_VERSION, identity.name)
@@ -113,6 +115,7 @@ class MetadataFollower:
         self._held = held
         self._on_change = on_change
         self._on_quotas = on_quotas
+        self._on_settings = on_settings
 
     def fetch(self, now_us: int) -> None:
         """Ask the leader; while it is not known or does not answer, the other voters in turn."""
@@ -147,6 +150,7 @@ class MetadataFollower:
         changed: dict[TopicPartition, None] = {}
         configured: dict[str, None] = {}
         refused = False
+        before = self._cache.image.settings_offset
         snapshot: FetchedPartition | None = None
         for _, partitions in decode_fetch_response(FETCH_VERSION, frame).topics:
             for partition in partitions:
@@ -155,6 +159,8 @@ class MetadataFollower:
                 snapshot = partition if partition.snapshot_id is not None else snapshot
                 if partition.records:
                     self._apply(partition.records, changed, configured)
+        if self._cache.image.settings_offset != before:
+            self._on_settings(now_us)
         if changed or configured:
             self._on_change(list(changed), list(configured), now_us)
         if snapshot is not None:
@@ -190,7 +196,7 @@ class MetadataFollower:
         """source: BrokerMetadataPublisher, ReplicaManager.applyDelta of a delta that began with a snapshot"""
         me, end = self._identity.name, snapshot.end
         had = self._cache.image.offset + 1
-        before, after = self._cache.image, snapshot.image()
+        before, after = self._cache.image, snapshot.image(self._cache.image.empty())
         self._recorder.emit(
             SnapshotFetched(
                 node=me,
@@ -214,6 +220,8 @@ class MetadataFollower:
         changed = dict.fromkeys(changed_partitions(before, after))
         if before.client_quotas != after.client_quotas:
             self._on_quotas()
+        if before.broker_config != after.broker_config:
+            self._on_settings(now_us)
         # A topic that was deleted meanwhile is in no snapshot: its logs are found on the disk (isStrayKraftReplica).
         changed.update((name, None) for name in self._held() if not self._is_replica_of(name, after))
         self._on_change(list(changed), changed_configs(before, after), now_us)
@@ -244,7 +252,10 @@ class MetadataFollower:
                     # It raises the partition epochs (TopicDelta.maybeClearElr): a leader that did not know would
                     # propose ISRs in vain.
                     changed.update(dict.fromkeys(image.with_elr(record.topic)))
+                defaults = image.topic_defaults
                 image.apply(record, entry.offset)
+                if image.topic_defaults != defaults:
+                    configured.update(dict.fromkeys(image.topics))
                 if isinstance(record, PartitionRecord | PartitionChangeRecord):
                     changed[TopicPartition(record.topic, record.partition)] = None
                 elif isinstance(record, ConfigRecord):

@@ -6,7 +6,6 @@ source: ReplicaManager.applyDelta, TopicDelta.localChanges, BrokerMetadataPublis
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from cluster.broker.metadata.follower import MetadataCache
@@ -15,12 +14,11 @@ from cluster.broker.replicas.fetchers import ReplicaFetchers
 from cluster.broker.replicas.log_deletions import LogDeletions
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition import Partition
-from cluster.config import BrokerConfig
+from cluster.dynamic_settings import RunningConfig
 from cluster.node import Action
 from cluster.timers import Timers
 from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
-from replica.config import TopicConfig
 from replica.ids import LeaderEpoch, Names, TopicPartition
 from replica.isr_lag import LagLimits
 from replica.log.broker_logs import BrokerLogs
@@ -56,7 +54,7 @@ class ReplicaChanges:
         self,
         *,
         identity: BrokerIdentity,
-        config: BrokerConfig,
+        config: RunningConfig,
         rules: Rules,
         names: Names,
         cache: MetadataCache,
@@ -79,7 +77,7 @@ class ReplicaChanges:
         self._logs = logs
         self._recorder = recorder
         self._clock = clock
-        self._deletions = LogDeletions(timers, config.log_segment_delete_delay_ms * 1000)
+        self._deletions = LogDeletions(timers, lambda: config.current.log_segment_delete_delay_ms * 1000)
         self._roles = roles
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
@@ -93,8 +91,8 @@ class ReplicaChanges:
             else:
                 assigned.append(AssignedPartition(name, topic, registration))
         self.assign(assigned, now_us)
-        for topic_name in configured:
-            self._configure(topic_name, now_us)
+        if configured:
+            self._configure(configured, now_us)
         deleted = [name for name in changed if name.topic not in self._cache.image.topics]
         for roles in self._roles:
             roles.deleted(deleted, now_us)
@@ -173,12 +171,11 @@ class ReplicaChanges:
         return partition
 
     def _open(self, name: TopicPartition, topic: TopicImage) -> Partition:
-        log_config = self._log_config(topic)
         log = self._logs.logs.get(name)
         if log is None:
-            log = self._logs.create(name, log_config, topic.topic_id)
+            log = self._logs.create(name, topic.log_config, topic.topic_id)
         else:
-            self._logs.set_config(name, log_config)
+            self._logs.set_config(name, topic.log_config)
         return Partition(
             topic_id=topic.topic_id,
             log=log,
@@ -187,8 +184,8 @@ class ReplicaChanges:
             recorder=self._recorder,
             hooks=self._replicas,
             lag_limits=LagLimits(
-                time_max_us=self._config.replica_lag_time_max_ms * 1000,
-                max_messages=self._config.replica_lag_max_messages,
+                time_max_us=self._config.current.replica_lag_time_max_ms * 1000,
+                max_messages=self._config.current.replica_lag_max_messages,
             ),
             rules=self._rules,
             brokers=self._cache,
@@ -196,18 +193,17 @@ class ReplicaChanges:
             high_watermark=self._logs.high_watermark_checkpoint(name),
         )
 
-    def _log_config(self, topic: TopicImage) -> TopicConfig:
-        # A broker's own flush policy wins over the topic's default, as its server.properties would.
-        flush_messages = min(topic.log_config.flush_messages, self._config.log_flush_interval_messages)
-        return replace(topic.log_config, flush_messages=flush_messages)
-
-    def _configure(self, topic_name: str, now_us: int) -> None:
-        topic = self._cache.image.topics.get(topic_name)
-        if topic is None:
-            return
+    def _configure(self, topic_names: Sequence[str], now_us: int) -> None:
+        here: dict[str, list[Partition]] = {topic_name: [] for topic_name in topic_names}
         for name, partition in self._replicas.partitions.items():
-            if name.topic == topic_name:
-                self._logs.set_config(name, self._log_config(topic))
+            if name.topic in here:
+                here[name.topic].append(partition)
+        for topic_name, partitions in here.items():
+            topic = self._cache.image.topics.get(topic_name)
+            if topic is None:
+                continue
+            for partition in partitions:
+                self._logs.set_config(partition.topic_partition, topic.log_config)
                 partition.configured(now_us)
 
     def _delete(self, name: TopicPartition, now_us: int) -> None:

@@ -12,6 +12,7 @@ from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.broker.replicas.replication_quotas import ReplicationQuota
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
+from cluster.dynamic_settings import RunningConfig
 from cluster.outbox import Outbox
 from cluster.wall_clock import WallClock
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, Names
@@ -33,7 +34,7 @@ class FetcherContext:
     """
 
     identity: BrokerIdentity
-    config: BrokerConfig
+    running: RunningConfig
     rules: Rules
     names: Names
     outbox: Outbox
@@ -49,6 +50,11 @@ class FetcherContext:
     era_fetch_version: int
     broker_epoch: Callable[[], BrokerEpoch]
     halt: Callable[[str], None]
+
+    @property
+    def config(self) -> BrokerConfig:
+        """As it is now."""
+        return self.running.current
 
     @property
     def stated_broker_epoch(self) -> BrokerEpoch:

@@ -19,6 +19,7 @@ class ReplicaFetchers:
 
     def __init__(self, context: FetcherContext) -> None:
         self._context = context
+        self._per_source = context.config.num_replica_fetchers
         self._fetchers: dict[tuple[BrokerId, int], ReplicaFetcher] = {}
 
     def add(self, partition: Partition, registration: PartitionRegistration, now_us: int) -> None:
@@ -26,7 +27,7 @@ class ReplicaFetchers:
         source = self._context.cache.image.brokers.get(registration.leader)
         if source is None:
             return
-        key = (source.broker_id, fetcher_number(partition.topic_partition, self._context.config.num_replica_fetchers))
+        key = (source.broker_id, fetcher_number(partition.topic_partition, self._per_source))
         fetcher = self._fetchers.get(key)
         if fetcher is None:
             fetcher = self._fetchers[key] = ReplicaFetcher(self._context, source)
@@ -43,6 +44,22 @@ class ReplicaFetchers:
         and then its request in flight has to be answered first, as any other."""
         for fetcher in self._fetchers.values():
             fetcher.remove(name)
+
+    def resize(self, per_source: int, now_us: int) -> None:
+        """per_source: num.replica.fetchers; if it has changed, each partition moves to its new fetcher.
+
+        source: AbstractFetcherManager.resizeThreadPool
+        """
+        if per_source == self._per_source:
+            return
+        self._per_source = per_source
+        followed = [one.partition for fetcher in self._fetchers.values() for one in fetcher.partitions.values()]
+        for partition in followed:
+            self.remove(partition.topic_partition)
+        for partition in followed:
+            if partition.registration is not None:
+                self.add(partition, partition.registration, now_us)
+        self.close_idle()
 
     def close_idle(self) -> None:
         """A fetcher without partitions closes its connection. source: shutdownIdleFetcherThreads"""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from cluster.broker.replicas.partition import Partition
-from cluster.config import BrokerConfig
+from cluster.dynamic_settings import RunningConfig
 from cluster.wall_clock import WallClock
 from replica.ids import TopicPartition
 from replica.log.broker_logs import BrokerLogs
@@ -25,14 +25,14 @@ class LogCleaner:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config: RunningConfig,
         partitions: Mapping[TopicPartition, Partition],
         logs: BrokerLogs,
         clock: WallClock,
         remove_later: Callable[[Partition, Sequence[Segment], int], None],
     ) -> None:
-        self.is_enabled = config.log_cleaner_enable
-        self._buffer_bytes = config.log_cleaner_dedupe_buffer_size
+        self.is_enabled = config.current.log_cleaner_enable
+        self._config = config
         self._partitions = partitions
         self._logs = logs
         self._clock = clock
@@ -67,7 +67,7 @@ class LogCleaner:
     def _clean(self, found: LogToClean, now_us: int) -> None:
         partition = self._partitions[found.log.topic_partition]
         partition.end_rests()
-        cleaned = clean(found, self._buffer_bytes, self._clock.at(now_us))
+        cleaned = clean(found, self._config.current.log_cleaner_dedupe_buffer_size, self._clock.at(now_us))
         if cleaned.problem is None:
             self._logs.set_cleaned_to(partition.topic_partition, cleaned.end_offset)
         else:

@@ -19,16 +19,16 @@ PAUSE_US = 1
 
 
 class LogDeletions:
-    """delay_us: from the deletion of a replica to the removal of its files; responses may be reading from them"""
+    """delay_us(): from the deletion of a replica to the removal of its files; responses may be reading from them"""
 
-    def __init__(self, timers: Timers[Action], delay_us: int) -> None:
+    def __init__(self, timers: Timers[Action], delay_us: Callable[[], int]) -> None:
         self._timers = timers
         self._delay_us = delay_us
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         """When it is due, and what removes it; in the order of deletion."""
 
     def add(self, remove: Callable[[], None], now_us: int) -> None:
-        due_us = now_us + self._delay_us
+        due_us = now_us + self._delay_us()
         self._waiting.append((due_us, remove))
         if len(self._waiting) == 1:
             self._timers.at(due_us, self._remove_due)

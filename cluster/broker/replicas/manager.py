@@ -16,6 +16,7 @@ from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.transaction_checks import TransactionChecks
 from cluster.config import BrokerConfig
+from cluster.dynamic_settings import RunningConfig
 from cluster.outbox import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
 from cluster.wall_clock import WallClock
@@ -33,6 +34,11 @@ from replica.trace.events import ProduceRefused, Recorder
 
 LOG_TASKS_BEGIN_US = 30_000_000
 """LogManager.InitialTaskDelayMs"""
+
+
+def _always(period_us: int) -> Callable[[], int]:
+    return lambda: period_us
+
 
 ProposeIsrTo = Callable[[Partition, ProposeIsr, int], None]
 """Where a leader's proposals go: (partition, proposal, now_us)"""
@@ -67,7 +73,7 @@ class ReplicaManager:
         self,
         *,
         node: str,
-        config: BrokerConfig,
+        config: RunningConfig,
         rules: Rules,
         outbox: Outbox,
         logs: BrokerLogs,
@@ -84,7 +90,7 @@ class ReplicaManager:
         self.on_low_watermark: Callable[[TopicPartition], None] = _ignore
         self.on_transaction_ended: Callable[[TopicPartition, int, bool], None] = _ignore_end
         self._node = node
-        self._config = config
+        self._running = config
         self._rules = rules
         self._outbox = outbox
         self._logs = logs
@@ -96,7 +102,7 @@ class ReplicaManager:
         self._checkpoints_high_watermarks = False
         self._produces: Purgatory[DelayedProduce] = Purgatory()
         self._cleaner = LogCleaner(config, self.partitions, logs, clock, self._remove_later)
-        self.transaction_checks = TransactionChecks(rules)
+        self.transaction_checks = TransactionChecks(rules, config)
         self.fetches = Fetches(
             node=node,
             outbox=outbox,
@@ -107,15 +113,20 @@ class ReplicaManager:
             quotas=quotas,
         )
 
+    @property
+    def _config(self) -> BrokerConfig:
+        return self._running.current
+
     def start(self, now_us: int) -> None:
         """source: ReplicaManager.startup, LogManager.startup: by the scheduler of this process, from its start"""
-        self._repeat(self._config.replica_lag_time_max_ms * 1000 // 2, self._check_lag, now_us)
-        recovery_us = self._config.log_flush_offset_checkpoint_interval_ms * 1000
+        config = self._config
+        self._repeat(_always(config.replica_lag_time_max_ms * 1000 // 2), self._check_lag, now_us)
+        recovery_us = _always(config.log_flush_offset_checkpoint_interval_ms * 1000)
         self._repeat(recovery_us, self._checkpoint_logs, now_us, delay_us=LOG_TASKS_BEGIN_US)
-        retention_us = self._config.log_retention_check_interval_ms * 1000
+        retention_us = _always(config.log_retention_check_interval_ms * 1000)
         self._repeat(retention_us, self._expire_records, now_us, delay_us=LOG_TASKS_BEGIN_US)
-        self._repeat(self._config.log_cleaner_backoff_ms * 1000, self._cleaner.run, now_us)
-        expiration_check_us = self._config.producer_id_expiration_check_interval_ms * 1000
+        self._repeat(lambda: self._config.log_cleaner_backoff_ms * 1000, self._cleaner.run, now_us)
+        expiration_check_us = _always(config.producer_id_expiration_check_interval_ms * 1000)
         self._repeat(expiration_check_us, self._expire_producers, now_us)
 
     def start_high_watermark_checkpoints(self, now_us: int) -> None:
@@ -128,9 +139,11 @@ class ReplicaManager:
         self._checkpoints_high_watermarks = True
         period_us = self._config.replica_high_watermark_checkpoint_interval_ms * 1000
         self._outbox.timers.at(now_us, self._checkpoint_high_watermarks)
-        self._repeat(period_us, self._checkpoint_high_watermarks, now_us)
+        self._repeat(_always(period_us), self._checkpoint_high_watermarks, now_us)
 
-    def _repeat(self, period_us: int, task: Callable[[int], None], now_us: int, *, delay_us: int = 0) -> None:
+    def _repeat(
+        self, period_us: Callable[[], int], task: Callable[[int], None], now_us: int, *, delay_us: int = 0
+    ) -> None:
         """Every period, for the first time at most one period from now.
 
         delay_us: after the process's start; a task that begins at once has nothing to do then and is left out
@@ -138,9 +151,10 @@ class ReplicaManager:
 
         def run(due_us: int) -> None:
             task(due_us)
-            self._outbox.timers.at(due_us + period_us, run)
+            self._outbox.timers.at(due_us + period_us(), run)
 
-        self._outbox.timers.at(now_us + ((delay_us + self._phase_us) % period_us or period_us), run)
+        first_us = period_us()
+        self._outbox.timers.at(now_us + ((delay_us + self._phase_us) % first_us or first_us), run)
 
     # ---------------------------------------------------------------------------------------------- partition hooks
 

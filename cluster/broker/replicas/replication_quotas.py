@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from cluster.sampled_rate import SimpleRate
 from controller.image import MetadataImage
 from replica.config import NEVER, DynamicBrokerConfig
-from replica.ids import EVERY_BROKER, BrokerId, Offset, TopicPartition
+from replica.ids import BrokerId, Offset, TopicPartition
 
 
 class ReplicationQuota:
@@ -71,8 +71,8 @@ class ReplicationQuotas:
         if image.offset == self._offset:
             return
         self._offset = image.offset
-        stored = image.broker_config
-        config = DynamicBrokerConfig.from_mapping({**stored.get(EVERY_BROKER, {}), **stored.get(self._broker_id, {})})
+        rates, dynamic = DynamicBrokerConfig.keys(), image.dynamic_config(self._broker_id)
+        config = DynamicBrokerConfig.from_mapping({name: value for name, value in dynamic.items() if name in rates})
         self._leader.bound = config.leader_replication_throttled_rate
         self._follower.bound = config.follower_replication_throttled_rate
         topics = {name: topic.log_config for name, topic in image.topics.items()}

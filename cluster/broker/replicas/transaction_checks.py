@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cluster.broker.replicas.partition import Partition
+from cluster.dynamic_settings import RunningConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
 from replica.log.records import NO_SEQUENCE, read_header
@@ -63,11 +64,20 @@ AskCoordinator = Callable[[TransactionQuestion, int], None]
 class TransactionChecks:
     """ask: set once the broker knows coordinators     guard: of a client's batch about which nothing was asked"""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, config: RunningConfig) -> None:
         self.ask: AskCoordinator | None = None
-        self._verifies = rules.transactions in ("verified", "v2")
+        self._knows_questions = rules.transactions in ("verified", "v2")
         self._adds = rules.transactions == "v2"
-        self.guard = NOT_VERIFIED if self._verifies else NOT_ASKED_FOR
+        self._config = config
+
+    @property
+    def _verifies(self) -> bool:
+        """transaction.partition.verification.enable"""
+        return self._knows_questions and self._config.current.transaction_partition_verification_enable
+
+    @property
+    def guard(self) -> int:
+        return NOT_VERIFIED if self._verifies else NOT_ASKED_FOR
 
     def begin(
         self,
@@ -80,7 +90,7 @@ class TransactionChecks:
         now_us: int,
     ) -> None:
         """Ask, if something is to be asked. go_on: (guard of each partition, refused ones, now_us)"""
-        if self._verifies:
+        if self._verifies or (self._adds and api_version >= FIRST_VERSION_THAT_ADDS):
             until_us = now_us + timeout_us
             self._ask(transactional_id, entries, partitions, api_version, until_us, go_on, now_us)
         else:
@@ -142,12 +152,12 @@ class TransactionChecks:
         now_us: int,
     ) -> None:
         """The same before offsets are written to a partition of the offsets topic. go_on: (guard, error, now_us)"""
-        if not self._verifies:
+        if not self._verifies and not (self._adds and api_version >= FIRST_COMMIT_THAT_ADDS):
             go_on(NOT_ASKED_FOR, ErrorCode.NONE, now_us)
             return
         guard = partition.begin_verification(producer_id, producer_epoch, NO_SEQUENCE, now_us)
         if guard is None:
-            go_on(NOT_VERIFIED, ErrorCode.NONE, now_us)
+            go_on(self.guard, ErrorCode.NONE, now_us)
         elif self.ask is None:
             go_on(NOT_VERIFIED, ErrorCode.COORDINATOR_NOT_AVAILABLE, now_us)
         else:

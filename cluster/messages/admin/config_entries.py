@@ -10,6 +10,7 @@ from dataclasses import Field
 from typing import Any, Final, NamedTuple
 
 from cluster.config import BrokerConfig, topic_defaults
+from cluster.dynamic_keys import DYNAMIC, PASSIVE
 from cluster.messages.admin.broker_description import OwnKey, is_of_the_era
 from cluster.messages.admin.passive_broker_keys import (
     BOOLEAN,
@@ -20,10 +21,11 @@ from cluster.messages.admin.passive_broker_keys import (
     PASSIVE_BROKER_KEYS,
     PASSWORD,
     STRING,
+    UNKNOWN,
     PassiveKey,
 )
 from controller.topics import as_text
-from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, DynamicBrokerConfig, TopicConfig
+from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, TopicConfig
 from replica.passive_topic_keys import PassiveTopicConfig
 from replica.rules import Rules
 
@@ -37,6 +39,11 @@ _LONGS = frozenset(
     {
         "connections.max.idle.ms",
         "leader.imbalance.check.interval.seconds",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.delete.retention.ms",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.compaction.lag.ms",
         "log.dir.failure.timeout.ms",
         "log.flush.interval.messages",
         "log.flush.interval.ms",
@@ -59,6 +66,7 @@ _LISTS = frozenset(
     {
         "cleanup.policy",
         "log.cleanup.policy",
+        "metric.reporters",
         "leader.replication.throttled.replicas",
         "follower.replication.throttled.replicas",
     }
@@ -66,10 +74,10 @@ _LISTS = frozenset(
 
 
 class Synonym(NamedTuple):
-    """A possible source of the value; the first in a list counts."""
+    """A possible source of the value, None if that is kept secret; the first in a list counts."""
 
     name: str
-    value: str
+    value: str | None
     source: int
 
 
@@ -103,89 +111,106 @@ def settings_of_all(stored: Mapping[str, str], config: BrokerConfig, *, elr: boo
     return {"min.insync.replicas": as_text(config.min_insync_replicas), **stored}
 
 
-def topic_entries(stored: Mapping[str, str], config: BrokerConfig, of_all: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    """Every topic key, by name.
+class Dynamic(NamedTuple):
+    """Settings of a broker in the metadata log. own: for it alone     default: for all brokers"""
 
-    stored: as the metadata log keeps a topic's settings     config: of the brokers     of_all: set for all brokers
-    """
+    own: Mapping[str, str] = {}
+    default: Mapping[str, str] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return sorted({*self.own, *self.default})
+
+    def synonyms(self, name: str) -> list[Synonym]:
+        places = ((self.own, DYNAMIC_BROKER), (self.default, DYNAMIC_DEFAULT_BROKER))
+        return [Synonym(name, values[name], source) for values, source in places if name in values]
+
+
+def topic_entries(stored: Mapping[str, str], config: BrokerConfig, dynamic: Dynamic) -> Iterator[ConfigEntry]:
+    """Every topic key, by name. stored: a topic's own settings     config, dynamic: of the node"""
     defaults = topic_defaults(config)
     for name, item in sorted({**TopicConfig.keys(), **PassiveTopicConfig.keys()}.items()):
-        synonyms = []
+        synonyms = [Synonym(name, stored[name], DYNAMIC_TOPIC)] if name in stored else []
         broker_key = BROKER_KEY_OF_TOPIC_KEY.get(name)
+        default = as_text(item.default)
         if broker_key is not None:
-            default = as_text(item.default)
+            synonyms += dynamic.synonyms(broker_key)
             static = as_text(getattr(defaults, item.name))
-            if broker_key in of_all:
-                synonyms.append(Synonym(broker_key, of_all[broker_key], DYNAMIC_DEFAULT_BROKER))
             if static != default:
                 synonyms.append(Synonym(broker_key, static, STATIC_BROKER))
             synonyms.append(Synonym(broker_key, default, DEFAULT))
-        value = stored.get(name, as_text(item.default))
-        # A topic is created with the brokers' values, so a value equal to theirs counts as theirs.
-        if synonyms[0].value != value if synonyms else name in stored:
-            synonyms.insert(0, Synonym(name, value, DYNAMIC_TOPIC))
-        source = synonyms[0].source if synonyms else DEFAULT
+        value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (default, DEFAULT)
         yield ConfigEntry(name, value, source, type_of(item), False, tuple(synonyms))
 
 
-def broker_entries(
-    config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dynamic: Mapping[str, str], default: Mapping[str, str]
-) -> list[ConfigEntry]:
-    """Every key of a broker, by name.
-
-    own: its own keys     dynamic: settings made while it runs, for it alone     default: for all brokers
-    """
+def broker_entries(config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dynamic: Dynamic) -> list[ConfigEntry]:
+    """Every key of a broker, by name.     config: as it was started     own: its own keys"""
     entries = [_active_entry(item, config) for name, item in BrokerConfig.keys().items() if is_of_the_era(name, rules)]
+    entries += [_entry(item, as_text(item.default)) for item in PASSIVE.values()]
     entries += [_passive_entry(passive) for passive in PASSIVE_BROKER_KEYS]
     entries += [_own_entry(one) for one in own]
     by_name = {entry.name: entry for entry in entries}  # What it says of itself counts: where log.dirs really are.
-    for name in sorted({*dynamic, *default}):
-        static = by_name.get(name)
-        by_name[name] = _dynamic_entry(name, dynamic, default, () if static is None else static.synonyms)
+    for name in dynamic.names:
+        by_name[name] = _with_dynamic(name, dynamic, by_name.get(name))
     return [by_name[name] for name in sorted(by_name)]
 
 
 def default_entries(default: Mapping[str, str]) -> list[ConfigEntry]:
     """Settings made for all brokers at once, by name."""
-    return [_dynamic_entry(name, {}, default) for name in sorted(default)]
+    dynamic, keys = Dynamic(default=default), {**BrokerConfig.keys(), **PASSIVE}
+    known = {name: _entry(keys[name], default[name]) for name in default if name in keys}
+    found = [_with_dynamic(name, dynamic, known.get(name)) for name in sorted(default)]
+    return [entry._replace(synonyms=entry.synonyms[:1]) for entry in found]
+
+
+def _with_dynamic(name: str, dynamic: Dynamic, static: ConfigEntry | None) -> ConfigEntry:
+    """static: without its dynamic settings; None: no key of Kafka's configuration, so it might be a secret
+
+    source: KafkaConfig.maybeSensitive
+    """
+    set_now = dynamic.synonyms(name)
+    if static is None or static.is_sensitive:
+        hidden = tuple(synonym._replace(value=None) for synonym in set_now)
+        kind = UNKNOWN if static is None else static.type
+        return ConfigEntry(name, None, set_now[0].source, kind, name not in DYNAMIC, hidden, is_sensitive=True)
+    synonyms = (*set_now, *static.synonyms)
+    return static._replace(value=synonyms[0].value, source=synonyms[0].source, synonyms=synonyms)
 
 
 def _active_entry(item: Field[Any], config: BrokerConfig) -> ConfigEntry:
-    name = item.metadata["key"]
-    value, default = as_text(getattr(config, item.name)), as_text(item.default)
+    name, value = item.metadata["key"], as_text(getattr(config, item.name))
     if value == "0" and name in _NULL_IF_ZERO:
         kind = LONG if name in _LONGS else INT
-        return ConfigEntry(name, None, DEFAULT, kind, True, (), documentation=item.metadata["doc"])
+        return ConfigEntry(name, None, DEFAULT, kind, name not in DYNAMIC, (), documentation=item.metadata["doc"])
+    return _entry(item, value)
+
+
+def _entry(item: Field[Any], value: str) -> ConfigEntry:
+    name, default = item.metadata["key"], as_text(item.default)
     synonyms = [Synonym(name, default, DEFAULT)]
     if value != default:
         synonyms.insert(0, Synonym(name, value, STATIC_BROKER))
-    return ConfigEntry(name, value, synonyms[0].source, _type_of_static(item), True, tuple(synonyms))
+    kind = type_of(item)
+    if kind == LONG and name not in _LONGS and name not in PASSIVE:
+        kind = INT
+    documentation = item.metadata["doc"] or None
+    is_read_only = name not in DYNAMIC
+    return ConfigEntry(
+        name, value, synonyms[0].source, kind, is_read_only, tuple(synonyms), documentation=documentation
+    )
 
 
 def _passive_entry(key: PassiveKey) -> ConfigEntry:
     is_sensitive = key.type == PASSWORD
     synonyms = () if key.default is None else (Synonym(key.name, key.default, DEFAULT),)
-    return ConfigEntry(key.name, key.default, DEFAULT, key.type, True, synonyms, is_sensitive, key.documentation)
+    is_fixed = key.name not in DYNAMIC
+    return ConfigEntry(key.name, key.default, DEFAULT, key.type, is_fixed, synonyms, is_sensitive, key.documentation)
 
 
 def _own_entry(key: OwnKey) -> ConfigEntry:
     synonym = Synonym(key.name, key.value, STATIC_BROKER)
-    return ConfigEntry(key.name, key.value, STATIC_BROKER, key.type, True, (synonym,), False, key.documentation)
-
-
-def _dynamic_entry(
-    name: str, dynamic: Mapping[str, str], default: Mapping[str, str], static: tuple[Synonym, ...] = ()
-) -> ConfigEntry:
-    places = ((dynamic, DYNAMIC_BROKER), (default, DYNAMIC_DEFAULT_BROKER))
-    synonyms = (*(Synonym(name, values[name], source) for values, source in places if name in values), *static)
-    item = BrokerConfig.keys().get(name)
-    kind = type_of(DynamicBrokerConfig.require(name)) if item is None else _type_of_static(item)
-    return ConfigEntry(name, synonyms[0].value, synonyms[0].source, kind, False, synonyms)
-
-
-def _type_of_static(item: Field[Any]) -> int:
-    kind = type_of(item)
-    return INT if kind == LONG and item.metadata["key"] not in _LONGS else kind
+    is_read_only = key.name not in DYNAMIC
+    return ConfigEntry(key.name, key.value, STATIC_BROKER, key.type, is_read_only, (synonym,), False, key.documentation)
 
 
 def type_of(item: Field[Any]) -> int:

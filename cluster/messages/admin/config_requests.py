@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cluster.config import BrokerConfig
 from cluster.messages.admin.config_entries import is_list
-from cluster.messages.admin.passive_broker_keys import PASSIVE_BROKER_KEYS
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
 from controller.inputs import ChangeBrokerConfig, ChangeConfig, SingleReply
 from controller.topics import check_legal
-from replica.config import DynamicBrokerConfig, TopicConfig
+from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER
 from replica.passive_topic_keys import PassiveTopicConfig
@@ -25,7 +24,6 @@ TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 """ConfigResource.Type"""
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """AlterConfigOp.OpType"""
-_STATIC_KEYS = frozenset({*BrokerConfig.keys(), *(key.name for key in PASSIVE_BROKER_KEYS)})
 Changes = dict[str, str | None]
 
 
@@ -90,22 +88,10 @@ def _change_of(
         broker_id = broker_of(name)
         known = asked.image.broker_config.get(broker_id, {})
         changes = changes_of(known, configs)
-        _check_dynamic(changes)
         return ChangeBrokerConfig(now_us=now_us, broker_id=broker_id, config=changes, validate_only=validate_only)
     if kind == BROKER_LOGGER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} cannot be configured here")
-
-
-def _check_dynamic(changes: Changes) -> None:
-    """raises: KafkaError INVALID_REQUEST     source: DynamicBrokerConfig.validateConfigs"""
-    dynamic = DynamicBrokerConfig.keys()
-    static = [key for key in sorted(changes) if key in _STATIC_KEYS and key not in dynamic]
-    if static:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Cannot update these configs dynamically: {', '.join(static)}; a broker reads them when it starts",
-        )
 
 
 def broker_of(name: str) -> int:
@@ -143,7 +129,7 @@ def _incremental(known: Mapping[str, str], configs: Sequence[Entity]) -> Changes
 def _list(key: str, known: Mapping[str, str], value: str, *, appends: bool) -> str:
     if not is_list(key):
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} is not a list: nothing can be appended or taken out")
-    keys = {**TopicConfig.keys(), **PassiveTopicConfig.keys()}
+    keys = {**TopicConfig.keys(), **PassiveTopicConfig.keys(), **BrokerConfig.keys()}
     default = str(keys[key].default) if key in keys else ""
     old, parts = _parts(known.get(key, default)), _parts(value)
     if appends:

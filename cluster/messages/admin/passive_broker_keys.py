@@ -1,14 +1,14 @@
 """Broker keys of Kafka that nothing here acts upon: described with Kafka's defaults, for tools that read them.
 
 Differs from Kafka: their features do not exist here (TLS and SASL),
-or is fixed. None can be set. source: KafkaConfig.configDef (4.1)
+or is fixed. source: KafkaConfig.configDef (4.1)
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)
+UNKNOWN, BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(10)
 """DescribeConfigsResponse.ConfigType"""
 
 
@@ -22,14 +22,10 @@ class PassiveKey(NamedTuple):
 
 
 _TABLE: Final = (
-    (BOOLEAN, "log.preallocate", "false", "Whether a segment's file has its full size from the start."),
     (CLASS, "alter.config.policy.class.name", None, "Class that may refuse changes of settings."),
     (CLASS, "create.topic.policy.class.name", None, "Class that may refuse new topics."),
-    (INT, "background.threads", "10", "Threads for tasks in the background."),
     (INT, "group.coordinator.threads", "4", "Threads of the group coordinator."),
-    (INT, "log.cleaner.threads", "1", "Threads that compact logs."),
     (INT, "log.roll.hours", "168", "Hours after which a new segment is begun; ms count before them."),
-    (INT, "num.recovery.threads.per.data.dir", "2", "Threads per log directory that recover logs at the start."),
     (INT, "socket.listen.backlog.size", "50", "Connections that may wait to be accepted."),
     (INT, "socket.receive.buffer.bytes", "102400", "Receive buffer of the server's sockets."),
     (INT, "socket.send.buffer.bytes", "102400", "Send buffer of the server's sockets."),
@@ -37,7 +33,6 @@ _TABLE: Final = (
     (INT, "transaction.state.log.min.isr", "2", "min.insync.replicas of __transaction_state."),
     (INT, "transaction.state.log.num.partitions", "50", "Partitions of __transaction_state."),
     (INT, "transactional.id.expiration.ms", "604800000", "How long an unused transactional id is known."),
-    (LIST, "metric.reporters", "", "Classes that report metrics."),
     (LIST, "sasl.enabled.mechanisms", "GSSAPI", "SASL mechanisms of listeners that use SASL."),
     (LONG, "log.flush.scheduler.interval.ms", "9223372036854775807", "How often logs are looked at for a flush."),
     (LONG, "queued.max.request.bytes", "-1", "Bytes of requests that may wait for a handler, -1 for any number."),
@@ -47,8 +42,6 @@ _TABLE: Final = (
     (PASSWORD, "ssl.truststore.password", None, "Password of the trust store."),
     (SHORT, "transaction.state.log.replication.factor", "3", "Replicas of __transaction_state."),
     (STRING, "authorizer.class.name", "", "Class that authorizes; none: everybody may do everything."),
-    (STRING, "compression.type", "producer", "Codec of batches in the log; producer: as they came."),
-    (STRING, "log.message.timestamp.type", "CreateTime", "Whose time records carry."),
     (STRING, "replica.selector.class", None, "Class that says which replica a consumer reads; none: the leader."),
     (STRING, "security.inter.broker.protocol", "PLAINTEXT", "How brokers talk to each other."),
     (STRING, "ssl.client.auth", "none", "Whether clients must have certificates."),

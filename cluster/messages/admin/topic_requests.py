@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from cluster.messages.admin.config_entries import settings_of_all, topic_entries
+from cluster.messages.admin.config_entries import Dynamic, settings_of_all, topic_entries
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
 from controller.image import MetadataImage
@@ -110,7 +110,7 @@ def _created(asked: AdminRequest, entry: Entry, reply: SingleReply) -> dict[str,
             "configs": (),
         }
     stored = asked.image.broker_config.get(EVERY_BROKER, {})
-    of_all = settings_of_all(stored, asked.config, elr=asked.elr)
+    dynamic = Dynamic(default=settings_of_all(stored, asked.config, elr=asked.elr))
     return {
         "name": entry.name,
         "topic_id": reply.topic_id,
@@ -125,7 +125,7 @@ def _created(asked: AdminRequest, entry: Entry, reply: SingleReply) -> dict[str,
                 "config_source": config.source,
                 "is_sensitive": False,
             }
-            for config in topic_entries(reply.config, asked.config, of_all)
+            for config in topic_entries(reply.config, asked.config, dynamic)
         ],
     }
 

@@ -10,11 +10,12 @@ source: KafkaApis.handleDescribeConfigsRequest, ConfigHelper.scala
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from cluster.broker.apis.api import Api, BrokerParts, Values
 from cluster.messages.admin.config_entries import (
     ConfigEntry,
+    Dynamic,
     broker_entries,
     default_entries,
     settings_of_all,
@@ -64,26 +65,26 @@ class DescribeConfigsHandler:
             topic = self._cache.image.topics.get(name)
             if topic is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-            return topic_entries(topic.config, self._config, self._of_all())
+            return topic_entries(topic.config, self._config, self._dynamic())
         if kind in (BROKER, BROKER_LOGGER):
             return self._broker_entries(kind, broker_of(name))
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
 
     def _broker_entries(self, kind: int, broker_id: BrokerId) -> Iterable[ConfigEntry]:
         """raises: KafkaError"""
-        stored = self._cache.image.broker_config
-        default = self._of_all()
         if broker_id == EVERY_BROKER and kind == BROKER:
-            return default_entries(default)
+            return default_entries(self._dynamic().default)
         if broker_id != self._broker_id:
             who = f"this is broker {self._broker_id}; broker {broker_id} has to be asked itself"
             raise KafkaError(ErrorCode.INVALID_REQUEST, "no broker is named" if broker_id == EVERY_BROKER else who)
         if kind == BROKER_LOGGER:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
-        return broker_entries(self._config, self._rules, self._own_keys, stored.get(broker_id, {}), default)
+        return broker_entries(self._config, self._rules, self._own_keys, self._dynamic())
 
-    def _of_all(self) -> Mapping[str, str]:
-        return settings_of_all(self._cache.image.broker_config.get(EVERY_BROKER, {}), self._config, elr=self._rules.elr)
+    def _dynamic(self) -> Dynamic:
+        stored = self._cache.image.broker_config
+        of_all = settings_of_all(stored.get(EVERY_BROKER, {}), self._config, elr=self._rules.elr)
+        return Dynamic(stored.get(self._broker_id, {}), of_all)
 
 
 def _config(request: Entity, entry: ConfigEntry) -> Values:

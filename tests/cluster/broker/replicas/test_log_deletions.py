@@ -15,7 +15,7 @@ SECOND = 1_000_000
 
 def test_a_large_topic_goes_a_few_directories_at_a_time_and_in_order() -> None:
     timers: Timers[Action] = Timers()
-    deletions, removed = LogDeletions(timers, 60 * SECOND), list[int]()
+    deletions, removed = LogDeletions(timers, lambda: 60 * SECOND), list[int]()
     topic = list(range(1000))
     for number in topic:
         deletions.add(partial(removed.append, number), 0)
@@ -32,7 +32,7 @@ def test_a_large_topic_goes_a_few_directories_at_a_time_and_in_order() -> None:
 
 def test_after_a_pause_the_next_deletion_waits_for_its_own_delay() -> None:
     timers: Timers[Action] = Timers()
-    deletions, removed = LogDeletions(timers, 60 * SECOND), list[str]()
+    deletions, removed = LogDeletions(timers, lambda: 60 * SECOND), list[str]()
     deletions.add(partial(removed.append, "t-0"), 0)
     timers.run_due(60 * SECOND)
     deletions.add(partial(removed.append, "u-0"), 70 * SECOND)
@@ -47,7 +47,7 @@ def test_a_directory_that_cannot_be_removed_keeps_no_other() -> None:
         raise OSError("I/O error")
 
     timers: Timers[Action] = Timers()
-    deletions, removed = LogDeletions(timers, 60 * SECOND), list[str]()
+    deletions, removed = LogDeletions(timers, lambda: 60 * SECOND), list[str]()
     deletions.add(partial(removed.append, "t-0"), 0)
     deletions.add(refuse, 0)
     deletions.add(partial(removed.append, "t-2"), 0)

@@ -10,7 +10,7 @@ from broker_world import BrokerWorld
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.config import BrokerConfig
 from cluster.messages.admin.broker_description import own_keys
-from cluster.messages.admin.config_entries import broker_entries
+from cluster.messages.admin.config_entries import Dynamic, broker_entries
 from cluster.protocol.versions import (
     ALTER_CONFIGS,
     CREATE_TOPICS,
@@ -18,6 +18,7 @@ from cluster.protocol.versions import (
     INCREMENTAL_ALTER_CONFIGS,
 )
 from replica.errors import ErrorCode
+from replica.ids import TopicPartition
 from replica.rules import PROFILES
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
@@ -84,7 +85,8 @@ def test_settings_of_a_broker(world, admin):
     assert change(admin, BROKER, "1", (SET, rate, "1000")) is ErrorCode.NONE
     assert world.broker.cache.image.broker_config == {1: {rate: "1000"}}
     _, configs = described(admin, BROKER, "1")
-    assert (configs[rate].value, configs[rate].read_only) == ("1000", False)
+    # No key of KafkaConfig, so it might be a secret (KafkaConfig.maybeSensitive).
+    assert (configs[rate].value, configs[rate].is_sensitive, configs[rate].read_only) == (None, True, True)
     assert (configs["num.partitions"].value, configs["num.partitions"].read_only) == ("1", True)
     assert change(admin, BROKER, "1", (SET, "num.partitions", "3")) is ErrorCode.INVALID_REQUEST
 
@@ -94,24 +96,121 @@ def test_the_throttles_that_the_reassignment_tool_clears_may_not_be_there(admin)
     rates.append("replica.alter.log.dirs.io.max.bytes.per.second")
     assert change(admin, BROKER, "1", *((DELETE, rate, "") for rate in rates)) is ErrorCode.NONE
     assert change(admin, BROKER, "1", *((SET, rate, "1000") for rate in rates)) is ErrorCode.NONE
-    assert {rate: described(admin, BROKER, "1")[1][rate].value for rate in rates} == dict.fromkeys(rates, "1000")
+    assert {described(admin, BROKER, "1")[1][rate].config_source for rate in rates} == {2}
     assert change(admin, BROKER, "1", *((DELETE, rate, "") for rate in rates)) is ErrorCode.NONE
     assert not set(rates) & set(described(admin, BROKER, "1")[1])
 
 
 def test_settings_of_every_broker_at_once(world, admin):
-    rate = "leader.replication.throttled.rate"
-    assert change(admin, BROKER, "", (SET, rate, "1000")) is ErrorCode.NONE
+    key = "log.retention.ms"
+    assert change(admin, BROKER, "", (SET, key, "1000")) is ErrorCode.NONE
     _, configs = described(admin, BROKER, "")
-    assert {name: (one.value, one.config_source) for name, one in configs.items()} == {rate: ("1000", 3)}
-    assert (described(admin, BROKER, "1")[1][rate].value, described(admin, BROKER, "1")[1][rate].config_source) == (
-        "1000",
-        3,
-    )
-    assert change(admin, BROKER, "1", (SET, rate, "400")) is ErrorCode.NONE
-    its_own = described(admin, BROKER, "1")[1][rate]
-    assert [(one.value, one.source) for one in its_own.synonyms] == [("400", 2), ("1000", 3)]
-    assert change(admin, BROKER, "", (SET, "min.insync.replicas", "2")) is ErrorCode.INVALID_REQUEST
+    assert {name: (one.value, one.config_source) for name, one in configs.items()} == {key: ("1000", 3)}
+    of_one = described(admin, BROKER, "1")[1][key]
+    assert (of_one.value, of_one.config_source, of_one.read_only) == ("1000", 3, False)
+    assert change(admin, BROKER, "1", (SET, key, "400")) is ErrorCode.NONE
+    assert synonyms(admin, key) == [("400", 2), ("1000", 3)]
+    assert change(admin, BROKER, "1", (DELETE, key, None)) is ErrorCode.NONE
+    assert synonyms(admin, key) == [("1000", 3)]
+    assert change(admin, BROKER, "", (DELETE, key, None)) is ErrorCode.NONE
+    assert (described(admin, BROKER, "1")[1][key].value, described(admin, BROKER, "")[1]) == (None, {})
+
+
+def synonyms(admin, key):
+    return [(one.value, one.source) for one in described(admin, BROKER, "1")[1][key].synonyms]
+
+
+def retention_of(world):
+    return world.broker.logs.logs[TopicPartition("t", 0)].config.retention_ms
+
+
+def test_a_topic_without_a_setting_has_that_of_its_broker_as_it_is_now(world, admin):
+    create(admin, topic("t"))
+    create(admin, topic("own", configs=[{"name": "retention.ms", "value": "7"}]))
+    assert change(admin, BROKER, "", (SET, "log.retention.ms", "1000")) is ErrorCode.NONE
+    _, configs = described(admin, TOPIC, "t")
+    found = [(one.name, one.value, int(one.source)) for one in configs["retention.ms"].synonyms]
+    assert found == [("log.retention.ms", "1000", 3), ("log.retention.ms", "604800000", 5)]
+    topics = world.broker.cache.image.topics
+    assert [topics[name].log_config.retention_ms for name in ("t", "own")] == [1000, 7]
+    assert retention_of(world) == 1000, "the running log has it, too"
+    assert change(admin, BROKER, "1", (SET, "log.retention.ms", "400")) is ErrorCode.NONE
+    assert retention_of(world) == 400, "its own counts before that of all"
+    assert world.controller.state.image.topics["t"].log_config.retention_ms == 1000, "and only at that broker"
+    assert change(admin, TOPIC, "t", (SET, "retention.ms", "604800000")) is ErrorCode.NONE
+    assert retention_of(world) == 604_800_000, "Kafka's own default is a setting, if it is set"
+
+
+def test_what_a_running_broker_takes_over(world, admin):
+    settings = {
+        "max.connections.per.ip": "1",
+        "num.io.threads": "16",
+        "producer.id.expiration.ms": "5",
+        "log.cleaner.backoff.ms": "7",
+    }
+    create(admin, topic("t"))
+    assert change(admin, BROKER, "", *((SET, key, value) for key, value in settings.items())) is ErrorCode.NONE
+    config = world.broker._running.current
+    assert (config.max_connections_per_ip, config.num_io_threads, config.log_cleaner_backoff_ms) == (1, 16, 7)
+    assert world.broker._server.handlers.num_io_threads == 16
+    assert world.broker.logs.logs[TopicPartition("t", 0)].producers.expiration_ms == 5
+    assert not world.broker._server.connections.accepted(9001, "admin:1", world.now_us), "it has one"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("1", {"num.partitions": "3"}, "Cannot update these configs dynamically: Set(num.partitions)"),
+        (
+            "",
+            {"queued.max.requests": "3", "num.partitions": "3"},
+            ": Set(num.partitions, queued.max.requests)",
+        ),
+        ("1", {"ssl.keystore.type": "x"}, "only per-listener using the listener prefix: Set(ssl.keystore.type)"),
+        ("", {"listeners": "x"}, "at default cluster level, broker id must be specified: Set(listeners)"),
+        ("", {"listener.name.x.ssl.key.password": "x"}, "Set(listener.name.x.ssl.key.password)"),
+        (
+            "1",
+            {"num.io.threads": "17"},
+            "num.io.threads=17, value should not be greater than double the current value",
+        ),
+        ("1", {"num.io.threads": "3"}, "num.io.threads=3, value should be at least half the current value 8"),
+        ("1", {"log.cleaner.threads": "3"}, "cannot be increased to more than double the current value 1"),
+        ("1", {"log.segment.bytes": "x"}, "log.segment.bytes: `x` is not a number"),
+        ("1", {"log.retention.ms": "0"}, "log.retention.ms: must be unlimited (-1) or, equal or greater than 1"),
+        ("1", {"compression.type": "rar"}, "compression.type: `rar` is not one of"),
+        ("1", {"leader.replication.throttled.rate": "-1"}, "leader.replication.throttled.rate: -1 is below 0"),
+    ],
+)
+def test_settings_of_brokers_that_cannot_be(admin, name, changes, message):
+    """The messages are those of DynamicBrokerConfig.validateConfigs."""
+    configs = [{"name": key, "value": value} for key, value in changes.items()]
+    resource = {"resource_type": BROKER, "resource_name": name, "configs": configs}
+    (answer,) = admin.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
+    assert answer.error_code is ErrorCode.INVALID_REQUEST
+    assert message in answer.error_message
+    assert described(admin, BROKER, "")[1] == {}
+
+
+@pytest.mark.parametrize("name", ["listeners", "listener.name.x.ssl.key.password", "plugins.key", "compression.type"])
+def test_settings_that_are_only_kept(world, admin, name):
+    value = "gzip" if name == "compression.type" else "x"
+    assert change(admin, BROKER, "1", (SET, name, value)) is ErrorCode.NONE
+    assert world.broker.cache.image.broker_config == {1: {name: value}}
+    entry = described(admin, BROKER, "1")[1][name]
+    is_known = name in ("listeners", "compression.type")
+    assert (entry.value, entry.is_sensitive) == ((value, False) if is_known else (None, True))
+
+
+def test_with_elr_all_brokers_have_one_min_insync_replicas(tmp_path):
+    world = BrokerWorld(tmp_path, PROFILES["kafka-4.1"]).start()
+    world.run(100)
+    admin = world.call("admin")
+    key = "min.insync.replicas"
+    assert change(admin, BROKER, "1", (SET, key, "2")) is ErrorCode.INVALID_CONFIG
+    assert change(admin, BROKER, "", (SET, key, "2")) is ErrorCode.NONE
+    assert change(admin, BROKER, "", (DELETE, key, None)) is ErrorCode.INVALID_CONFIG
+    assert described(admin, BROKER, "")[1][key].value == "2"
 
 
 @pytest.mark.parametrize(
@@ -188,19 +287,11 @@ def test_keys_of_a_broker_are_those_of_its_era(profile, there, absent):
     identity = BrokerIdentity(7, "alpha", UUID(int=1), "::1", 9092, "r1")
     rules = PROFILES[profile]
     own = own_keys(identity, rules, [Path("/data/1"), Path("/data/2")], {12: ("c", 1), 11: ("d", 2)})
-    entries = broker_entries(BrokerConfig(), rules, own, {}, {})
+    entries = broker_entries(BrokerConfig(), rules, own, Dynamic())
     told = {entry.name: entry.value for entry in entries}
     assert there <= set(told) and not absent & set(told)
     assert (told["broker.id"], told["broker.rack"], told["log.dirs"]) == ("7", "r1", "/data/1,/data/2")
     assert [entry.name for entry in entries] == sorted(told)
-
-
-def test_what_a_broker_reads_when_it_starts_is_not_set_while_it_runs(admin):
-    for key in ("log.dirs", "num.io.threads", "log.cleaner.threads"):
-        resource = {"resource_type": BROKER, "resource_name": "1", "configs": [{"name": key, "value": "1"}]}
-        (answer,) = admin.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
-        assert answer.error_code is ErrorCode.INVALID_REQUEST
-        assert f"Cannot update these configs dynamically: {key}" in answer.error_message
 
 
 @pytest.mark.parametrize(("name", "why"), [("1", "a broker has no loggers here"), ("", "no broker is named")])

@@ -1,0 +1,137 @@
+"""A node's settings while it runs (KIP-226): what the metadata log says of it counts before its own file.
+
+Source: DynamicBrokerConfig.scala, DynamicLogConfig, DynamicThreadPool, LogCleaner.validateReconfiguration (4.1)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from cluster.config import BrokerConfig, topic_defaults
+from cluster.dynamic_keys import (
+    OF_LISTENERS_ONLY,
+    OF_ONE_BROKER,
+    PASSIVE,
+    RATES,
+    READ_ONLY,
+    THREADS,
+    WITH_EFFECT,
+    PassiveDynamicConfig,
+)
+from controller.topics import as_text
+from replica.config import Config, ConfigError, DynamicBrokerConfig, TopicConfig
+from replica.errors import ErrorCode, KafkaError
+
+CLEANER_THREADS = "log.cleaner.threads"
+_LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+_UNSET_IF_ZERO = "log.retention.ms"
+
+
+class DynamicSettings:
+    """The `NodeSettings` of a node whose own file is `static`."""
+
+    def __init__(self, static: BrokerConfig) -> None:
+        self.static = static
+
+    def effective(self, dynamic: Mapping[str, str]) -> BrokerConfig:
+        """dynamic: as they were checked"""
+        keys = BrokerConfig.keys()
+        known = {keys[name].name: BrokerConfig.check(name, value) for name, value in dynamic.items() if _acts(name)}
+        return replace(self.static, **known) if known else self.static
+
+    def topic_defaults(self, dynamic: Mapping[str, str]) -> TopicConfig:
+        return topic_defaults(self.effective(dynamic))
+
+    def check(
+        self, changes: Mapping[str, object], dynamic: Mapping[str, str], *, of_all: bool
+    ) -> dict[str, str | None]:
+        """An unknown key is kept, for a plugin may know it. raises: KafkaError INVALID_REQUEST, ConfigError"""
+        set_now = [name for name, value in changes.items() if value is not None]
+        _refuse("Cannot update these configs dynamically", READ_ONLY.intersection(changes))
+        _refuse(
+            "These security configs can be dynamically updated only per-listener using the listener prefix",
+            OF_LISTENERS_ONLY.intersection(set_now),
+        )
+        stored = {name: None if value is None else _checked(name, value) for name, value in changes.items()}
+        if of_all:
+            where = "Cannot update these configs at default cluster level, broker id must be specified"
+            _refuse(where, filter(_is_of_one_broker, set_now))
+        for name in set_now:
+            if name in THREADS or name == CLEANER_THREADS:
+                self._check_threads(name, int(str(stored[name])), dynamic)
+        return stored
+
+    def _static_threads(self, name: str) -> int:
+        schema = _schema(name)
+        return int(getattr(self.static if schema is BrokerConfig else schema(), schema.require(name).name))
+
+    def _check_threads(self, name: str, wanted: int, dynamic: Mapping[str, str]) -> None:
+        """raises: KafkaError INVALID_REQUEST"""
+        now = int(dynamic.get(name) or self._static_threads(name))
+        if now // 2 <= wanted <= now * 2:
+            return
+        if name == CLEANER_THREADS:
+            less, more = "cannot be reduced to less than half", "cannot be increased to more than double"
+            message = f"Log cleaner threads {less if wanted < now else more} the current value {now}"
+        else:
+            bound = "be at least half" if wanted < now else "not be greater than double"
+            what = f"Dynamic thread count update validation failed for {name}={wanted}"
+            message = f"{what}, value should {bound} the current value {now}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+class RunningConfig:
+    """The settings of a running broker.
+
+    on_change: called with each new `current`, and the time
+    """
+
+    def __init__(self, settings: DynamicSettings) -> None:
+        self.settings = settings
+        self.current = settings.static
+        self.on_change: list[Callable[[BrokerConfig, int], None]] = []
+
+    def follow(self, dynamic: Mapping[str, str], now_us: int) -> None:
+        """source: DynamicBrokerConfig.updateBrokerConfig, .updateDefaultConfig"""
+        config = self.settings.effective(dynamic)
+        if config != self.current:
+            self.current = config
+            for changed in self.on_change:
+                changed(config, now_us)
+
+
+def _acts(name: str) -> bool:
+    return name in WITH_EFFECT
+
+
+def _schema(name: str) -> type[Config]:
+    if name in PASSIVE:
+        return PassiveDynamicConfig
+    return DynamicBrokerConfig if name in RATES else BrokerConfig
+
+
+def _checked(name: str, value: object) -> str:
+    """raises: ConfigError"""
+    found = _LISTENER.fullmatch(name)
+    base = found[1] if found else name
+    if not (_acts(base) or base in PASSIVE or base in RATES):
+        return str(value)
+    typed = _schema(base).check(base, value)
+    if base == _UNSET_IF_ZERO and typed == 0:
+        raise ConfigError(base, "must be unlimited (-1) or, equal or greater than 1")
+    return as_text(typed)
+
+
+def _is_of_one_broker(name: str) -> bool:
+    found = _LISTENER.fullmatch(name)
+    return found[1] not in _OF_ALL_LISTENERS if found else name in OF_ONE_BROKER
+
+
+def _refuse(why: str, names: Iterable[str]) -> None:
+    """raises: KafkaError INVALID_REQUEST if there are any"""
+    found = sorted(names)
+    if found:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{why}: Set({', '.join(found)})")

@@ -1,0 +1,52 @@
+"""What a node knows of its own settings: defaults of topics, and which of them can change while it runs (KIP-226).
+
+Source: KafkaConfigSchema, ConfigurationValidator
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from replica.config import DynamicBrokerConfig, TopicConfig
+
+
+class NodeSettings(Protocol):
+    """Of one node. Dynamic settings are those in the metadata log: of all brokers, overlaid by its own."""
+
+    def topic_defaults(self, dynamic: Mapping[str, str]) -> TopicConfig:
+        """A topic's settings unless it has its own."""
+        ...
+
+    def check(
+        self, changes: Mapping[str, object], dynamic: Mapping[str, str], *, of_all: bool
+    ) -> dict[str, str | None]:
+        """Changes as they are stored; None takes a key back. dynamic: settings of that broker, or of all, so far
+
+        raises: KafkaError INVALID_REQUEST, ConfigError     source: DynamicBrokerConfig.validate
+        """
+        ...
+
+
+class FixedSettings:
+    """Of a node whose own file is `defaults` for ever; only the rates of throttles can be set."""
+
+    def __init__(self, defaults: TopicConfig | None = None) -> None:
+        self._defaults = defaults or TopicConfig()
+
+    def topic_defaults(self, dynamic: Mapping[str, str]) -> TopicConfig:
+        return self._defaults
+
+    def check(
+        self, changes: Mapping[str, object], dynamic: Mapping[str, str], *, of_all: bool
+    ) -> dict[str, str | None]:
+        for name in changes:
+            DynamicBrokerConfig.require(name)
+        return {
+            name: None if value is None else str(DynamicBrokerConfig.check(name, value))
+            for name, value in changes.items()
+        }
+
+
+KAFKAS_OWN: Final = FixedSettings()
+"""Kafka's own defaults."""
