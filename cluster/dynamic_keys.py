@@ -5,8 +5,10 @@ Source: DynamicBrokerConfig.AllDynamicConfigs, .PerBrokerConfigs, DynamicConfig.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from collections.abc import Mapping
+from dataclasses import Field, dataclass
+from functools import cache
+from typing import Any, ClassVar, Final
 
 from cluster.config import BrokerConfig
 from replica.config import INT32_MAX, NEVER, Config, DynamicBrokerConfig, key
@@ -101,6 +103,18 @@ class PassiveDynamicConfig(Config):
         "remote.log.manager.fetch.max.bytes.per.second", NEVER, low=1
     )
     remote_log_reader_threads: int = key("remote.log.reader.threads", 10, low=1, high=INT32_MAX)
+
+
+class AnyDynamicConfig(Config):
+    """Every key that this project knows of those that a running broker takes."""
+
+    WHAT: ClassVar[str] = "dynamic broker"
+
+    @classmethod
+    @cache
+    def keys(cls) -> Mapping[str, Field[Any]]:
+        known = {name: item for name, item in BrokerConfig.keys().items() if name in WITH_EFFECT}
+        return {**DynamicBrokerConfig.keys(), **known, **PassiveDynamicConfig.keys()}
 
 
 THREADS: Final = frozenset(

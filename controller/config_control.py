@@ -83,6 +83,7 @@ class ConfigControl:
         if given.validate_only:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
             return
+        before = self._min_isrs() if MIN_ISR in stored else {}
         who = "every broker" if of_all else self._journal.names(given.broker_id)
         for key, value in stored.items():
             self._journal.append(BrokerConfigRecord(broker_id=given.broker_id, key=key, value=value))
@@ -96,8 +97,30 @@ class ConfigControl:
                 )
             )
         if MIN_ISR in stored:
+            self._tell_min_isrs(before)
             self._partitions.min_isr_changed(list(self._image.topics))
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def _min_isrs(self) -> dict[str, int]:
+        """The effective min.insync.replicas of each topic; where brokers have several, the lowest of them."""
+        image = self._image
+        settings = [image.dynamic_config(broker_id) for broker_id in (EVERY_BROKER, *image.broker_config)]
+        lowest = min(self._settings.topic_defaults(dynamic).min_insync_replicas for dynamic in settings)
+        return {
+            name: topic.effective_min_isr if MIN_ISR in topic.config else min(lowest, len(topic.partitions[0].replicas))
+            for name, topic in image.topics.items()
+        }
+
+    def _tell_min_isrs(self, before: Mapping[str, int]) -> None:
+        """Topics without a setting of their own have another than before."""
+        for topic, min_isr in self._min_isrs().items():
+            if min_isr != before[topic]:
+                reason = f"topic {topic} has no {MIN_ISR} of its own: {min_isr} count from now on"
+                node = self._journal.node
+                event = trace.ConfigAltered(
+                    node=node, topic=topic, key=MIN_ISR, value=str(min_isr), min_isr=min_isr, reason=reason
+                )
+                self._journal.tell(event)
 
     def _check_min_isr(self, config: Mapping[str, object], *, of_all: bool) -> None:
         """With ELR all brokers have the same, since it decides who is eligible.     raises: KafkaError INVALID_CONFIG

@@ -182,7 +182,6 @@ class TopicConfig(Config):
 class DynamicBrokerConfig(Config):
     """Keys of a running broker that can be set only through the controller. Source: DynamicConfig.Broker, KIP-73.
 
-    Simplified: Kafka can also change many of a broker's static keys while it runs (KIP-226); here those are read once.
     Nothing moves between log directories here, so the third rate limits nothing; Kafka's tools clear all three.
     """
 

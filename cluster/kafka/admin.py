@@ -30,7 +30,7 @@ from controller.inputs import (
     TopicReply,
 )
 from replica.errors import ErrorCode
-from replica.ids import BrokerId, TopicPartition
+from replica.ids import EVERY_BROKER, BrokerId, TopicPartition
 
 NAME = "highwater-operator"
 VERSIONS = {
@@ -133,7 +133,7 @@ class Admin:
             case ChangeConfig():
                 return await self._configure(TOPIC, wanted.topic, wanted.config)
             case ChangeBrokerConfig():
-                return await self._configure(BROKER, str(wanted.broker_id), wanted.config)
+                return await self._configure(BROKER, _resource(wanted.broker_id), wanted.config)
             case AlterClientQuota():
                 return await self._set_quota(wanted)
             case _:
@@ -185,6 +185,11 @@ class Admin:
             for entry in result.configs
             if entry.config_source == SOURCE_TOPIC and entry.value is not None
         }
+
+
+def _resource(broker_id: BrokerId) -> str:
+    """The name of a broker's settings; that of all brokers is empty."""
+    return "" if broker_id == EVERY_BROKER else str(broker_id)
 
 
 async def ask_at(address: Address, api_key: int, **fields: object) -> Entity:

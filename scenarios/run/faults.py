@@ -341,8 +341,10 @@ class Faults:
             self._operator.set_broker_config(node, config)
         if payload.topic is not None:
             self._operator.set_topic_config(payload.topic, config)
+        if payload.entity_default is not None:
+            self._operator.set_broker_config(None, config)
         settings = ", ".join(f"{key}={'default' if value is None else value}" for key, value in config.items())
-        return Done(nodes, f"{listed(nodes) if nodes else f'topic {payload.topic}'} gets {settings}")
+        return Done(nodes, f"{listed(nodes) if nodes else payload.whose} gets {settings}")
 
     @performs(SetQuota)
     async def _set_quota(self, name: str, payload: SetQuota) -> Done:

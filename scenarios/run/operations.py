@@ -18,7 +18,7 @@ from controller.inputs import (
     TopicReply,
 )
 from replica.errors import ErrorCode
-from replica.ids import TopicPartition
+from replica.ids import EVERY_BROKER, TopicPartition
 from scenarios.language.spec import ClientQuota
 from scenarios.run.client_quotas import alteration
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
@@ -126,9 +126,10 @@ class Operator:
     def set_quota(self, quota: ClientQuota) -> None:
         self._ask(f"the quota of {quota.whose}", partial(alteration, quota))
 
-    def set_broker_config(self, broker: str, config: Mapping[str, str | None]) -> None:
-        (broker_id,) = self._ids((broker,))
+    def set_broker_config(self, broker: str | None, config: Mapping[str, str | None]) -> None:
+        """broker: None for all at once"""
+        broker_id = EVERY_BROKER if broker is None else self._ids((broker,))[0]
         self._ask(
-            f"the configuration of {broker}",
+            f"the configuration of {broker or 'every broker'}",
             lambda now_us: ChangeBrokerConfig(now_us=now_us, broker_id=broker_id, config=dict(config)),
         )

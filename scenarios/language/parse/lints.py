@@ -135,7 +135,7 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
         return
     for step in scenario.timeline:
         place = reader.places.get(f"{path_of(step)}.{step.verb}")
-        of_brokers = isinstance(step.payload, SetConfig) and step.payload.brokers is not None
+        of_brokers = isinstance(step.payload, SetConfig) and step.payload.topic is None
         of_kraft = isinstance(step.payload, (Reassign, CancelReassign, Throttle, SetQuota))
         if (of_brokers or of_kraft) and place is not None:
             title = f"`{step.verb}`{' of brokers' if of_brokers else ''} is not yet supported in the ZooKeeper era"

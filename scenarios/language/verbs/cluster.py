@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from replica.config import ClientQuotaConfig, DynamicBrokerConfig, TopicConfig
+from cluster.dynamic_keys import AnyDynamicConfig
+from replica.config import ClientQuotaConfig, TopicConfig
 from replica.ids import TopicPartition
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import ClientQuota
@@ -144,8 +145,8 @@ def _changes(example: str, read: Callable[[Given], Config]) -> Kind[Config]:
 
 def _read_config(given: Given) -> Config:
     """Which keys there are depends on whose they are."""
-    of_brokers = given.beside is not None and "brokers" in given.beside
-    kind = DynamicBrokerConfig if of_brokers else TopicConfig
+    beside = given.beside or ()
+    kind = AnyDynamicConfig if "brokers" in beside or "entity_default" in beside else TopicConfig
     return tuple(given.reader.config_changes(given.node, given.path, kind).items())
 
 
@@ -162,21 +163,32 @@ QUOTA = _changes("producer_byte_rate: 100000", _read_quota)
     example="{topic: t, config: {min.insync.replicas: 1}}",
     more={
         "{brokers: b3, config: {leader.replication.throttled.rate: 100000}}": (
-            "Dynamic keys of brokers: `leader.replication.throttled.rate`, `follower.replication.throttled.rate`."
-        )
+            "Dynamic keys of single brokers (KIP-226): throttles, most of `log.*`, threads, limits of connections."
+        ),
+        "{entity_default: brokers, config: {log.retention.ms: 60000}}": (
+            "The same of all brokers at once (`kafka-configs --entity-default`); what one broker has for itself counts "
+            "before it."
+        ),
     },
     usage="set_config orders min.insync.replicas=1",
-    one_of=("topic", "brokers"),
+    one_of=("topic", "brokers", "entity_default"),
 )
 class SetConfig(Verb):
     """Change topic keys while the cluster runs; the value `default` takes one back."""
 
     topic: str | None = key(TOPIC, default=None)
     brokers: Selector | None = key(BROKERS, default=None)
+    entity_default: str | None = key(choice("brokers"), default=None)
     config: Config = key(CONFIG, default=(), required=True)
 
+    @property
+    def whose(self) -> str:
+        if self.topic is not None:
+            return f"topic {self.topic}"
+        return "every broker" if self.brokers is None else str(self.brokers)
+
     def sentence(self) -> str:
-        whose = f"topic {self.topic}" if self.brokers is None else str(self.brokers)
+        whose = self.whose
         settings = [f"{name} of {whose} to {'its default' if value is None else value}" for name, value in self.config]
         return f"set {', '.join(settings)}"
 

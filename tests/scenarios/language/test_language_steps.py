@@ -109,11 +109,15 @@ PAYLOADS = [
     ),
     (
         "set_config: {topic: t, config: {min.insync.replicas: 1, segment.bytes: default}}",
-        SetConfig("t", None, (("min.insync.replicas", "1"), ("segment.bytes", None))),
+        SetConfig("t", None, None, (("min.insync.replicas", "1"), ("segment.bytes", None))),
     ),
     (
         "set_config: {brokers: b1, config: {leader.replication.throttled.rate: 1000}}",
-        SetConfig(None, nodes("b1"), (("leader.replication.throttled.rate", "1000"),)),
+        SetConfig(None, nodes("b1"), None, (("leader.replication.throttled.rate", "1000"),)),
+    ),
+    (
+        "set_config: {entity_default: brokers, config: {log.retention.ms: 1000}}",
+        SetConfig(None, None, "brokers", (("log.retention.ms", "1000"),)),
     ),
     (
         "set_quota: {client: p1, quota: {producer_byte_rate: 1000, request_percentage: 0.5}}",
