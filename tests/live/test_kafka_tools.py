@@ -174,3 +174,39 @@ def test_levels_of_features_that_hold_are_granted_and_others_refused(tmp_path: P
         refused = tools.run(command, "upgrade", "--feature", "group.version=7")
         assert "Could not upgrade group.version to 7." in refused
         assert "Invalid update version 7 for feature group.version." in refused
+
+
+def test_settings_of_brokers_change_while_they_run(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:3") as served:
+        tools = Tools(served, tmp_path)
+
+        def alter(*what: str) -> str:
+            return tools.run("kafka.admin.ConfigCommand", "--alter", "--entity-type", "brokers", *what)
+
+        default, retention = "--entity-default", "log.retention.ms"
+        done = "Completed updating default config for brokers in the cluster."
+        assert done in alter(default, "--add-config", f"{retention}=60000,num.io.threads=16")
+        assert "Completed updating config for broker 1." in alter(
+            "--entity-name", "1", "--add-config", f"{retention}=5000"
+        )
+        own, all_of_them = config_of(tools, "brokers", "1"), config_of(tools, "brokers", "2", "--all")
+        assert f"{retention}=5000 sensitive=false synonyms={{DYNAMIC_BROKER_CONFIG:{retention}=5000, " in own
+        assert f"DYNAMIC_DEFAULT_BROKER_CONFIG:{retention}=60000" in own and "num.io.threads=16" not in own
+        assert f"{retention}=60000 sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:" in all_of_them
+        threads = "num.io.threads=16 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:num.io.threads=16, "
+        assert f"{threads}DEFAULT_CONFIG:num.io.threads=8}}" in all_of_them
+        of_topic = config_of(tools, "topics", "orders", "--all")
+        assert (
+            f"retention.ms=60000 sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:{retention}=60000" in of_topic
+        )
+        assert "Cannot update these configs dynamically: Set(num.partitions)" in alter(
+            default, "--add-config", "num.partitions=3"
+        )
+        assert done in alter(default, "--add-config", "min.insync.replicas=2")
+        assert "Cluster-level min.insync.replicas cannot be removed while ELR is enabled." in alter(
+            default, "--delete-config", "min.insync.replicas"
+        )
+        assert "Completed updating config" in alter("--entity-name", "1", "--delete-config", retention)
+        assert retention not in config_of(tools, "brokers", "1").replace("DEFAULT_BROKER", "")
+        served.stop()
+    assert not served.summary["our_bug"]

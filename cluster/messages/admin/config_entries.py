@@ -10,7 +10,7 @@ from dataclasses import Field
 from typing import Any, Final, NamedTuple
 
 from cluster.config import BrokerConfig, topic_defaults
-from cluster.dynamic_keys import DYNAMIC, PASSIVE
+from cluster.dynamic_keys import DYNAMIC, PASSIVE, RATES
 from cluster.messages.admin.broker_description import OwnKey, is_of_the_era
 from cluster.messages.admin.passive_broker_keys import (
     BOOLEAN,
@@ -166,9 +166,12 @@ def default_entries(default: Mapping[str, str]) -> list[ConfigEntry]:
 def _with_dynamic(name: str, dynamic: Dynamic, static: ConfigEntry | None) -> ConfigEntry:
     """static: without its dynamic settings; None: no key of Kafka's configuration, so it might be a secret
 
-    source: KafkaConfig.maybeSensitive
+    source: KafkaConfig.configType, .maybeSensitive
     """
     set_now = dynamic.synonyms(name)
+    if name in RATES:
+        value, kind = set_now[0].value, type_of(RATES[name])
+        return ConfigEntry(name, value, set_now[0].source, kind, name not in DYNAMIC, tuple(set_now))
     if static is None or static.is_sensitive:
         hidden = tuple(synonym._replace(value=None) for synonym in set_now)
         kind = UNKNOWN if static is None else static.type
