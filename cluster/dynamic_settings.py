@@ -21,8 +21,9 @@ from cluster.dynamic_keys import (
     PassiveDynamicConfig,
 )
 from controller.topics import as_text
-from replica.config import Config, ConfigError, DynamicBrokerConfig, TopicConfig
+from replica.config import Config, DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode, KafkaError
+from replica.node_settings import checked
 
 CLEANER_THREADS = "log.cleaner.threads"
 _LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")
@@ -48,7 +49,7 @@ class DynamicSettings:
     def check(
         self, changes: Mapping[str, object], dynamic: Mapping[str, str], *, of_all: bool
     ) -> dict[str, str | None]:
-        """An unknown key is kept, for a plugin may know it. raises: KafkaError INVALID_REQUEST, ConfigError"""
+        """An unknown key is kept, for a plugin may know it. raises: KafkaError INVALID_REQUEST"""
         set_now = [name for name, value in changes.items() if value is not None]
         _refuse("Cannot update these configs dynamically", READ_ONLY.intersection(changes))
         _refuse(
@@ -114,14 +115,15 @@ def _schema(name: str) -> type[Config]:
 
 
 def _checked(name: str, value: object) -> str:
-    """raises: ConfigError"""
+    """raises: KafkaError INVALID_REQUEST"""
     found = _LISTENER.fullmatch(name)
     base = found[1] if found else name
     if not (_acts(base) or base in PASSIVE or base in RATES):
         return str(value)
-    typed = _schema(base).check(base, value)
+    typed = checked(_schema(base), base, value)
     if base == _UNSET_IF_ZERO and typed == 0:
-        raise ConfigError(base, "must be unlimited (-1) or, equal or greater than 1")
+        message = f"{base} must be unlimited (-1) or, equal or greater than 1"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     return as_text(typed)
 
 

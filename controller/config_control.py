@@ -13,10 +13,9 @@ from controller.inputs import ChangeBrokerConfig, ChangeConfig, TopicReply
 from controller.journal import Journal
 from controller.metadata import BrokerConfigRecord, ConfigRecord
 from controller.partitions import Partitions
-from controller.settings import NodeSettings
-from replica.config import ConfigError
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER
+from replica.node_settings import NodeSettings
 from replica.trace import events as trace
 
 MIN_ISR = "min.insync.replicas"
@@ -75,10 +74,6 @@ class ConfigControl:
             stored = self._settings.check(given.config, known, of_all=of_all)
         except KafkaError as error:
             self._refuse(error.code, error.message)
-            return
-        except ConfigError as error:
-            # Not INVALID_CONFIG, as of a topic (KAFKA-13609).
-            self._refuse(ErrorCode.INVALID_REQUEST, str(error))
             return
         if given.validate_only:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))

@@ -34,7 +34,6 @@ from controller.metadata import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
-from controller.settings import KAFKAS_OWN, NodeSettings
 from replica.config import TopicConfig
 from replica.ids import (
     EVERY_BROKER,
@@ -46,6 +45,7 @@ from replica.ids import (
     PartitionEpoch,
     TopicPartition,
 )
+from replica.node_settings import KAFKAS_OWN, NodeSettings
 from replica.passive_topic_keys import active
 
 

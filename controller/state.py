@@ -48,12 +48,12 @@ from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
 from controller.partitions import Partitions
 from controller.scram import ScramControl
-from controller.settings import KAFKAS_OWN, NodeSettings
 from controller.snapshot import Snapshot
 from controller.topic_control import TopicControl
 from replica.config import INT32_MAX
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
+from replica.node_settings import KAFKAS_OWN, NodeSettings
 from replica.rules import Rules
 
 UNCLEAN_ELECTION_INTERVAL_US = 300_000_000

@@ -177,7 +177,7 @@ def test_what_a_running_broker_takes_over(world, admin):
         ("1", {"num.io.threads": "3"}, "num.io.threads=3, value should be at least half the current value 8"),
         ("1", {"log.cleaner.threads": "3"}, "cannot be increased to more than double the current value 1"),
         ("1", {"log.segment.bytes": "x"}, "log.segment.bytes: `x` is not a number"),
-        ("1", {"log.retention.ms": "0"}, "log.retention.ms: must be unlimited (-1) or, equal or greater than 1"),
+        ("1", {"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
         ("1", {"compression.type": "rar"}, "compression.type: `rar` is not one of"),
         ("1", {"leader.replication.throttled.rate": "-1"}, "leader.replication.throttled.rate: -1 is below 0"),
     ],

@@ -6,9 +6,10 @@ Source: KafkaConfigSchema, ConfigurationValidator
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from replica.config import DynamicBrokerConfig, TopicConfig
+from replica.config import Config, ConfigError, DynamicBrokerConfig, TopicConfig
+from replica.errors import ErrorCode, KafkaError
 
 
 class NodeSettings(Protocol):
@@ -23,9 +24,18 @@ class NodeSettings(Protocol):
     ) -> dict[str, str | None]:
         """Changes as they are stored; None takes a key back. dynamic: settings of that broker, or of all, so far
 
-        raises: KafkaError INVALID_REQUEST, ConfigError     source: DynamicBrokerConfig.validate
+        raises: KafkaError INVALID_REQUEST     source: DynamicBrokerConfig.validate
         """
         ...
+
+
+def checked(schema: type[Config], name: str, value: object) -> Any:
+    """The typed value of a broker's key.     raises: KafkaError INVALID_REQUEST"""
+    try:
+        return schema.check(name, value)
+    except ConfigError as error:
+        # Not INVALID_CONFIG, as of a topic (KAFKA-13609).
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
 class FixedSettings:
@@ -40,10 +50,8 @@ class FixedSettings:
     def check(
         self, changes: Mapping[str, object], dynamic: Mapping[str, str], *, of_all: bool
     ) -> dict[str, str | None]:
-        for name in changes:
-            DynamicBrokerConfig.require(name)
         return {
-            name: None if value is None else str(DynamicBrokerConfig.check(name, value))
+            name: None if value is None else str(checked(DynamicBrokerConfig, name, value))
             for name, value in changes.items()
         }
 
