@@ -23,7 +23,7 @@ from cluster.dynamic_keys import (
 from controller.topics import as_text
 from replica.config import Config, DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode, KafkaError
-from replica.node_settings import checked
+from replica.settings import checked
 
 CLEANER_THREADS = "log.cleaner.threads"
 _LISTENER = re.compile(r"listener\.name\.[^.]*\.(.*)")

@@ -15,7 +15,7 @@ from controller.metadata import BrokerConfigRecord, ConfigRecord
 from controller.partitions import Partitions
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER
-from replica.node_settings import NodeSettings
+from replica.settings import NodeSettings
 from replica.trace import events as trace
 
 MIN_ISR = "min.insync.replicas"

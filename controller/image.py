@@ -45,8 +45,8 @@ from replica.ids import (
     PartitionEpoch,
     TopicPartition,
 )
-from replica.node_settings import KAFKAS_OWN, NodeSettings
 from replica.passive_topic_keys import active
+from replica.settings import KAFKAS_OWN, NodeSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from controller.image import MetadataImage, PartitionRegistration
 from controller.inputs import Action, AppendRecord, EmitNumbered, Reply
 from controller.metadata import MetadataRecord
 from replica.ids import BrokerEpoch, BrokerId, Names, Offset, TopicPartition
-from replica.node_settings import KAFKAS_OWN, NodeSettings
+from replica.settings import KAFKAS_OWN, NodeSettings
 from replica.trace.events import TraceEvent
 
 

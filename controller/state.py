@@ -53,8 +53,8 @@ from controller.topic_control import TopicControl
 from replica.config import INT32_MAX
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
-from replica.node_settings import KAFKAS_OWN, NodeSettings
 from replica.rules import Rules
+from replica.settings import KAFKAS_OWN, NodeSettings
 
 UNCLEAN_ELECTION_INTERVAL_US = 300_000_000
 """unclean.leader.election.interval.ms, an internal key of Kafka: 5 minutes."""
