@@ -171,10 +171,18 @@ GAPS: tuple[Gap, ...] = (
 )
 """Everything an era does not promise. An old value of a switch is listed here with the invariants it breaks."""
 
+_EARLIER_MIN_ISR = (
+    "no release of Kafka keeps it: a leader goes by the min.insync.replicas that it knows, and of one piece of metadata"
+    " it applies partitions before configuration (BrokerMetadataPublisher.onMetadataUpdate, Partition.effectiveMinIsr)"
+)
+
 UNPROMISED = {
     "S6 forgotten-proposal": "no release of Kafka keeps it: metadata of the partition epoch that a leader knows from"
     " the answer to its proposal ends the proposal it has made since, and the controller may still accept that one"
     " (Partition.makeLeader, KAFKA-13790)",
+    "S25 earlier-min-isr": _EARLIER_MIN_ISR,
+    "S6 earlier-min-isr": f"{_EARLIER_MIN_ISR}; the controller, which knows the larger one, keeps in the ELR what the"
+    " leader no longer waits for",
     "L3 diverged-hw": "no release of Kafka keeps it: the answer that says where two logs part holds the high watermark,"
     " the follower takes only where to truncate from it, and the fetch session sends a high watermark once"
     " (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData); the next record brings it",

@@ -10,7 +10,8 @@ The committed log is only ever shortened ("re-based") in two ways, both of which
 * a broker whose disk lost bytes (DataLost: power_off, tear, wipe) leads before it has caught up with the committed log;
   without ELR the controller cannot know better (KIP-966). Until it has caught up, such a replica is `excused`; the
   excuse also ends when the broker registers anew and is in no ISR: from then on it must catch up before it may join.
-  With ELR that is so however it went down, unless in order: only damage after an orderly stop goes unseen.
+  With ELR that is so however it went down, unless in order: only damage after an orderly stop goes unseen. A member of
+  the ELR is excused as well from what its leader has committed by an earlier min.insync.replicas (invariants/log.py).
 """
 
 from __future__ import annotations

@@ -80,6 +80,14 @@ class CoreProbe:
             if partition.leader is not None
         ]
 
+    def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
+        broker = self._cluster.brokers().get(node)
+        partition = None if broker is None else broker.replicas.partitions.get(topic_partition)
+        if partition is None or partition.leader is None:
+            return None
+        # Of the log, not of the leader, which may be wrong about it.
+        return min(partition.log.config.min_insync_replicas, len(partition.leader.assigned_replicas))
+
     def fetchers(self) -> Sequence[FetcherSnapshot]:
         names = self._cluster.scenario.cluster.names
         return [

@@ -145,6 +145,8 @@ class ScenarioRun:
         log_root = work_dir / "logs"
         fabric = world(scenario, self.trace, log_root)
         self.cluster = ClusterUnderTest(scenario, self.trace, self.view, log_root, fabric)
+        if real is None:
+            self.invariants.cores = CoreProbe(self.cluster)
         self.workloads = Workloads(self.cluster)
         self.faults = Faults(self.cluster, self.captured)
         self.timeline = Timeline(self.cluster, self.sight, self.faults, self.workloads, self.answers)

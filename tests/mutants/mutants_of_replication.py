@@ -122,6 +122,14 @@ REPLICATION: tuple[Mutant, ...] = (
         "test tests/replica/test_leader.py::test_an_answer_of_the_next_leader_epoch_changes_nothing",
     ),
     mutant(
+        "a-larger-minimum-is-not-heard",
+        "A leader goes by the min.insync.replicas that its topic has, also when that has changed (S25 min-isr)",
+        LEADER,
+        "                self.min_insync_replicas = given.min_insync_replicas\n",
+        "",
+        "test tests/simulation/test_elr_cleared.py::test_a_leader_commits_by_the_minimum_that_it_knows[in-time]",
+    ),
+    mutant(
         "refusal-counts-as-acceptance",
         "A refused proposal leaves the ISR as the controller has it (S7)",
         LEADER,

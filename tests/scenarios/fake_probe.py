@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from replica.ids import TopicPartition
 from scenarios.check.invariants.checker import (
     EpochCacheSnapshot,
     FetcherSnapshot,
@@ -23,9 +24,13 @@ class FakeProbe:
     metadata_of_controllers: Sequence[MetadataLogSnapshot] = ()
     stable: Sequence[StableOffsetSnapshot] = ()
     readers: Sequence[str] = ()
+    min_isrs: Mapping[str, int] = field(default_factory=dict)
 
     def leader_states(self) -> Sequence[LeaderSnapshot]:
         return self.leaders
+
+    def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
+        return self.min_isrs.get(node)
 
     def fetchers(self) -> Sequence[FetcherSnapshot]:
         return self.fetching

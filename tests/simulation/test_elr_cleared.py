@@ -1,4 +1,4 @@
-"""A changed min.insync.replicas voids the ELR, which raises the partition epoch without an election or another ISR."""
+"""What a changed min.insync.replicas does: it voids the ELR, and a leader goes by the one that it knows."""
 
 from __future__ import annotations
 
@@ -60,3 +60,45 @@ def test_where_nobody_is_in_sync_nobody_leads_any_more(is_set: bool) -> None:
     )
     result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None)
     assert [(event.invariant, event.promised) for event in result.broken] == [("L2 cleared-elr", False)] * is_set
+
+
+TOGETHER = """\
+schema: 1
+id: earlier-min-isr
+title: A larger min.insync.replicas comes with an ISR that is too small for it
+duration: 40s
+profile: kafka-4.1
+cluster:
+  brokers: {b1: {}, b2: {}, b3: {}}
+  config: {broker.session.timeout.ms: 3000, broker.heartbeat.interval.ms: 500, replica.lag.time.max.ms: 10000}
+topics: {t: {partitions: {0: [b1, b2]}, config: {min.insync.replicas: 1}}}
+workloads:
+  p1:
+    kind: producer
+    topic: t
+    config: {acks: all, linger.ms: 0, request.timeout.ms: 15000, delivery.timeout.ms: 20000}
+    rate: 5/s
+    start: 1s
+    stop: 10s
+timeline:
+  - {at: 4s, cut: {between: [b2, [c1, b1]]}, as: follower}
+  - {at: 6s, cut: {between: [c1, b1]}, as: leader}
+  - {at: 6.1s, set_config: {topic: t, config: {retention.ms: 100000}}}  # answers the fetch of metadata that waits
+  - {at: SET, set_config: {topic: t, config: {min.insync.replicas: 2}}}
+  - {at: 7s, heal: leader}  # b2 was fenced at 6.5 s
+  - {at: 9s, kill: b1}
+  - {at: 9.1s, heal: follower}
+"""
+
+
+@pytest.mark.parametrize(
+    ("set_at", "broken", "lost"),
+    [("6.2s", ["S6 earlier-min-isr", "S25 earlier-min-isr"], ["r15"]), ("3s", [], [])],
+    ids=["too-late", "in-time"],
+)
+def test_a_leader_commits_by_the_minimum_that_it_knows(set_at: str, broken: list[str], lost: list[str]) -> None:
+    """Found by a search. As in Kafka: BrokerMetadataPublisher.onMetadataUpdate applies topics before configuration.
+    The controller keeps b2 in the ELR, and the record that b1 commits without b2 is lost with b1."""
+    result = run_scenario(load_text(TOGETHER.replace("SET", set_at), "test.yaml").scenario, runs_dir=None)
+    assert [(event.invariant, event.promised) for event in result.broken] == [(name, False) for name in broken]
+    assert list(result.verdict.records["lost"]) == lost

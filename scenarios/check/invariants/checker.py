@@ -99,6 +99,13 @@ class Probe(Protocol):
 
     def fetchers(self) -> Sequence[FetcherSnapshot]: ...
 
+    def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
+        """min.insync.replicas as a leader's log has it, but at most the number of replicas; None: it does not lead.
+
+        Alone of all this may be asked within a step, by a handler.
+        """
+        ...
+
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]: ...
 
     def stable_offsets(self) -> Sequence[StableOffsetSnapshot]: ...
@@ -190,6 +197,8 @@ class InvariantChecker:
         self.mirror = mirror
         self.truth = Truth(view, mirror, rules)
         self.violations: list[Violation] = []
+        self.cores: Probe | None = None
+        """For what has to be known within a step; None: nothing is known then."""
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
         self.touched: dict[tuple[str, int], None] = {}
@@ -225,6 +234,11 @@ class InvariantChecker:
             self.touched[key] = None
         for handler in handlers:
             handler(row, event)
+
+    def is_enough_by_earlier_config(self, node: str, partition: TopicPartition, in_sync: int) -> bool:
+        """Whether a leader does not know a larger min.insync.replicas yet, and by the one it knows these are enough."""
+        known = None if self.cores is None else self.cores.min_isr(node, partition)
+        return known is not None and known <= in_sync < self.view.partitions[partition].min_isr
 
     @property
     def at_us(self) -> int:

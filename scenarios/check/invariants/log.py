@@ -11,6 +11,7 @@ from replica.trace.events import TraceRow
 from scenarios.check.invariants.checker import Handler, Invariant, Probe
 from scenarios.observe.mirror import ReplicaLog
 from scenarios.observe.truth import CommittedLog, same_batch
+from scenarios.observe.view import PartitionView
 
 
 class CommittedOnIsr(Invariant):
@@ -21,7 +22,9 @@ class CommittedOnIsr(Invariant):
     own ISR, which the trace does not state: all members of some ISR of its epoch must hold everything, but those that a
     reassignment has removed, which delete their logs, maybe before their leader hears of it. Weakened: a replica whose
     disk lost bytes is excused until it has caught up (truth.py).
-    A replica that joins by a proposal which its leader had forgotten is `S6 forgotten-proposal` (promises.py).
+    A replica that joins by a proposal which its leader had forgotten is `S6 forgotten-proposal` (promises.py). One
+    of the ELR that lacks what a leader has committed by a smaller min.insync.replicas, as it was before, is
+    `S6 earlier-min-isr`, and excused from then on.
     """
 
     NAME = "S3"
@@ -56,12 +59,20 @@ class CommittedOnIsr(Invariant):
                     self._tell("S3", event, node, f"below the high watermark {hw} of {event.node}")
             for node in state.elr:
                 if self._lacks(committed, node, hw):
-                    self._tell("S6", event, node, f"below the high watermark {hw} of {event.node}, and is in the ELR")
+                    self._eligible_lacks(event, state, node)
         elif not any(
             all(not self._lacks(committed, node, hw) for node in isr if node in state.assigned)
             for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch)
         ):
             self._tell("S2", event, event.node, f"on any in-sync set of its epoch, below its high watermark {hw}")
+
+    def _eligible_lacks(self, event: trace.HighWatermarkAdvanced, state: PartitionView, node: str) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        is_earlier = self.checker.is_enough_by_earlier_config(event.node, partition, len(state.isr))
+        where = f"below the high watermark {event.high_watermark} of {event.node}, and is in the ELR"
+        self._tell("S6 earlier-min-isr" if is_earlier else "S6", event, node, where)
+        if is_earlier:
+            self.truth.of(event.topic, event.partition).excused[node] = None
 
     def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         proposals = self.proposed.setdefault((event.topic, event.partition), [])
@@ -151,7 +162,8 @@ class IsrHistory:
 class AcknowledgedByIsr(Invariant):
     """S4, S25: when a leader moves its high watermark, every member of the controller's ISR has shown it, by a fetch in
     its own epoch, that it holds everything below; so have all members of some ISR of its epoch with at least
-    min.insync.replicas members (`S25 min-isr`, its second half, since 3.7).
+    min.insync.replicas members (`S25 min-isr`, its second half, since 3.7; `S25 earlier-min-isr` where the leader does
+    not know a larger min.insync.replicas yet).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
     epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch. A broker that
@@ -200,7 +212,10 @@ class AcknowledgedByIsr(Invariant):
         if not sizes:
             self._tell("S25", event, "with no in-sync set that has fetched so far")
         elif max(sizes) < state.min_isr:
-            self._tell("S25 min-isr", event, f"with no in-sync set of {state.min_isr} or more that has fetched so far")
+            partition = TopicPartition(event.topic, event.partition)
+            is_earlier = self.checker.is_enough_by_earlier_config(event.node, partition, max(sizes))
+            name = "S25 earlier-min-isr" if is_earlier else "S25 min-isr"
+            self._tell(name, event, f"with no in-sync set of {state.min_isr} or more that has fetched so far")
 
     def _fetched_so_far(self, event: trace.HighWatermarkAdvanced, told: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
         for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch):

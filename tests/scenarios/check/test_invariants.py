@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from fake_probe import FakeProbe
 from trace_script import HERE, TraceScript
 
+from replica.rules import PROFILES
 from replica.trace import events as trace
 from scenarios.check.invariants.checker import (
     all_invariants,
@@ -472,6 +474,38 @@ def test_what_kafkas_newest_rules_break_is_no_bug_of_ours() -> None:
     s6_forgotten(script)
     (violation,) = [one for one in script.checker.violations if one.invariant.startswith("S6")]
     assert not violation.event.promised and "KAFKA-13790" in violation.event.reason
+
+
+@pytest.mark.parametrize(
+    ("known", "promised"), [({"b1": 1}, False), ({"b1": 2}, True), ({}, True)], ids=["earlier", "of-today", "unknown"]
+)
+def test_a_leader_that_does_not_know_a_larger_minimum_yet_goes_by_the_smaller(
+    known: dict[str, int], promised: bool
+) -> None:
+    script = TraceScript()
+    script.checker.cores = FakeProbe(min_isrs=known)
+    s25_min_isr(script)
+    names = [one.invariant for one in script.checker.violations if one.event.promised is promised]
+    assert names[-1:] == ["S25 min-isr" if promised else "S25 earlier-min-isr"]
+
+
+@pytest.mark.parametrize(
+    ("known", "broken"), [(1, ["S25 earlier-min-isr", "S6 earlier-min-isr"]), (2, ["S25 min-isr", "S5", "S6"])]
+)
+def test_what_is_committed_without_the_elr_is_excused_only_by_an_earlier_minimum(known: int, broken: list[str]) -> None:
+    script = TraceScript(rules=PROFILES["kafka-4.1"])
+    script.checker.cores = FakeProbe(min_isrs={"b1": known})
+    script.at(2)
+    script.elect("b1", "b1")
+    script.leads("b1", 1)
+    script.commit_elr("b2", alone=True)
+    script.append("b1", 0, "r0")
+    script.advance(1)
+    script.at(3)
+    script.elect("b2", "b2")
+    script.leads("b2", 2)
+    script.commit_elr()
+    assert sorted(script.broken()) == broken
 
 
 def test_every_invariant_is_there_and_can_be_broken() -> None:
