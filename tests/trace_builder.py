@@ -75,10 +75,13 @@ class TraceBuilder:
         for name in names:
             self.state(t.RecordSent, client=client, record=name, acks=acks)
 
-    def request(self, name: str, to: str = "b1", *, attempt: int = 1, acks: int = 1, client: str = "p1") -> int:
+    def request(
+        self, name: str, to: str = "b1", *, attempt: int = 1, acks: int = 1, client: str = "p1", producer_id: int = -1
+    ) -> int:
         return self.state(
-            t.BatchSent, client=client, peer=to, records=(name,), crc=self.crc(name), attempt=attempt, acks=acks
-        )
+            t.BatchSent, client=client, peer=to, records=(name,), crc=self.crc(name), attempt=attempt, acks=acks,
+            producer_id=producer_id,
+        )  # fmt: skip
 
     def ack(
         self, name: str, offset: int, by: str = "b1", *, acks: int = 1, client: str = "p1", latency_us: int = 2000

@@ -232,7 +232,8 @@ class ConnectionKeepsOrder(Invariant):
     A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out);
     batches sent on it may be appended after those of the next connection. The copies of a batch that was sent more than
     once look the same: the order is broken when no assignment of the copies to connections explains the log. Weakened:
-    where there are more than READINGS_MAX assignments, they are taken together; a batch that expires under way ends its
+    clients that share a client.id have connections of their own, so each producer id counts as one; where there are
+    more than READINGS_MAX assignments, they are taken together; a batch that expires under way ends its
     connection here at once, for when its request times out later, no event says so. Rule: R19.
     """
 
@@ -253,7 +254,7 @@ class ConnectionKeepsOrder(Invariant):
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         life = self.lives.setdefault((event.client, event.peer), 0)
         route = self.routes.setdefault((event.client, event.topic, event.partition, event.peer), _Route())
-        route.sent(event.crc, life)
+        route.sent(event.crc, (life, event.producer_id))
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         stands = TopicPartition(event.topic, event.partition), event.base_offset, event.crc
@@ -290,6 +291,13 @@ class ConnectionKeepsOrder(Invariant):
                 self.lives[pair] += 1
 
 
+_Connection = tuple[int, int]
+"""Of the producer to the broker: how many there were before, and the producer id."""
+
+_Reading = dict[_Connection, int]
+"""How far each connection's batches have passed, by their places."""
+
+
 class _Route:
     """One producer's batches to one broker for one partition, by connection, and how far each may have been appended.
 
@@ -298,17 +306,17 @@ class _Route:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[int, dict[int, int]] = {}  # connection -> place -> crc
-        self._readings: list[dict[int, int]] = [{}]
+        self._waiting: dict[_Connection, dict[int, int]] = {}  # place -> crc
+        self._readings: list[_Reading] = [{}]
         self._places = 0
 
-    def sent(self, crc: int, connection: int) -> None:
+    def sent(self, crc: int, connection: _Connection) -> None:
         self._waiting.setdefault(connection, {})[self._places] = crc
         self._places += 1
 
     def appended(self, crc: int) -> bool:
         """False if no order of sending explains that this batch is appended now."""
-        readings: list[dict[int, int]] = []
+        readings: list[_Reading] = []
         for reading in self._readings:
             for connection, waiting in self._waiting.items():
                 passed = reading.get(connection, 0)
@@ -341,13 +349,13 @@ READINGS_MAX = 24
 """A batch that is sent again and again over many connections can be read in ever more ways."""
 
 
-def _weakest(readings: list[dict[int, int]]) -> dict[int, int]:
+def _weakest(readings: list[_Reading]) -> _Reading:
     """One reading that explains all that any of them explains, and perhaps more: it reports no false violation."""
     shared = [connection for connection in readings[0] if all(connection in reading for reading in readings)]
     return {connection: min(reading[connection] for reading in readings) for connection in shared}
 
 
-def _shortest(readings: list[dict[int, int]]) -> list[dict[int, int]]:
+def _shortest(readings: list[_Reading]) -> list[_Reading]:
     """Without those that another explains; of equal ones the first stays."""
     return [
         one
@@ -356,7 +364,7 @@ def _shortest(readings: list[dict[int, int]]) -> list[dict[int, int]]:
     ]
 
 
-def _explains(one: dict[int, int], other: dict[int, int]) -> bool:
+def _explains(one: _Reading, other: _Reading) -> bool:
     """Whether `one` has let at most as many batches pass as `other`, on every connection."""
     return all(passed <= other.get(connection, 0) for connection, passed in one.items())
 

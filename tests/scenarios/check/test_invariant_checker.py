@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from trace_script import T0, TraceScript, crc_of
 
+from replica.log.records import NO_PRODUCER_ID
 from scenarios.check.invariants.checker import (
     EVENTS_KEPT,
 )
@@ -54,7 +55,7 @@ def test_a_storm_of_retries_does_not_pile_up_readings() -> None:
     route = _Route()
     for connection in range(10):
         for crc in range(8):
-            route.sent(crc, connection)
+            route.sent(crc, (connection, NO_PRODUCER_ID))
     for crc in [*range(8), *range(8), *range(8)]:
         assert route.appended(crc)
         assert len(route._readings) <= READINGS_MAX
@@ -63,6 +64,17 @@ def test_a_storm_of_retries_does_not_pile_up_readings() -> None:
 def test_disorder_on_one_connection_is_seen_among_others() -> None:
     route = _Route()
     for crc in (1, 2, 3):
-        route.sent(crc, 7)
+        route.sent(crc, (7, NO_PRODUCER_ID))
     assert route.appended(2)
     assert not route.appended(1)
+
+
+def test_producers_that_share_a_name_may_overtake_each_other() -> None:
+    """As outside clients with the same client.id: each has its own connection."""
+    for other, broken in ((8, []), (7, ["S29"])):
+        script = TraceScript()
+        script.request("r0", producer_id=7)
+        script.request("r1", producer_id=other)
+        script.append("b1", 0, "r1")
+        script.append("b1", 1, "r0")
+        assert [violation.invariant for violation in script.checker.violations] == broken
