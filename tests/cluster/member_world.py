@@ -239,6 +239,7 @@ class MemberWorld:
         return pending
 
     def _answer(self, api: str, answer: object, error: ErrorCode = ErrorCode.NONE) -> list[str]:
+        assert api in self._connections.pending, f"no {api} waits for an answer"
         self._connections.pending.pop(api)(answer, error, self.now_us)
         return self._run()
 
