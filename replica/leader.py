@@ -197,7 +197,8 @@ class LeaderState:
             raise KafkaError(code, f"{name} is not a replica of {self.topic_partition} in epoch {self.leader_epoch}")
         # Differs from Kafka: it compares with the broker epoch in its metadata only (as the partition does after the
         # read); here a fetch is also refused when a later incarnation has already fetched.
-        check_life(self._names(broker_id), broker_epoch, replica.broker_epoch)
+        if broker_epoch != replica.broker_epoch:
+            check_life(self._names(broker_id), broker_epoch, replica.broker_epoch)
 
     def may_want(self, broker_id: BrokerId) -> bool:
         """Whether its next fetch may bring it into the ISR: it is not in it, and nothing is against it."""

@@ -172,7 +172,7 @@ class Passage(ABC, Generic[Frame]):
             if self.gone == RESET:  # A failed write is the last that Kafka has to do with it: Selector, NOTIFY_ONLY.
                 self._drop_unread()
             return
-        hold = self._body_hold(segments, api)
+        hold = self._body_hold(segments, api) if self._network.holds else None
         if hold is None:
             self._transmit(segments, api, part, cause, on_sent)
             return
@@ -182,10 +182,9 @@ class Passage(ABC, Generic[Frame]):
     # ---------------------------------------------------------------------------------- header sent, file bytes not
 
     def _body_hold(self, segments: Sequence[Segment], api: int) -> HoldRule | None:
-        network = self._network
-        if not network.holds or not any(isinstance(segment, FileSlice) and segment.length for segment in segments):
+        if not any(isinstance(segment, FileSlice) and segment.length for segment in segments):
             return None
-        return network.body_hold_on(self._node, self.peer, api)
+        return self._network.body_hold_on(self._node, self.peer, api)
 
     def _send_withheld(self) -> None:
         """Now sendfile runs, and sends what the file holds now: it may have been truncated and written anew since the

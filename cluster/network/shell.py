@@ -156,6 +156,9 @@ class NodeShell:
         actions = method(*args, self._world.now_us())
         self._world.decided()
         for action in actions:
+            if isinstance(action, Send):  # As good as always.
+                self._send(action)
+                continue
             self._perform(action)
             if isinstance(action, EndProcess):
                 return
@@ -163,8 +166,6 @@ class NodeShell:
 
     def _perform(self, action: Action) -> None:
         match action:
-            case Send():
-                self._send(action)
             case Connect():
                 assert self._nursery is not None
                 self._world.start_soon(self._nursery, self._dial, action.connection, action.host, action.port)

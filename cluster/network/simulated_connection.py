@@ -214,11 +214,7 @@ class SimulatedConnection(Passage[bytearray]):
     def wake(self) -> None:
         """Let the reader look again: a frame it may read has come, or the connection is over."""
         may_read = self.gone is not None or not self._mute
-        if self._waiting and may_read and self.host.may_run(self._wake_now):
-            self._wake_now()
-
-    def _wake_now(self) -> None:
-        if self._waiting:
+        if self._waiting and may_read and self.host.may_run(self.wake):
             self._take_frames()
             if self.gone is not None and not self.inbox:
                 self._waiting = False

@@ -26,7 +26,6 @@ from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.leader_hints import LeaderHints
 from cluster.broker.replicas.delayed import FetchParams, FetchResults
 from cluster.broker.replicas.fetch_sessions import Answered, FetchContext, Key, RequestedPartition
-from cluster.broker.replicas.fetches import size_bytes
 from cluster.node import ConnectionId, OnSent, Sent
 from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse, size_of
 from cluster.protocol.by_topic import Topic
@@ -157,7 +156,7 @@ class FetchHandler:
             self._fetches.rest(params, unchanged)
         sent: list[RecordsSent] = []
         for name, result in results:
-            found = size_bytes(result)
+            found = size_of(result.slice)
             if found and (wanted[name].topic, name.partition) in answered.partitions:
                 if not counts:
                     self._handler_time.found(result.slice)

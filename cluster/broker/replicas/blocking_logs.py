@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceResults
-from cluster.broker.replicas.fetches import size_bytes
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.outbox import Outbox
-from cluster.protocol.api_01_fetch import FetchPartition
+from cluster.protocol.api_01_fetch import FetchPartition, size_of
 from cluster.server.request_handlers import RequestHandlers
 from replica.errors import KafkaError
 from replica.ids import TopicPartition
@@ -167,9 +166,9 @@ class BlockingLogs:
         if not is_read:
             for name, result in results:
                 partition = self._replicas.partitions.get(name)
-                if partition is not None and size_bytes(result):
-                    speed = partition.log.disk.speed
-                    read_us = max(read_us, speed.read_ends_us(size_bytes(result), now_us))
+                if partition is not None and partition.log.disk.speed.in_force:
+                    found = size_of(result.slice)
+                    read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us) if found else now_us)
         if read_us == now_us:
             respond(results, now_us)
         else:

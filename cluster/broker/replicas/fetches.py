@@ -11,6 +11,7 @@ from typing import Protocol
 
 from cluster.broker.replicas.delayed import DelayedFetch, FetchParams, FetchResults
 from cluster.broker.replicas.fetch_sessions import RequestedPartition
+from cluster.broker.replicas.high_watermark_push import pushes_high_watermark
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import RestingPartitions
@@ -23,14 +24,10 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset, TopicPartition
 from replica.log.file_slice import EMPTY_SLICE
 from replica.purgatory import Purgatory
+from replica.rules import Rules
 from replica.trace.events import FetchRefused, Recorder
 
 EXPECTED_FETCH_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
-
-
-def size_bytes(result: FetchPartitionResponse) -> int:
-    """Bytes of records in one partition's answer."""
-    return size_of(result.slice)
 
 
 class Replicas(Protocol):
@@ -55,6 +52,7 @@ class Fetches:
         clock: WallClock,
         registration: Callable[[BrokerId], BrokerRegistration | None],
         quotas: ReplicationQuotas,
+        rules: Rules,
     ) -> None:
         self._node = node
         self._outbox = outbox
@@ -63,6 +61,7 @@ class Fetches:
         self._clock = clock
         self._registration = registration
         self._quotas = quotas
+        self._pushes = pushes_high_watermark(rules)
         self._waiting: Purgatory[DelayedFetch] = Purgatory()
         self._of_consumer: dict[ConnectionId, DelayedFetch] = {}
         """Consumers' fetches that wait: one per connection, for it has one request at a time."""
@@ -76,19 +75,12 @@ class Fetches:
     ) -> None:
         """Read what there is and answer, or wait for min.bytes up to max.wait. source: ReplicaManager.fetchMessages"""
         partitions = self._replicas.partitions
-        high_watermark_is_news = any(
+        is_news = self._pushes and any(
             partitions[name].high_watermark_is_news(params) for name, _ in wanted if name in partitions
         )
-        results = self._read(params, wanted, now_us, first_time=True)
-        available = sum(size_bytes(result) for _, result in results)
-        at_once = (
-            params.max_wait_us <= 0
-            or not (wanted or params.resting)
-            or available >= params.min_bytes
-            or high_watermark_is_news
-            or any(result.error is not ErrorCode.NONE or result.diverging_epoch is not None for _, result in results)
-        )
-        if at_once:
+        results, available, is_final = self._read(params, wanted, now_us, first_time=True)
+        at_once = params.max_wait_us <= 0 or not (wanted or params.resting) or available >= params.min_bytes
+        if at_once or is_news or is_final:
             self._answer(params, results, respond, now_us)
             return
         bases = {
@@ -116,42 +108,47 @@ class Fetches:
         now_us: int,
         *,
         first_time: bool,
-    ) -> FetchResults:
+    ) -> tuple[FetchResults, int, bool]:
         """Partitions in request order within the byte budget; at least one whole batch in all (KIP-74).
 
+        returns: the results, the bytes of records in them, and whether one is an error or a divergence, for which no
+            fetch waits
         The first read of a follower's fetch is its acknowledgement and moves the leader's state; a later one is not.
         """
         budget = params.max_bytes
-        found_some = False
+        total = 0
+        is_final = False
         results: FetchResults = []
         for topic_partition, entry in wanted:
             try:
                 partition = self._replicas.hosted(topic_partition)
                 result = partition.fetch(
-                    params, entry, min(entry.max_bytes, budget), not found_some, first_time, now_us
+                    params, entry, min(entry.max_bytes, budget), not total, first_time, now_us
                 )
-                found = size_bytes(result)
+                found = size_of(result.slice)
                 if found and self._is_throttled(partition, params, now_us):
                     result, found = result._replace(slice=EMPTY_SLICE), 0
             except KafkaError as error:
                 self._refuse(topic_partition, params, entry, error)
                 result, found = FetchPartitionResponse(topic_partition.partition, error.code), 0
+                is_final = True
             if found:
-                found_some = True
+                total += found
                 budget = max(0, budget - found)
+            elif result.diverging_epoch is not None:
+                is_final = True
             results.append((topic_partition, result))
-        return results
+        return results, total, is_final
 
     def _is_throttled(self, partition: Partition, params: FetchParams, now_us: int) -> bool:
         """A follower that is not in sync waits while the quota is exceeded. source: shouldLeaderThrottle"""
         if not params.from_follower:
             return False
-        quota = self._quotas.leader
-        if not quota.is_throttled(partition.topic_partition):
-            return False
         leader = partition.leader
-        in_sync = leader is not None and params.replica_id in leader.in_sync_replicas
-        return not in_sync and quota.is_exceeded(now_us)
+        if leader is not None and params.replica_id in leader.in_sync_replicas:
+            return False
+        quota = self._quotas.leader
+        return quota.is_throttled(partition.topic_partition) and quota.is_exceeded(now_us)
 
     def _answer(
         self, params: FetchParams, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int
@@ -159,7 +156,7 @@ class Fetches:
         """Bytes for throttled replicas count against the quota, in sync or not. source: KafkaApis.handleFetchRequest"""
         if params.from_follower and (quota := self._quotas.leader).throttled:
             # Simplified: records are counted; Kafka counts the partitions' headers in the response as well.
-            sizes = [size_bytes(result) for name, result in results if quota.is_throttled(name)]
+            sizes = [size_of(result.slice) for name, result in results if quota.is_throttled(name)]
             if sizes:
                 quota.record(sum(sizes), now_us)
         respond(results, now_us)
@@ -250,5 +247,5 @@ class Fetches:
 
     def _complete(self, delayed: DelayedFetch, now_us: int) -> None:
         self._end_wait(delayed)
-        results = self._read(delayed.params, delayed.wanted, now_us, first_time=False)
+        results, _, _ = self._read(delayed.params, delayed.wanted, now_us, first_time=False)
         self._answer(delayed.params, results, delayed.respond, now_us)

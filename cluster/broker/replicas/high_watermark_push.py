@@ -14,6 +14,10 @@ from replica.ids import BrokerId, Offset
 from replica.rules import Rules
 
 
+def pushes_high_watermark(rules: Rules) -> bool:
+    return rules.hw_push == "immediate"
+
+
 class HighWatermarkPush:
     """The last high watermark sent to each follower of one partition, as its leader recorded it.
 
@@ -24,7 +28,7 @@ class HighWatermarkPush:
     __slots__ = ("_immediate", "_sent")
 
     def __init__(self, rules: Rules) -> None:
-        self._immediate = rules.hw_push == "immediate"
+        self._immediate = pushes_high_watermark(rules)
         self._sent: dict[BrokerId, Offset] = {}
 
     def begin(self) -> None:

@@ -111,6 +111,7 @@ class ReplicaManager:
             clock=clock,
             registration=lookup.registration,
             quotas=quotas,
+            rules=rules,
         )
 
     @property

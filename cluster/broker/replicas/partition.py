@@ -350,7 +350,7 @@ class Partition:
 
     def _check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
         """source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow"""
-        check_leader_epoch(self._rules, entry.current_leader_epoch, self.leader_epoch)
+        self.check_epoch(entry.current_leader_epoch)
         if params.from_follower or only_leader_serves(self._rules, params.leader_only):
             leader = self._leading()
             if params.from_follower:
@@ -527,7 +527,9 @@ class Partition:
 
     def check_epoch(self, current_leader_epoch: LeaderEpoch) -> None:
         """raises: KafkaError unless this broker leads or follows in that epoch (-1: in any)"""
-        check_leader_epoch(self._rules, current_leader_epoch, self.leader_epoch)
+        registration = self.registration
+        if registration is None or registration.leader_epoch != current_leader_epoch:
+            check_leader_epoch(self._rules, current_leader_epoch, self.leader_epoch)
 
     def check_high_watermark_caught_up(self) -> None:
         """KIP-207: our high watermark may be behind the one our predecessor showed, until it reaches our epoch's start;
