@@ -203,15 +203,15 @@ def read_consumer_record(version: int, member_id: str, value: bytes | None) -> C
 
 
 def _read_topics(value: bytes) -> tuple[SubscribedTopic, ...]:
-    count, position = read_count(value, 2, True, 22)
+    count, position = read_count(value, 2, True, 22, nullable=True)
     found = []
     for _ in range(count):
         topic_id, position = read_uuid(value, position)
         name, position = read_text(value, position, True)
         (partitions,) = INT32.unpack_from(value, position)
-        racks, position = read_count(value, position + 4, True, 6)
+        racks, position = read_count(value, position + 4, True, 6, nullable=True)
         for _ in range(racks):
-            names, position = read_count(value, position + 4, True, 1)
+            names, position = read_count(value, position + 4, True, 1, nullable=True)
             for _ in range(names):
                 _, position = read_text(value, position, True)
             position = skip_tagged(value, position)
@@ -225,7 +225,7 @@ def _read_member(member_id: str, value: bytes) -> ConsumerMember:
     rack_id, position = read_string(value, position, True)
     client_id, position = read_text(value, position, True)
     client_host, position = read_text(value, position, True)
-    count, position = read_count(value, position, True, 1)
+    count, position = read_count(value, position, True, 1, nullable=True)
     topics = []
     for _ in range(count):
         topic, position = read_text(value, position, True)
@@ -247,11 +247,11 @@ def _read_member(member_id: str, value: bytes) -> ConsumerMember:
 
 
 def _read_partitions(value: bytes, position: int) -> tuple[Partitions, int]:
-    topics, position = read_count(value, position, True, 18)
+    topics, position = read_count(value, position, True, 18, nullable=True)
     found = []
     for _ in range(topics):
         topic_id, position = read_uuid(value, position)
-        count, position = read_count(value, position, True, 4)
+        count, position = read_count(value, position, True, 4, nullable=True)
         for _ in range(count):
             found.append(TopicIdPartition(topic_id, INT32.unpack_from(value, position)[0]))
             position += 4

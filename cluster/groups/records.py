@@ -18,7 +18,7 @@ from cluster.protocol.primitives import (
     INT32,
     INT64,
     decodes,
-    read_array_count,
+    read_count,
     read_length,
     read_string,
     read_text,
@@ -155,7 +155,7 @@ def read_group_value(group_id: str, value: bytes) -> Group:
     if version >= 2:
         (since_ms,) = INT64.unpack_from(value, position)
         position += 8
-    count, position = read_array_count(value, position, False, _LEAST_MEMBER_BYTES)
+    count, position = read_count(value, position, False, _LEAST_MEMBER_BYTES)
     if count and protocol is None:
         raise PeerViolation("a group with members has no protocol")
     group = Group(group_id, State.STABLE if count else State.EMPTY, now_ms=None if since_ms < 0 else since_ms)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from cluster.protocol.primitives import decodes, read_array_count, read_text
+from cluster.protocol.primitives import decodes, read_count, read_text
 from replica.errors import PeerViolation
 from replica.ids import TopicPartition
 
@@ -27,7 +27,7 @@ def subscribed_topics(metadata: bytes) -> list[str] | None:
 
 @decodes("a subscription")
 def _topics(metadata: bytes) -> list[str]:
-    count, position = read_array_count(metadata, _VERSION_BYTES, False, 2)
+    count, position = read_count(metadata, _VERSION_BYTES, False, 2)
     topics = []
     for _ in range(count):
         topic, position = read_text(metadata, position, False)
@@ -47,11 +47,11 @@ def assigned_partitions(assignment: bytes) -> list[TopicPartition] | None:
 
 @decodes("an assignment")
 def _partitions(assignment: bytes) -> list[TopicPartition]:
-    count, position = read_array_count(assignment, _VERSION_BYTES, False, 2)
+    count, position = read_count(assignment, _VERSION_BYTES, False, 2)
     partitions = []
     for _ in range(count):
         topic, position = read_text(assignment, position, False)
-        numbers, position = read_array_count(assignment, position, False, 4)
+        numbers, position = read_count(assignment, position, False, 4)
         for number in struct.unpack_from(f">{numbers}i", assignment, position):
             partitions.append(TopicPartition(topic, number))
         position += 4 * numbers

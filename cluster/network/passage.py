@@ -233,7 +233,7 @@ class Passage(ABC, Generic[Frame]):
 
     def _must_wait(self, message: Message[Frame]) -> bool:
         network = self._network
-        if self._link.is_cut:
+        if self._link.cuts:
             return True
         if message.frame is None or not network.holds:
             return False

@@ -40,7 +40,7 @@ from cluster.protocol.primitives import (
     decodes,
     error_of,
     length,
-    read_array_count,
+    read_count,
     read_length,
     read_string,
     read_tagged,
@@ -156,7 +156,7 @@ def _read_topic(frame: Frame, position: int, version: int) -> tuple[Topic, int]:
 def _read_batches(frame: Frame, position: int, version: int) -> tuple[list[tuple[int, memoryview | None]], int]:
     flexible = is_flexible(PRODUCE, version)
     view = memoryview(frame)
-    count, position = read_array_count(frame, position, flexible, 5)
+    count, position = read_count(frame, position, flexible, 5)
     batches: list[tuple[int, memoryview | None]] = []
     for _ in range(count):
         (partition,) = INT32.unpack_from(frame, position)
@@ -234,7 +234,7 @@ def _decode_response(frame: Frame, version: int, position: int) -> ProduceRespon
 
 
 def _read_partition_responses(frame: Frame, position: int, version: int) -> tuple[list[ProducePartitionResponse], int]:
-    count, position = read_array_count(frame, position, is_flexible(PRODUCE, version), _PARTITION_V3.size)
+    count, position = read_count(frame, position, is_flexible(PRODUCE, version), _PARTITION_V3.size)
     partitions = []
     for _ in range(count):
         part, position = _read_partition_response(frame, position, version)
@@ -252,7 +252,7 @@ def _read_partition_response(frame: Frame, position: int, version: int) -> tuple
     record_errors: list[tuple[int, str | None]] = []
     if version >= 8:
         flexible = version >= 9
-        count, position = read_array_count(frame, position, flexible, 5)
+        count, position = read_count(frame, position, flexible, 5)
         for _ in range(count):
             (index,) = INT32.unpack_from(frame, position)
             text, position = read_string(frame, position + 4, flexible)

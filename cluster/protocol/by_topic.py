@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from uuid import UUID
 
-from cluster.protocol.primitives import Frame, read_array_count, read_text, read_uuid, skip_tagged, string
+from cluster.protocol.primitives import Frame, read_count, read_text, read_uuid, skip_tagged, string
 
 Topic = str | UUID
 """A topic's name, or in later versions its id (KIP-516)."""
@@ -40,7 +40,7 @@ def read_by_topic(
 
     read_topic, read_partitions: of (frame, position, version), what is read and the position behind it
     """
-    count, position = read_array_count(frame, position, flexible, 2)
+    count, position = read_count(frame, position, flexible, 2)
     topics = []
     for _ in range(count):
         topic, position = read_topic(frame, position, version)

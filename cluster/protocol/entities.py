@@ -159,10 +159,8 @@ def _nullable_reader(read_entity: Reader) -> Reader:
 
 def _array_reader(read_item: Reader, flexible: bool, is_nullable: bool, item_bytes: int) -> Reader:
     def read(frame: Frame, position: int) -> tuple[tuple[Any, ...] | None, int]:
-        count, position = read_count(frame, position, flexible, item_bytes)
+        count, position = read_count(frame, position, flexible, item_bytes, nullable=is_nullable)
         if count < 0:
-            if not is_nullable:
-                raise PeerViolation("an array that must be there is null")
             return None, position
         items = []
         for _ in range(count):

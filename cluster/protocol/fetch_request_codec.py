@@ -27,7 +27,7 @@ from cluster.protocol.primitives import (
     check_consumed,
     decodes,
     length,
-    read_array_count,
+    read_count,
     read_tagged,
     read_text,
     read_uuid,
@@ -194,7 +194,7 @@ def _decode_request(frame: Frame, version: int, position: int) -> FetchRequest:
 
 
 def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[list[FetchPartition], int]:
-    count, position = read_array_count(frame, position, version >= 12, _ASKED_V4.size)
+    count, position = read_count(frame, position, version >= 12, _ASKED_V4.size)
     partitions = []
     for _ in range(count):
         if version >= 12:
@@ -229,7 +229,7 @@ def _with_tags(part: FetchPartition, tags: Mapping[int, bytes], version: int) ->
 
 
 def _read_forgotten(frame: Frame, position: int, version: int) -> tuple[tuple[int, ...], int]:
-    count, position = read_array_count(frame, position, version >= 12, 4)
+    count, position = read_count(frame, position, version >= 12, 4)
     indexes: tuple[int, ...] = Struct(f">{count}i").unpack_from(frame, position)
     return indexes, position + 4 * count
 

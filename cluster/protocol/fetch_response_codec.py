@@ -34,7 +34,6 @@ from cluster.protocol.primitives import (
     decodes,
     error_of,
     length,
-    read_array_count,
     read_count,
     read_length,
     read_tagged,
@@ -170,7 +169,7 @@ def _decode_response(frame: Frame, version: int, position: int) -> FetchResponse
 
 
 def _read_fetched_partitions(frame: Frame, position: int, version: int) -> tuple[list[FetchedPartition], int]:
-    count, position = read_array_count(frame, position, version >= 12, _ANSWERED_V4.size)
+    count, position = read_count(frame, position, version >= 12, _ANSWERED_V4.size)
     view = memoryview(frame)
     partitions = []
     for _ in range(count):
@@ -228,7 +227,7 @@ def _read_snapshot_id(data: bytes) -> SnapshotId:
 
 
 def _read_aborted(view: memoryview, position: int, flexible: bool) -> tuple[tuple[tuple[int, Offset], ...] | None, int]:
-    count, position = read_count(view, position, flexible, _ABORTED.size)
+    count, position = read_count(view, position, flexible, _ABORTED.size, nullable=True)
     if count < 0:
         return None, position
     aborted = []

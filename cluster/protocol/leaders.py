@@ -17,7 +17,7 @@ from cluster.protocol.primitives import (
     NO_TAGS,
     Frame,
     check_consumed,
-    read_array_count,
+    read_count,
     read_string,
     read_tagged,
     read_text,
@@ -82,7 +82,7 @@ def read_endpoints(frame: Frame, position: int, *, is_known: bool) -> tuple[tupl
 
 
 def _endpoints_of(data: bytes) -> tuple[NodeEndpoint, ...]:
-    count, position = read_array_count(data, 0, True, 11)
+    count, position = read_count(data, 0, True, 11)
     endpoints = []
     for _ in range(count):
         (node_id,) = INT32.unpack_from(data, position)

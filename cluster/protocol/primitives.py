@@ -102,8 +102,13 @@ def read_length(frame: Frame, position: int, flexible: bool) -> tuple[int, int]:
     return length, position
 
 
-def read_count(frame: Frame, position: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
-    """Number of items of an array, -1 for null; `item_bytes` is the least one item can take (1 or more)."""
+def read_count(
+    frame: Frame, position: int, flexible: bool, item_bytes: int, *, nullable: bool = False
+) -> tuple[int, int]:
+    """Number of items of an array; -1 for null, if it is `nullable`.
+
+    item_bytes: the least that one item can take, 1 or more
+    """
     if flexible:
         if (byte := frame[position]) < 0x80:  # as good as always
             count, position = byte - 1, position + 1
@@ -115,13 +120,7 @@ def read_count(frame: Frame, position: int, flexible: bool, item_bytes: int) -> 
         position += 4
     if count < -1 or count * item_bytes > len(frame) - position:
         raise PeerViolation(f"an array claims {count} items where {len(frame) - position} bytes are left")
-    return count, position
-
-
-def read_array_count(frame: Frame, position: int, flexible: bool, item_bytes: int) -> tuple[int, int]:
-    """Like `read_count`, for an array that must not be null."""
-    count, position = read_count(frame, position, flexible, item_bytes)
-    if count < 0:
+    if count < 0 and not nullable:
         raise PeerViolation("an array that must be there is null")
     return count, position
 
@@ -129,8 +128,11 @@ def read_array_count(frame: Frame, position: int, flexible: bool, item_bytes: in
 def read_string(frame: Frame, position: int, flexible: bool) -> tuple[str | None, int]:
     """A nullable UTF-8 string."""
     if flexible:
-        length, position = read_uvarint(frame, position)
-        length -= 1
+        if (byte := frame[position]) < 0x80:  # as good as always
+            length, position = byte - 1, position + 1
+        else:
+            length, position = read_uvarint(frame, position)
+            length -= 1
     else:
         (length,) = INT16.unpack_from(frame, position)
         position += 2

@@ -13,7 +13,6 @@ from cluster.protocol.primitives import (
     INT64,
     decodes,
     length,
-    read_array_count,
     read_count,
     read_tagged,
     read_text,
@@ -122,10 +121,10 @@ def read_transaction_value(transactional_id: str, value: bytes) -> TransactionMe
 
 def _read_partitions(value: bytes, position: int, flexible: bool) -> tuple[list[TopicPartition], int]:
     partitions: list[TopicPartition] = []
-    topics, position = read_count(value, position, flexible, 2)
+    topics, position = read_count(value, position, flexible, 2, nullable=True)
     for _ in range(max(topics, 0)):
         topic, position = read_text(value, position, flexible)
-        numbers, position = read_array_count(value, position, flexible, 4)
+        numbers, position = read_count(value, position, flexible, 4)
         for _ in range(numbers):
             partitions.append(TopicPartition(topic, INT32.unpack_from(value, position)[0]))
             position += 4

@@ -224,13 +224,13 @@ class Log:
     def _append(self, data: Bytes, headers: tuple[BatchHeader, ...], size_bytes: int, now_us: int) -> AppendInfo:
         self._check_disk(self.disk.check_writable)
         self._now_us = now_us
-        first, last = headers[0], headers[-1]
+        first, last_offset = headers[0], headers[-1].last_offset
         segment = self._segments.active
         try:
             for header in headers:
                 if header.leader_epoch != self.leader_epochs.latest_epoch:
                     self.leader_epochs.assign(header.leader_epoch, header.base_offset)
-            reason = segment.should_roll(first, last.last_offset, size_bytes, self.config, now_us)
+            reason = segment.should_roll(first, last_offset, size_bytes, self.config, now_us)
             if reason is not None:
                 segment = self._roll(first.base_offset)
             segment.append(data, headers, self.config.index_interval_bytes)
@@ -250,7 +250,7 @@ class Log:
                 raise  # A simulated disk does not fail by itself: the machine that simulates it did. The run is void.
             # Kafka takes the whole log directory offline then; here the broker decides, not the log.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
-        return AppendInfo(first.base_offset, last.last_offset, False, headers, size_bytes, self.log_end_offset, reason)
+        return AppendInfo(first.base_offset, last_offset, False, headers, size_bytes, self.log_end_offset, reason)
 
     def _check_verified(self, header: BatchHeader, guard: int) -> None:
         """raises: KafkaError INVALID_TXN_STATE        source: UnifiedLog.batchMissingRequiredVerification"""

@@ -161,6 +161,7 @@ class ScenarioRun:
         self._time = self.cluster.time
         self._exits = self.cluster.fabric.exits
         self._violations = self.invariants.violations
+        self._stops = self.workloads.pending_stops
         self._violations_stated = 0
         self._progress = progress
         self._next_progress = 0
@@ -217,7 +218,7 @@ class ScenarioRun:
         if self._progress is not None and events >= self._next_progress:
             self._next_progress = events + EVENTS_PER_PROGRESS
             self._progress(cluster.time.now_us, self.scenario.duration_us, self.trace.next_seq)
-        return self.timeline.is_due() or self.workloads.is_due()
+        return self.timeline.is_due() or bool(self._stops)
 
     async def work(self) -> None:
         await self.workloads.perform_due()

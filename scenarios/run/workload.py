@@ -31,7 +31,7 @@ class Workloads:
         self._cluster = cluster
         self._sent: dict[str, int] = {}
         self._streams: dict[str, random.Random] = {}
-        self._pending_stops: list[str] = []
+        self.pending_stops: list[str] = []
         self._transactions: dict[tuple[str, int], _Progress] = {}
         self._producers: dict[type, bool] = {}
 
@@ -45,19 +45,16 @@ class Workloads:
                 # The first record leaves at `start`, as the first tick of a clock that is started then.
                 self._cluster.time.at_by_file(workload.start_us, partial(self._arrive, workload, 0, workload.start_us))
             elif workload.kind != "producer" and workload.stop_us is not None:
-                self._cluster.time.at_by_file(workload.stop_us, partial(self._pending_stops.append, workload.name))
+                self._cluster.time.at_by_file(workload.stop_us, partial(self.pending_stops.append, workload.name))
 
     def _start(self, name: str) -> None:
         if not self._cluster.running(name):
             self._cluster.start(name)
 
-    def is_due(self) -> bool:
-        return bool(self._pending_stops)
-
     async def perform_due(self) -> None:
         """Consumers and transforms whose time is over."""
-        while self._pending_stops:
-            await self._cluster.close(self._pending_stops.pop(0))
+        while self.pending_stops:
+            await self._cluster.close(self.pending_stops.pop(0))
 
     # ------------------------------------------------------------------------------------------------------ arrivals
 

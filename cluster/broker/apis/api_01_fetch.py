@@ -64,8 +64,9 @@ class FetchHandler:
     ) -> None:
         request = decode_fetch_request(header, frame)
         context = self._fetch_sessions.context(request, header.api_version, now_us)
-        if context.resting is not None:
-            self._fetches.fetched_again(context.resting, request.replica_id, now_us)
+        resting = context.resting
+        if resting is not None:
+            self._fetches.fetched_again(resting, request.replica_id, now_us)
         wanted: dict[TopicPartition, RequestedPartition] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
         is_inconsistent = False
@@ -91,11 +92,11 @@ class FetchHandler:
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             leader_only=header.api_version < FIRST_FROM_ANY_REPLICA,
-            resting=context.resting,
+            resting=resting,
             read_committed=request.isolation == READ_COMMITTED and request.replica_id < 0,
         )
-        if params.resting is not None:
-            params.resting.listeners = [lambda asked: _note(wanted, asked)]
+        if resting is not None:
+            resting.listeners = [lambda asked: _note(wanted, asked)]
 
         def respond(results: FetchResults, now_us: int) -> None:
             self._respond(params, header, context, wanted, refused, results, now_us)

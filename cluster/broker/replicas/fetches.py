@@ -122,9 +122,7 @@ class Fetches:
         for topic_partition, entry in wanted:
             try:
                 partition = self._replicas.hosted(topic_partition)
-                result = partition.fetch(
-                    params, entry, min(entry.max_bytes, budget), not total, first_time, now_us
-                )
+                result = partition.fetch(params, entry, min(entry.max_bytes, budget), not total, first_time, now_us)
                 found = size_of(result.slice)
                 if found and self._is_throttled(partition, params, now_us):
                     result, found = result._replace(slice=EMPTY_SLICE), 0

@@ -15,6 +15,7 @@ from replica.rules import Rules
 
 
 def pushes_high_watermark(rules: Rules) -> bool:
+    """Whether the switch is on."""
     return rules.hw_push == "immediate"
 
 
@@ -25,10 +26,9 @@ class HighWatermarkPush:
     follows is then answered at once, with nothing new. That is where Kafka's additional fetches came from.
     """
 
-    __slots__ = ("_immediate", "_sent")
+    __slots__ = ("_sent",)
 
-    def __init__(self, rules: Rules) -> None:
-        self._immediate = pushes_high_watermark(rules)
+    def __init__(self) -> None:
         self._sent: dict[BrokerId, Offset] = {}
 
     def begin(self) -> None:
@@ -37,8 +37,7 @@ class HighWatermarkPush:
 
     def is_news(self, follower: BrokerId, high_watermark: Offset) -> bool:
         """Whether the follower's fetch should be answered although there are no records for it."""
-        return self._immediate and high_watermark > self._sent.get(follower, 0)
+        return high_watermark > self._sent.get(follower, 0)
 
     def sent(self, follower: BrokerId, high_watermark: Offset) -> None:
-        if self._immediate:
-            self._sent[follower] = high_watermark
+        self._sent[follower] = high_watermark

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from cluster.broker.replicas.delayed import FetchParams
-from cluster.broker.replicas.high_watermark_push import HighWatermarkPush
+from cluster.broker.replicas.high_watermark_push import HighWatermarkPush, pushes_high_watermark
 from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.broker.replicas.resting import Rest
 from cluster.broker.replicas.stable_offset import TransactionsInSight
@@ -121,7 +121,7 @@ class Partition:
         self._hooks = hooks
         self._lag_limits = lag_limits
         self._rules = rules
-        self._push = HighWatermarkPush(rules)
+        self._push = HighWatermarkPush() if pushes_high_watermark(rules) else None
         self._brokers = brokers
         self._clock = clock
         self._high_watermark = high_watermark
@@ -179,7 +179,8 @@ class Partition:
             return
         high_watermark, was_leader = self.high_watermark, leader is not None
         if leader is None:
-            self._push.begin()
+            if self._push is not None:
+                self._push.begin()
             leader = self.leader = LeaderState(
                 topic_partition=self.topic_partition,
                 broker_id=self._broker_id,
@@ -318,7 +319,7 @@ class Partition:
         log, high_watermark = self.log, self.high_watermark
         log_start_offset, end_offset = log.log_start_offset, log.log_end_offset
         number = self.topic_partition.partition
-        divergence = self._divergence(params, entry)
+        divergence = None if entry.last_fetched_epoch == UNDEFINED_EPOCH else self._divergence(params, entry)
         stable = log.last_stable_offset(high_watermark)
         if divergence is not None:
             return FetchPartitionResponse(number, ErrorCode.NONE, high_watermark, stable, log_start_offset, divergence)
@@ -328,7 +329,8 @@ class Partition:
         else:
             found = log.read(entry.fetch_offset, max_bytes, upper_offset, at_least_one)
         if first_time and leader is not None and params.from_follower:
-            self._push.sent(params.replica_id, high_watermark)
+            if self._push is not None:
+                self._push.sent(params.replica_id, high_watermark)
             self._follower_fetched(leader, params, entry, end_offset, high_watermark, now_us)
         aborted = None
         if params.read_committed:
@@ -346,7 +348,8 @@ class Partition:
 
     def high_watermark_is_news(self, params: FetchParams) -> bool:
         """Whether a follower's fetch is answered for the sake of the high watermark alone (`hw-push`)."""
-        return params.from_follower and self._push.is_news(params.replica_id, self.high_watermark)
+        push = self._push
+        return push is not None and params.from_follower and push.is_news(params.replica_id, self.high_watermark)
 
     def _check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
         """source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow"""
@@ -360,8 +363,6 @@ class Partition:
         return self.leader
 
     def _divergence(self, params: FetchParams, entry: FetchPartition) -> tuple[LeaderEpoch, Offset] | None:
-        if entry.last_fetched_epoch == UNDEFINED_EPOCH:
-            return None
         divergence = find_divergence(
             entry.last_fetched_epoch, entry.fetch_offset, self.log.end_offset_for_epoch, self.log.log_start_offset
         )
@@ -449,7 +450,7 @@ class Partition:
         log = self.log
         upper_offset = self.upper_offset(params)
         available = 0
-        if self.high_watermark_is_news(params):
+        if self._push is not None and self.high_watermark_is_news(params):
             return None
         if entry.fetch_offset > upper_offset:
             return None  # Truncated below it; or a consumer is ahead of a new leader's high watermark.

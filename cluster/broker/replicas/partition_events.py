@@ -193,6 +193,7 @@ class PartitionEvents:
         """One event per batch; returns the last one's seq, None for a duplicate, which appends nothing."""
         seq: int | None = None
         for header in info.batches:
+            last_offset = header.last_offset
             seq = self._recorder.emit(
                 BatchAppended(
                     node=self.node,
@@ -201,8 +202,8 @@ class PartitionEvents:
                     partition=self._number,
                     leader_epoch=header.leader_epoch,
                     base_offset=header.base_offset,
-                    last_offset=header.last_offset,
-                    log_end_offset=header.last_offset + 1,
+                    last_offset=last_offset,
+                    log_end_offset=last_offset + 1,
                     size_bytes=header.size_bytes,
                     crc=header.crc,
                     producer_id=header.producer_id,

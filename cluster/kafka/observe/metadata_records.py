@@ -17,7 +17,7 @@ from cluster.protocol.primitives import (
     INT32,
     INT64,
     decodes,
-    read_array_count,
+    read_count,
     read_string,
     read_tagged,
     read_text,
@@ -74,7 +74,7 @@ def decode_leader_change(header: BatchHeader, record: Record) -> LeaderChangeMes
 
 
 def _broker_ids(data: bytes, place: int) -> tuple[tuple[BrokerId, ...], int]:
-    count, place = read_array_count(data, place, flexible=True, item_bytes=4)
+    count, place = read_count(data, place, flexible=True, item_bytes=4)
     end = place + 4 * count
     return tuple(INT32.unpack_from(data, at)[0] for at in range(place, end, 4)), end
 
@@ -118,7 +118,7 @@ def _partition(data: bytes, place: int, version: int, topics: TopicNames) -> Met
     leader, leader_epoch, partition_epoch = (INT32.unpack_from(data, place + 4 * index)[0] for index in range(3))
     place += 12
     if version >= 1:  # KIP-858: the directory of each replica
-        count, place = read_array_count(data, place, flexible=True, item_bytes=16)
+        count, place = read_count(data, place, flexible=True, item_bytes=16)
         place += 16 * count
     fields, _ = read_tagged(data, place)
     return PartitionRecord(
@@ -173,14 +173,14 @@ def _register(data: bytes, place: int, version: int, topics: TopicNames) -> Meta
     place += 4 + (version >= 2)  # whether it migrates from ZooKeeper
     incarnation_id, place = read_uuid(data, place)
     (broker_epoch,) = INT64.unpack_from(data, place)
-    count, place = read_array_count(data, place + 8, flexible=True, item_bytes=7)
+    count, place = read_count(data, place + 8, flexible=True, item_bytes=7)
     host, port = "", 0
     for _ in range(count):
         _, place = read_text(data, place, flexible=True)
         host, place = read_text(data, place, flexible=True)
         port = int.from_bytes(data[place : place + 2])
         place = skip_tagged(data, place + 4)
-    count, place = read_array_count(data, place, flexible=True, item_bytes=6)
+    count, place = read_count(data, place, flexible=True, item_bytes=6)
     for _ in range(count):
         _, place = read_text(data, place, flexible=True)
         place = skip_tagged(data, place + 4)
