@@ -319,7 +319,7 @@ class Partition:
         log, high_watermark = self.log, self.high_watermark
         log_start_offset, end_offset = log.log_start_offset, log.log_end_offset
         number = self.topic_partition.partition
-        divergence = None if entry.last_fetched_epoch == UNDEFINED_EPOCH else self._divergence(params, entry)
+        divergence = self._divergence(params, entry)
         stable = log.last_stable_offset(high_watermark)
         if divergence is not None:
             return FetchPartitionResponse(number, ErrorCode.NONE, high_watermark, stable, log_start_offset, divergence)
@@ -363,6 +363,8 @@ class Partition:
         return self.leader
 
     def _divergence(self, params: FetchParams, entry: FetchPartition) -> tuple[LeaderEpoch, Offset] | None:
+        if entry.last_fetched_epoch == UNDEFINED_EPOCH:
+            return None
         divergence = find_divergence(
             entry.last_fetched_epoch, entry.fetch_offset, self.log.end_offset_for_epoch, self.log.log_start_offset
         )
