@@ -84,7 +84,7 @@ CLIENTS: tuple[Mutant, ...] = (
         "any-epoch-may-fetch",
         "A fetch of another leader epoch is refused (KIP-320, S2, S3)",
         PARTITION,
-        "check_leader_epoch(self._rules, entry.current_leader_epoch, self.leader_epoch)\n        if params",
+        "self.check_epoch(entry.current_leader_epoch)\n        if params",
         "if params",
         "zombie-leader-acks1: S28",
     ),
