@@ -236,7 +236,12 @@ class InvariantChecker:
             handler(row, event)
 
     def is_enough_by_earlier_config(self, node: str, partition: TopicPartition, in_sync: int) -> bool:
-        """Whether a leader does not know a larger min.insync.replicas yet, and by the one it knows these are enough."""
+        """Whether a leader does not know a larger min.insync.replicas yet, and by the one it knows these are enough.
+
+        Not where the high watermark moves whatever the size of the ISR.
+        """
+        if self.rules.hw_advance != "min-isr":
+            return False
         known = None if self.cores is None else self.cores.min_isr(node, partition)
         return known is not None and known <= in_sync < self.view.partitions[partition].min_isr
 

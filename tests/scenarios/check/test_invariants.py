@@ -476,6 +476,13 @@ def test_what_kafkas_newest_rules_break_is_no_bug_of_ours() -> None:
     assert not violation.event.promised and "KAFKA-13790" in violation.event.reason
 
 
+def test_an_earlier_minimum_explains_nothing_where_none_is_asked_for() -> None:
+    script = TraceScript(rules=PROFILES["kafka-3.5"])
+    script.checker.cores = FakeProbe(min_isrs={"b1": 1})
+    s25_min_isr(script)
+    assert [one.invariant for one in script.checker.violations] == ["S25 min-isr"]
+
+
 @pytest.mark.parametrize(
     ("known", "promised"), [({"b1": 1}, False), ({"b1": 2}, True), ({}, True)], ids=["earlier", "of-today", "unknown"]
 )
