@@ -306,3 +306,18 @@ def test_a_stall_that_never_ended(spark: SparkSession, written: Written) -> None
     assert [tuple(row) for row in stalls.select("from_us", "until_us", "recovered").collect()] == [
         (2_000_000, 9_000_000, False)
     ]
+
+
+@pytest.mark.parametrize("partition", [0, -1])
+def test_of_a_long_trace_a_stall_is_found_whether_or_not_records_have_a_partition_when_they_are_sent(
+    partition: int, spark: SparkSession, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_reports.transforms.availability.is_for_short_traces", lambda spark: False)
+    facts = [
+        (1.0, sent("r0")), (1.1, acked("r0", 0)), (2.0, sent("r1", partition=partition)), (5.0, acked("r1", 1)),
+        (9.0, t.RunFinished(reason="over")),
+    ]  # fmt: skip
+    stalls = ResultTables(read_trace(spark, [written("long", facts)]))["write_stalls"]
+    assert [tuple(row) for row in stalls.select("partition", "from_us", "until_us", "recovered").collect()] == [
+        (0, 2_000_000, 5_000_000, True)
+    ]
