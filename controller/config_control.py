@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from controller import topics
 from controller.image import MetadataImage
-from controller.inputs import ChangeBrokerConfig, ChangeConfig, TopicReply
+from controller.inputs import ChangeBrokerConfig, ChangeConfig, SetFeatureLevels, TopicReply
 from controller.journal import Journal
-from controller.metadata import BrokerConfigRecord, ConfigRecord
+from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord
 from controller.partitions import Partitions
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER
@@ -130,6 +130,15 @@ class ConfigControl:
         if config[MIN_ISR] is None:
             message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+
+    def set_feature_levels(self, given: SetFeatureLevels) -> None:
+        """source: FeatureControlManager.updateFeature"""
+        levels: Mapping[str, int] = {} if given.validate_only else given.levels
+        for name, level in levels.items():
+            self._journal.append(FeatureLevelRecord(name=name, feature_level=level))
+            reason = f"an operator sets the level of feature {name} to {level}"
+            self._journal.tell(trace.ConfigAltered(node=self._journal.node, key=name, value=str(level), reason=reason))
+        self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
     def _refuse(self, error: ErrorCode, message: str) -> None:
         self._journal.reply(TopicReply(error=error, message=message))

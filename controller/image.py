@@ -17,6 +17,7 @@ from controller.metadata import (
     ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     LeaderChangeMessage,
     MetadataRecord,
     PartitionChangeRecord,
@@ -142,12 +143,12 @@ def metric_name(topic: str) -> str:
 class MetadataImage:
     """All brokers and topics, as one node sees them; `offset` is the last record applied, -1 before the first.
 
-    settings, node_id: of that node     settings_offset: of the last record about settings of brokers
+    settings, node_id: of that node     settings_offset: of the last record about settings of brokers or features
     acls: who may do what
     directories: of each replica that its broker has told of
     broker_config: dynamic settings, by broker (BROKER ConfigRecords)
     client_quotas: quotas by key, of each user and client that has one
-    last_producer_ids: the latest block that was given to a broker
+    feature_levels: of features whose level was set     last_producer_ids: the latest block that was given to a broker
     leaderless, imbalanced: partitions without a leader, and without their preferred one
         (ReplicationControlManager.imbalancedPartitions)
     metric_names: of each topic, as names of metrics have it, with underscores for dots
@@ -156,17 +157,18 @@ class MetadataImage:
     """
 
     __slots__ = (
-        "_node_id",
         "_settings",
         "acls",
         "broker_config",
         "brokers",
         "client_quotas",
         "directories",
+        "feature_levels",
         "imbalanced",
         "last_producer_ids",
         "leaderless",
         "metric_names",
+        "node_id",
         "offset",
         "partition_count",
         "scram",
@@ -178,7 +180,7 @@ class MetadataImage:
 
     def __init__(self, settings: NodeSettings = KAFKAS_OWN, node_id: BrokerId = NO_BROKER) -> None:
         self._settings = settings
-        self._node_id = node_id
+        self.node_id = node_id
         self.topic_defaults = settings.topic_defaults({})
         self.settings_offset: Offset = -1
         self.brokers: dict[BrokerId, BrokerRegistration] = {}
@@ -190,6 +192,7 @@ class MetadataImage:
         self.imbalanced: dict[TopicPartition, None] = {}
         self.broker_config: dict[BrokerId, dict[str, str]] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.feature_levels: dict[str, int] = {}
         self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
         self.last_producer_ids: ProducerIdsRecord | None = None
         self.scram: dict[tuple[str, int], UserScramCredentialRecord] = {}
@@ -208,7 +211,7 @@ class MetadataImage:
 
     def empty(self) -> MetadataImage:
         """An image of the same node, in which nothing has been said yet."""
-        return MetadataImage(self._settings, self._node_id)
+        return MetadataImage(self._settings, self.node_id)
 
     def dynamic_config(self, broker_id: BrokerId) -> dict[str, str]:
         """Settings of a broker that were made while it runs: its own before those of all."""
@@ -256,6 +259,9 @@ class MetadataImage:
                 self._change_config(record)
             case BrokerConfigRecord():
                 self._configure_broker(record)
+            case FeatureLevelRecord():
+                self.settings_offset = self.offset
+                self.feature_levels[record.name] = record.feature_level
             case ClientQuotaRecord():
                 self._change_quota(record)
             case ProducerIdsRecord():
@@ -335,8 +341,8 @@ class MetadataImage:
             config[record.key] = record.value
         if config:
             self.broker_config[record.broker_id] = config
-        if record.broker_id in (EVERY_BROKER, self._node_id):
-            self._set_defaults(self._settings.topic_defaults(self.dynamic_config(self._node_id)))
+        if record.broker_id in (EVERY_BROKER, self.node_id):
+            self._set_defaults(self._settings.topic_defaults(self.dynamic_config(self.node_id)))
 
     def _set_defaults(self, defaults: TopicConfig) -> None:
         if defaults != self.topic_defaults:

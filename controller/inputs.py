@@ -157,6 +157,15 @@ class ChangeBrokerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetFeatureLevels:
+    """UpdateFeatures(57), levels that the features may have."""
+
+    now_us: int
+    levels: Mapping[str, int]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterScramCredential:
     """AlterUserScramCredentials(51), one user and mechanism; `salted_password` None removes the credential."""
 
@@ -268,6 +277,7 @@ SingleInput = (
     | DeleteTopic
     | ChangeConfig
     | ChangeBrokerConfig
+    | SetFeatureLevels
     | AlterScramCredential
     | Bootstrap
     | AlterClientQuota
@@ -373,7 +383,7 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, AlterScramCredential,
+    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, SetFeatureLevels, AlterScramCredential,
     AlterClientQuota, CreateAcl, UnregisterBroker and
     AlterReassignment."""
 

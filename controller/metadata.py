@@ -126,6 +126,16 @@ class BrokerConfigRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevelRecord:
+    """The level of a feature of the cluster (KIP-584)."""
+
+    # Simplified: levels that nothing has changed are in no record, and follow from the rules.
+
+    name: str
+    feature_level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientQuotaRecord:
     """One quota of a user, a client-id or both (KIP-546); None takes it away."""
 
@@ -240,6 +250,7 @@ MetadataRecord = (
     | RemoveTopicRecord
     | ConfigRecord
     | BrokerConfigRecord
+    | FeatureLevelRecord
     | ClientQuotaRecord
     | ProducerIdsRecord
     | PartitionRecord
@@ -263,6 +274,7 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     "TopicDeleted": RemoveTopicRecord,
     "ConfigChanged": ConfigRecord,
     "BrokerConfigChanged": BrokerConfigRecord,
+    "FeatureLevelSet": FeatureLevelRecord,
     "ClientQuotaChanged": ClientQuotaRecord,
     "ProducerIdsAllocated": ProducerIdsRecord,
     "PartitionCreated": PartitionRecord,

@@ -13,6 +13,7 @@ from controller.image import BrokerRegistration, MetadataImage, PartitionRegistr
 from controller.metadata import (
     BrokerConfigRecord,
     ClientQuotaRecord,
+    FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -92,6 +93,8 @@ def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
     for broker_id, config in image.broker_config.items():
         for key, value in config.items():
             yield BrokerConfigRecord(broker_id=broker_id, key=key, value=value)
+    for feature, level in image.feature_levels.items():
+        yield FeatureLevelRecord(name=feature, feature_level=level)
     for entity, quotas in image.client_quotas.items():
         for key, quota in quotas.items():
             yield ClientQuotaRecord(entity=entity, key=key, value=quota)

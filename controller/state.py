@@ -38,6 +38,7 @@ from controller.inputs import (
     RebalanceDue,
     RegisterBroker,
     SessionCheckDue,
+    SetFeatureLevels,
     Several,
     SeveralReply,
     SingleInput,
@@ -194,6 +195,8 @@ class ControllerState:
                 self._configs.change_topic(given)
             case ChangeBrokerConfig():
                 self._configs.change_broker(given)
+            case SetFeatureLevels():
+                self._configs.set_feature_levels(given)
             case AlterScramCredential():
                 self._scram.alter(given)
             case Bootstrap():

@@ -36,6 +36,7 @@ from cluster.groups.topic_directory import TopicDirectory
 from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
+from cluster.protocol.eras import TRANSACTION_VERSION, level_of
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
 from cluster.protocol.versions import FETCH
@@ -392,7 +393,9 @@ class BrokerCore:
 
     def _settings_changed(self, now_us: int) -> None:
         """The metadata has others than before."""
-        self._running.follow(self.cache.image.dynamic_config(self.identity.broker_id), now_us)
+        image = self.cache.image
+        self._running.follow(image.dynamic_config(self.identity.broker_id), now_us)
+        self._transactions.set_version(level_of(TRANSACTION_VERSION, self._rules, image.feature_levels))
 
     def _reconfigure(self, config: BrokerConfig, now_us: int) -> None:
         """source: DynamicBrokerConfig.addReconfigurables"""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from cluster.messages.admin.acl_requests import create_acls, delete_acls
 from cluster.messages.admin.broker_requests import unregister_broker
 from cluster.messages.admin.config_requests import alter_configs, incremental_alter_configs
+from cluster.messages.admin.feature_requests import update_features
 from cluster.messages.admin.partition_requests import (
     alter_partition_reassignments,
     elect_leaders,
@@ -33,6 +34,7 @@ from cluster.protocol.versions import (
     INCREMENTAL_ALTER_CONFIGS,
     LIST_PARTITION_REASSIGNMENTS,
     UNREGISTER_BROKER,
+    UPDATE_FEATURES,
 )
 
 READERS: Mapping[int, Callable[[AdminRequest], RequestEntries]] = {
@@ -49,4 +51,5 @@ READERS: Mapping[int, Callable[[AdminRequest], RequestEntries]] = {
     CREATE_ACLS: create_acls,
     DELETE_ACLS: delete_acls,
     UNREGISTER_BROKER: unregister_broker,
+    UPDATE_FEATURES: update_features,
 }

@@ -43,6 +43,7 @@ from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.cold import decode_request as decode_cold
 from cluster.protocol.entities import Entity
+from cluster.protocol.eras import finalized
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
 from cluster.quotas.mutation_quotas import MUTATIONS, MutationQuota, MutationQuotas
@@ -353,7 +354,16 @@ class ControllerCore:
         else:
             quota = self._mutation_quota(header, principal, self.state.image, now_us)
             asked = READERS[header.api_key](
-                AdminRequest(header, request, self.state.image, self._config, now_us, self._rules.elr, quota)
+                AdminRequest(
+                    header,
+                    request,
+                    self.state.image,
+                    self._config,
+                    now_us,
+                    elr=self._rules.elr,
+                    features=finalized(self._rules, self.state.image.feature_levels),
+                    quota=quota,
+                )
             )
 
             def answer(reply: Reply | None) -> None:

@@ -28,6 +28,7 @@ from cluster.protocol.versions import (
     INCREMENTAL_ALTER_CONFIGS,
     LIST_PARTITION_REASSIGNMENTS,
     UNREGISTER_BROKER,
+    UPDATE_FEATURES,
 )
 from replica.errors import ErrorCode, PeerViolation
 
@@ -46,6 +47,7 @@ FORWARDED = (
     CREATE_ACLS,
     DELETE_ACLS,
     UNREGISTER_BROKER,
+    UPDATE_FEATURES,
 )
 """Requests that clients send to a broker and the controller answers (ApiKeys.forwardable)."""
 

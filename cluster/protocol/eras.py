@@ -5,7 +5,10 @@ source: MetadataVersion.java, EligibleLeaderReplicasVersion.java, GroupVersion.j
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+from replica.rules import Rules
 
 RELEASES: Final = ("0.8", "0.10", "0.11", "2.0", "2.1", "2.7", "3.3", "3.5", "3.9", "4.1")
 """From the oldest to the newest: the last patch of each; from 3.3 on with KRaft."""
@@ -22,6 +25,13 @@ class Feature(NamedTuple):
 
 _METADATA_LEVELS: Final = {"3.3": (1, 7), "3.5": (1, 11), "3.9": (1, 21), "4.1": (7, 27)}
 """Of metadata.version: the lowest and the newest of a release. source: MetadataVersion.java"""
+METADATA_VERSION: Final = "metadata.version"
+ELR_VERSION: Final = "eligible.leader.replicas.version"
+GROUP_VERSION: Final = "group.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+FIRST_INCOMPATIBLE: Final = 23
+"""The newest level of metadata.version that has changed the metadata: from there on none below can be gone back to.
+source: MetadataVersion.checkIfMetadataChanged"""
 FIRST_WITH_ELR: Final = "4.1"
 
 
@@ -34,15 +44,26 @@ def features(release: str, *, elr: bool, transactions: str, groups: str) -> tupl
     if release not in _METADATA_LEVELS:
         return ()
     low, high = _METADATA_LEVELS[release]
-    metadata = Feature("metadata.version", low, high, high)
+    metadata = Feature(METADATA_VERSION, low, high, high)
     if release != FIRST_WITH_ELR:
         return (metadata,)
-    group_version = Feature("group.version", 0, 1, int(groups == "consumer"))
+    group_version = Feature(GROUP_VERSION, 0, 1, int(groups == "consumer"))
     # Level 2 is KIP-890's second part; level 1 writes the state of transactions in a flexible version (KIP-915).
     transactions_level = 2 if transactions == "v2" else 0
     return (
-        Feature("eligible.leader.replicas.version", 0, 1, int(elr)),
+        Feature(ELR_VERSION, 0, 1, int(elr)),
         group_version,
         metadata,
-        Feature("transaction.version", 0, 2, transactions_level),
+        Feature(TRANSACTION_VERSION, 0, 2, transactions_level),
     )
+
+
+def finalized(rules: Rules, levels: Mapping[str, int]) -> tuple[Feature, ...]:
+    """The features of a cluster, by name. levels: as they were set while it ran; the others are those of its rules"""
+    known = features(rules.release, elr=rules.elr, transactions=rules.transactions, groups=rules.group_rebalance)
+    return tuple(one._replace(level=levels.get(one.name, one.level)) for one in known)
+
+
+def level_of(name: str, rules: Rules, levels: Mapping[str, int]) -> int:
+    """0 for a feature that brokers of the era do not know."""
+    return next((one.level for one in finalized(rules, levels) if one.name == name), 0)

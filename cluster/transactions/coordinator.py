@@ -8,6 +8,7 @@ partition, whose leader epoch is the coordinator epoch. A new leader reads its l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cluster.transactions.beginning import Beginnings
 from cluster.transactions.desk import TransactionDesk, TransactionSettings
@@ -48,6 +49,15 @@ class TransactionCoordinator:
         self._beginnings = Beginnings(self._desk, self._new_ids, self._endings)
         self._epochs: dict[int, LeaderEpoch] = {}
         self._is_checking = False
+
+    @property
+    def version(self) -> int:
+        """transaction.version of the cluster."""
+        return self._desk.settings.version
+
+    def set_version(self, version: int) -> None:
+        """For what begins from now on."""
+        self._desk.settings = replace(self._desk.settings, version=version)
 
     @property
     def next_deadline_us(self) -> int | None:

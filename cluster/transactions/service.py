@@ -15,6 +15,7 @@ from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
+from cluster.protocol.eras import TRANSACTION_VERSION, level_of
 from cluster.transactions.coordinator import TransactionCoordinator
 from cluster.transactions.desk import TransactionSettings
 from cluster.transactions.inputs import (
@@ -35,7 +36,6 @@ from cluster.transactions.inputs import (
 )
 from cluster.transactions.loading import TransactionReplay
 from cluster.transactions.marker_channel import MarkerChannels
-from cluster.transactions.transaction import BUMPS_EPOCH
 from cluster.wall_clock import WallClock
 from replica.ids import TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition
 from replica.log.records import BatchHeader, build_batch
@@ -54,7 +54,7 @@ def transaction_settings(config: BrokerConfig, rules: Rules) -> TransactionSetti
         abort_check_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
         expiration_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
         request_timeout_ms=config.request_timeout_ms,
-        version=BUMPS_EPOCH if rules.transactions == "v2" else 0,
+        version=level_of(TRANSACTION_VERSION, rules, {}),
     )
 
 
@@ -79,7 +79,6 @@ class TransactionService:
         new_producer_id: GiveProducerId,
     ) -> None:
         settings = transaction_settings(config, rules)
-        self.version = settings.version
         self.coordinator = TransactionCoordinator(node=node, settings=settings, clock=clock, partition_of=partition_of)
         self._markers = markers
         self._recorder = recorder
@@ -89,6 +88,14 @@ class TransactionService:
         self._alarm = EarliestDeadline(outbox.timers, self._ring)
         self._given: deque[tuple[int, int | None]] = deque()
         markers.on_answer = self._marked
+
+    @property
+    def version(self) -> int:
+        return self.coordinator.version
+
+    def set_version(self, version: int) -> None:
+        """The level of transaction.version has changed: it counts for what begins from now on."""
+        self.coordinator.set_version(version)
 
     def submit(
         self,

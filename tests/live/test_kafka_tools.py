@@ -167,13 +167,22 @@ def test_a_dead_broker_is_forgotten(tmp_path: Path) -> None:
         assert "The given broker ID was not registered." in forget(9)
 
 
-def test_levels_of_features_that_hold_are_granted_and_others_refused(tmp_path: Path) -> None:
+def test_levels_of_features_change_as_far_as_they_may(tmp_path: Path) -> None:
     with serving(tmp_path, "--topic", "orders:1:1", brokers=1) as served:
         tools, command = Tools(served, tmp_path), f"{TOOLS}.FeatureCommand"
         assert "group.version was upgraded to 1." in tools.run(command, "upgrade", "--feature", "group.version=1")
         refused = tools.run(command, "upgrade", "--feature", "group.version=7")
         assert "Could not upgrade group.version to 7." in refused
         assert "Invalid update version 7 for feature group.version." in refused
+        lowered = tools.run(command, "downgrade", "--feature", "transaction.version=1", "--feature", "group.version=0")
+        assert "transaction.version was downgraded to 1." in lowered and "group.version was downgraded to 0." in lowered
+        described = tools.run(command, "describe")
+        assert "Feature: transaction.version" in described and "FinalizedVersionLevel: 2" not in described
+        unsafe = tools.run(command, "downgrade", "--feature", "metadata.version=20")
+        assert "Refusing to perform the requested downgrade because it might delete metadata" in unsafe
+        assert "transaction.version was upgraded to 2." in tools.run(
+            command, "upgrade", "--feature", "transaction.version=2"
+        )
 
 
 def test_settings_of_brokers_change_while_they_run(tmp_path: Path) -> None:

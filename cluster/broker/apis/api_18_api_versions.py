@@ -14,7 +14,7 @@ from __future__ import annotations
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
-from cluster.protocol.eras import features
+from cluster.protocol.eras import finalized
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import API_VERSIONS
 
@@ -25,10 +25,7 @@ class ApiVersionsHandler:
         self._cache = broker.cache
         self._offered = broker.offered
         self._quotas = broker.client_quotas
-        rules = broker.rules
-        self._features = features(
-            rules.release, elr=rules.elr, transactions=rules.transactions, groups=rules.group_rebalance
-        )
+        self._rules = broker.rules
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -46,7 +43,7 @@ class ApiVersionsHandler:
             header.api_version,
             header.correlation_id,
             self._offered(),
-            self._features,
+            finalized(self._rules, self._cache.image.feature_levels),
             self._cache.image.offset,
             throttle_ms,
         )

@@ -220,7 +220,7 @@ class MetadataFollower:
         changed = dict.fromkeys(changed_partitions(before, after))
         if before.client_quotas != after.client_quotas:
             self._on_quotas()
-        if before.broker_config != after.broker_config:
+        if (before.broker_config, before.feature_levels) != (after.broker_config, after.feature_levels):
             self._on_settings(now_us)
         # A topic that was deleted meanwhile is in no snapshot: its logs are found on the disk (isStrayKraftReplica).
         changed.update((name, None) for name in self._held() if not self._is_replica_of(name, after))

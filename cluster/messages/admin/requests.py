@@ -13,6 +13,7 @@ from uuid import UUID
 
 from cluster.config import BrokerConfig
 from cluster.protocol.entities import Entity
+from cluster.protocol.eras import Feature
 from cluster.protocol.headers import RequestHeader
 from controller.image import MetadataImage
 from controller.inputs import PartitionQuota, Several, SingleInput, SingleReply, TopicReply
@@ -23,6 +24,7 @@ from replica.errors import ErrorCode
 class AdminRequest:
     """image: the active controller's own     config: of the controller, which is that of the brokers, too
     elr: whether the cluster has eligible leader replicas (KIP-966)
+    features: of the cluster, with their present levels
     quota: of new and deleted partitions; None: its client has none
     """
 
@@ -32,6 +34,7 @@ class AdminRequest:
     config: BrokerConfig
     now_us: int
     elr: bool = False
+    features: Sequence[Feature] = ()
     quota: PartitionQuota | None = None
 
 

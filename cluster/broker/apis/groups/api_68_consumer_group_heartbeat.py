@@ -18,6 +18,7 @@ from cluster.groups.inputs import ConsumerHeartbeat, ConsumerHeartbeatResult, Re
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import NO_ID, Entity
+from cluster.protocol.eras import GROUP_VERSION, level_of
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
 from cluster.server.responder import Handler
@@ -88,10 +89,17 @@ def _fields(result: ConsumerHeartbeatResult) -> Values:
 
 
 def serve(broker: BrokerParts) -> Handler:
-    """In 3.9 `group.coordinator.rebalance.protocols` does not name them, and the answer is UNSUPPORTED_VERSION."""
-    if broker.rules.group_rebalance == "consumer":
-        return ConsumerGroupHeartbeatHandler(broker)
-    return Refused(always({"error_code": ABSENT}))(broker)
+    """In 3.9 `group.coordinator.rebalance.protocols` does not name them, and with group.version 0 there are none: the
+    answer is UNSUPPORTED_VERSION.     source: KafkaApis.isConsumerGroupProtocolEnabled
+    """
+    granted, refused = ConsumerGroupHeartbeatHandler(broker), Refused(always({"error_code": ABSENT}))(broker)
+    rules, cache = broker.rules, broker.cache
+
+    def handle(connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int) -> None:
+        handler = granted if level_of(GROUP_VERSION, rules, cache.image.feature_levels) else refused
+        handler(connection, peer, header, frame, now_us)
+
+    return handle
 
 
 API = Api(

@@ -5,6 +5,8 @@ from broker_world import B1, B2, BrokerWorld
 
 from cluster.protocol.versions import (
     ALTER_REPLICA_LOG_DIRS,
+    API_VERSIONS,
+    CONSUMER_GROUP_HEARTBEAT,
     DESCRIBE_CLUSTER,
     DESCRIBE_LOG_DIRS,
     UNREGISTER_BROKER,
@@ -94,12 +96,13 @@ def test_the_levels_that_hold_are_granted(world):
 @pytest.mark.parametrize(
     "name, level, upgrade_type, told",
     [
-        ("unknown", 1, UPGRADE, "Broker 1 does not support this feature."),
-        ("group.version", 2, UPGRADE, "Broker 1 only supports versions 0-1"),
+        ("unknown", 1, UPGRADE, "Local controller 1001 does not support this feature."),
+        ("group.version", 2, UPGRADE, "Local controller 1001 only supports versions 0-1"),
         ("group.version", -1, UPGRADE, "A feature version cannot be less than 0."),
         ("group.version", 1, 9, "The controller does not support the given upgrade type."),
         ("group.version", 0, UPGRADE, "Can't downgrade the version of this feature without setting the upgrade type"),
-        ("group.version", 0, SAFE_DOWNGRADE, "Here the level follows from the era"),
+        ("group.version", 2, SAFE_DOWNGRADE, "Local controller 1001 only supports versions 0-1"),
+        ("eligible.leader.replicas.version", 0, SAFE_DOWNGRADE, "Here the level follows from the rules"),
     ],
 )
 def test_other_levels_are_refused_all_or_none(world, name, level, upgrade_type, told):
@@ -108,6 +111,53 @@ def test_other_levels_are_refused_all_or_none(world, name, level, upgrade_type, 
     if upgrade_type != 9:
         assert f"Invalid update version {level} for feature {name}. {told}" in answer.error_message
     assert told in answer.error_message
+
+
+def test_metadata_that_would_be_lost_keeps_its_level(world):
+    for how, told in (
+        (SAFE_DOWNGRADE, "Refusing to perform the requested"),
+        (3, "Unsafe metadata downgrade"),
+    ):
+        answer = updated(world, 2, ("metadata.version", 22), upgrade_type=how)
+        assert f"Invalid metadata.version 22. {told}" in answer.error_message
+    assert updated(world, 2, ("metadata.version", 23), upgrade_type=SAFE_DOWNGRADE).error_code is ErrorCode.NONE
+    assert levels(world)["metadata.version"] == 23
+
+
+def levels(world):
+    answer = world.call("admin").ask(API_VERSIONS, 4)
+    return {one.name: one.max_version_level for one in answer.finalized_features}
+
+
+def test_a_level_that_is_set_counts_from_then_on(world):
+    before = levels(world)
+    assert (before["transaction.version"], before["group.version"]) == (2, 1)
+    down = updated(world, 2, ("transaction.version", 1), ("group.version", 0), upgrade_type=SAFE_DOWNGRADE)
+    assert down.error_code is ErrorCode.NONE
+    assert levels(world) == {**{k: v for k, v in before.items() if k != "group.version"}, "transaction.version": 1}
+    assert world.broker._transactions.version == 1
+    assert heartbeat(world) is ErrorCode.UNSUPPORTED_VERSION
+    assert updated(world, 2, ("transaction.version", 2), ("group.version", 1)).error_code is ErrorCode.NONE
+    assert (levels(world), world.broker._transactions.version) == (before, 2)
+    assert heartbeat(world) is not ErrorCode.UNSUPPORTED_VERSION
+    only_asked = {"feature": "group.version", "max_version_level": 0, "upgrade_type": SAFE_DOWNGRADE}
+    admin = world.call("admin")
+    assert admin.ask(UPDATE_FEATURES, 2, feature_updates=[only_asked], validate_only=True).error_code is ErrorCode.NONE
+    assert levels(world) == before
+
+
+def heartbeat(world):
+    return world.call("member").ask(CONSUMER_GROUP_HEARTBEAT, 1, group_id="g", member_id="m").error_code
+
+
+def test_levels_outlive_the_controller_and_the_broker(world):
+    assert updated(world, 2, ("transaction.version", 0), upgrade_type=SAFE_DOWNGRADE).error_code is ErrorCode.NONE
+    world.stop_controller()
+    world.start_controller()
+    world.kill()
+    world.start().run(15_000)
+    assert "transaction.version" not in levels(world)
+    assert world.broker._transactions.version == 0
 
 
 def test_an_older_release_answers_for_each_feature(tmp_path):
