@@ -289,6 +289,7 @@ class RecordLedger:
         for seen in (self._highest_end, self.reads):
             for key in [key for key in seen if key[1].topic == event.topic]:
                 del seen[key]
+        self.jumps = [jump for jump in self.jumps if jump.topic_partition.topic != event.topic]
 
     def _final(self, event: trace.LogEntryFound | trace.ReplicaFound) -> FinalReplica:
         replicas = self.final.setdefault(self._partition(event.topic, event.partition), {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trace_script import T0, TraceScript
 
-from replica.trace.events import RecordSent
+from replica.trace.events import RecordSent, TopicDeleted
 from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.language.anomalies import ANOMALIES
 
@@ -187,6 +187,15 @@ def test_poll_skip_is_a_jump_nobody_asked_for(error: str | None, goes_back: bool
         script.read("r1", 1)
     script.find("b1", "r0", "r1", "r2", "r3")
     assert tuple(name for found in script.verdict().of("poll-skip") for name in found.records) == skipped
+
+
+def test_a_jump_in_a_topic_that_is_deleted_later_skips_nothing() -> None:
+    script = ledger_only()
+    script.read("r0", 0)
+    script.read("r3", 3)
+    script.state(TopicDeleted, node="c1", reason="an operator deletes topic t")
+    script.find("b1", "r1", "r2")
+    assert script.verdict().of("poll-skip") == []
 
 
 def test_the_verdict_lists_kinds_in_the_fixed_order() -> None:
