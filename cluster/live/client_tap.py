@@ -26,6 +26,7 @@ from cluster.live.observations import (
     ProduceArrived,
     Topic,
 )
+from cluster.live.producer_names import ProducerNames
 from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believable
 from cluster.live.sequenced_batches import SequencedBatches
 from replica.errors import INDEFINITE, ErrorCode
@@ -43,9 +44,10 @@ ANSWERS_IN_FLIGHT = 5
 
 
 class SentBatch(NamedTuple):
-    """One batch of a Produce request in progress."""
+    """One batch of a Produce request in progress. producer: its name"""
 
     batch: NamedBatch
+    producer: str
     sent_seq: int
     sent_us: int
     acks: int
@@ -105,6 +107,7 @@ class ClientTap:
         self.topic_name = topic_name
         self.sequenced = SequencedBatches(sent.records_of)
         self.names = RecordNames(is_taken, self.sequenced)
+        self.producers = ProducerNames()
         self.positions: dict[tuple[str, TopicPartition], Position] = {}
         self.limit = EventLimit(REPEATED_AT_ONCE, REPEATED_PER_SECOND)
 
@@ -136,13 +139,15 @@ class Tap(Protocol):
 class ClientStory:
     """The events of one connection."""
 
-    __slots__ = ("_connection", "_latest", "_produced", "client", "node", "shared")
+    __slots__ = ("_connection", "_latest", "_produced", "_producer", "client", "node", "shared")
 
     def __init__(self, shared: ClientTap, client: str, node: str) -> None:
         self.shared = shared
         self.client = client
         self.node = node
         self._connection = shared.names.connected(node)
+        self._producer: tuple[int, int] | None = None
+        """The producer id that came last, and its key among the client's producers."""
         self._produced: deque[dict[TopicPartition, SentBatch]] = deque()
         """By request that has no answer yet, in their order."""
         self._latest: deque[list[NamedBatch]] = deque(maxlen=ANSWERS_IN_FLIGHT)
@@ -172,6 +177,17 @@ class ClientStory:
             for batch in acked:
                 self.shared.names.may_come_again(batch)
         self._latest.clear()
+        if self._producer is not None:
+            self.shared.producers.leave(self.client, self.node, self._producer[1])
+            self._producer = None
+
+    def _producer_name(self, producer_id: int) -> str:
+        producers, now = self.shared.producers, self._producer
+        if now is None or now[0] != producer_id:
+            if now is not None:
+                producers.leave(self.client, self.node, now[1])
+            self._producer = now = producer_id, producers.enter(self.client, self.node, producer_id)
+        return producers.name(self.client, now[1])
 
     # ------------------------------------------------------------------------------------------------------- produce
 
@@ -190,18 +206,17 @@ class ClientStory:
 
     def _sent(self, named: NamedBatch, acks: int, now_us: int) -> SentBatch:
         shared, recorder, batch = self.shared, self.shared.recorder, named.header
+        producer = self._producer_name(batch.producer_id)
         topic, partition = named.topic_partition
         causes = [
-            recorder.emit(
-                trace.RecordSent(client=self.client, topic=topic, partition=partition, record=name, acks=acks)
-            )
+            recorder.emit(trace.RecordSent(client=producer, topic=topic, partition=partition, record=name, acks=acks))
             for name in named.names
             if name in named.new
         ]
         attempt = 1 if named.new else 2
         seq = recorder.emit(
             trace.BatchSent(
-                client=self.client,
+                client=producer,
                 peer=self.node,
                 topic=topic,
                 partition=partition,
@@ -216,14 +231,14 @@ class ClientStory:
         )
         if batch.producer_id >= 0:
             shared.sequenced.add(named.topic_partition, batch, shared.sent.number(named.topic_partition, batch.crc))
-        return SentBatch(named, seq, now_us, acks, attempt)
+        return SentBatch(named, producer, seq, now_us, acks, attempt)
 
     def _handed_over(self, sent: SentBatch) -> None:
         topic, partition = sent.batch.topic_partition
         for name in sent.batch.names:
             self.shared.recorder.emit(
                 trace.RecordHandedOver(
-                    client=self.client,
+                    client=sent.producer,
                     peer=self.node,
                     topic=topic,
                     partition=partition,
@@ -257,7 +272,7 @@ class ClientStory:
         for place, name in enumerate(names):
             shared.recorder.emit(
                 trace.RecordAcked(
-                    client=self.client,
+                    client=sent.producer,
                     peer=self.node,
                     topic=topic,
                     partition=partition,
@@ -285,7 +300,7 @@ class ClientStory:
         for name in sent.batch.names:
             self.shared.recorder.emit(
                 trace.RecordFailed(
-                    client=self.client,
+                    client=sent.producer,
                     topic=topic,
                     partition=partition,
                     record=name,
@@ -302,7 +317,7 @@ class ClientStory:
         topic, partition = sent.batch.topic_partition
         return self.shared.recorder.emit(
             trace.BatchRefused(
-                client=self.client,
+                client=sent.producer,
                 peer=self.node,
                 topic=topic,
                 partition=partition,

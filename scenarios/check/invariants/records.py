@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Mapping
 from typing import Final
 
+from cluster.live.producer_names import client_of
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
@@ -232,7 +233,7 @@ class ConnectionKeepsOrder(Invariant):
     A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out);
     batches sent on it may be appended after those of the next connection. The copies of a batch that was sent more than
     once look the same: the order is broken when no assignment of the copies to connections explains the log. Weakened:
-    clients that share a client.id have connections of their own, so each producer id counts as one; where there are
+    each producer id counts as a connection of its own; where there are
     more than READINGS_MAX assignments, they are taken together; a batch that expires under way ends its
     connection here at once, for when its request times out later, no event says so. Rule: R19.
     """
@@ -252,7 +253,7 @@ class ConnectionKeepsOrder(Invariant):
         }
 
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
-        life = self.lives.setdefault((event.client, event.peer), 0)
+        life = self.lives.setdefault((client_of(event.client), event.peer), 0)
         route = self.routes.setdefault((event.client, event.topic, event.partition, event.peer), _Route())
         route.sent(event.crc, (life, event.producer_id))
 
@@ -271,13 +272,14 @@ class ConnectionKeepsOrder(Invariant):
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         """When a client gives up a connection, its side shows in the outcome of its requests."""
-        if event.error in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION") and (event.client, event.peer) in self.lives:
-            self.lives[event.client, event.peer] += 1
+        pair = client_of(event.client), event.peer
+        if event.error in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION") and pair in self.lives:
+            self.lives[pair] += 1
 
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         if event.error == "REQUEST_TIMED_OUT" and not event.definite:
             for client, peer in self.lives:
-                if client == event.client:
+                if client == client_of(event.client):
                     self.lives[client, peer] += 1
 
     def _lost(self, row: TraceRow, event: trace.ConnectionLost) -> None:
