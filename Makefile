@@ -45,9 +45,10 @@ compiled: wheel
 	cp -r tests pyproject.toml build/compiled/
 
 # The cores' tests on the compiled modules, and digests of both builds. Left out are tests that replace a method or a constant of a
-# compiled module, which such a module does not allow or does not see.
+# compiled module, which such a module does not allow or does not see, or give it an object of another class.
 COMPILED_TESTS := tests/replica tests/controller tests/cluster tests/partition tests/scenarios/check tests/scenarios/observe
 REPLACING := tests/scenarios/check/test_verdict.py \
+    tests/cluster/client/consumer/test_member_transcripts.py \
     tests/cluster/broker/test_api_table.py::test_one_file_makes_an_api_that_brokers_offer_and_answer \
     tests/cluster/server/test_socket_server.py::test_the_times_of_a_request_add_up
 PROCESSES_TESTS := tests/live/parts/test_control.py tests/live/parts/test_pickling.py \
