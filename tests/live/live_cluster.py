@@ -22,6 +22,12 @@ from scenarios.run.worlds import live
 from scenarios.serve.serving import FOREVER_US, TopicWish, cluster_of
 
 READY_S, END_S = 30, 60
+SMALL_COORDINATORS = (
+    "cluster.config.transaction.state.log.num.partitions=4",
+    "cluster.config.offsets.topic.num.partitions=4",
+    "cluster.config.group.initial.rebalance.delay.ms=200",
+)
+"""Few internal partitions, so that coordinators are there soon."""
 
 
 class LiveCluster:

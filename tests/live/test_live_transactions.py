@@ -12,15 +12,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import ProducerFenced
 from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from live_cluster import LiveCluster, live_cluster
+from live_cluster import SMALL_COORDINATORS, LiveCluster, live_cluster
 
 from replica.trace.events import HeldBackOffsetDropped, OffsetCommitted, TransactionStateChanged
 from tests.waiting import wait_for
 
 SETTINGS = (
-    "cluster.config.transaction.state.log.num.partitions=4",
-    "cluster.config.group.initial.rebalance.delay.ms=200",
-    "cluster.config.offsets.topic.num.partitions=4",
+    *SMALL_COORDINATORS,
     "cluster.config.broker.session.timeout.ms=2000",
     "cluster.config.broker.heartbeat.interval.ms=300",
 )

@@ -11,16 +11,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from live_cluster import live_cluster
+from live_cluster import SMALL_COORDINATORS, live_cluster
 
 from replica.trace.events import OffsetCommitted
 
 PROGRAM = os.environ.get("HIGHWATER_GO_CLIENT", "")
-SETTINGS = (
-    "cluster.config.transaction.state.log.num.partitions=4",
-    "cluster.config.offsets.topic.num.partitions=4",
-    "cluster.config.group.initial.rebalance.delay.ms=200",
-)
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.skipif(
@@ -34,7 +29,7 @@ pytestmark = [
 @pytest.mark.parametrize("profile", ["kafka-3.5", "kafka-3.9", "kafka-4.1"])
 def test_a_go_application_commits_aborts_is_fenced_and_transforms(tmp_path: Path, profile: str) -> None:
     topics = ("plain:1:3", "orders:1:3", "bills:1:3")
-    with live_cluster(tmp_path, *topics, settings=SETTINGS, profile=profile) as cluster:
+    with live_cluster(tmp_path, *topics, settings=SMALL_COORDINATORS, profile=profile) as cluster:
         done = subprocess.run([PROGRAM, cluster.bootstrap], text=True, capture_output=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         committed = [event for event in cluster.events(OffsetCommitted) if event.group == "billing"]

@@ -11,17 +11,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from live_cluster import live_cluster
+from live_cluster import SMALL_COORDINATORS, live_cluster
 
 from replica.trace.events import HeldBackOffsetDropped
 
 PROGRAM = Path(__file__).parent / "Transactions.java"
 LIB = os.environ.get("KAFKA_TOOLS_LIB", "")
-SETTINGS = (
-    "cluster.config.transaction.state.log.num.partitions=4",
-    "cluster.config.offsets.topic.num.partitions=4",
-    "cluster.config.group.initial.rebalance.delay.ms=200",
-)
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.skipif(
@@ -40,7 +35,7 @@ def java(*arguments: str) -> str:
 
 @pytest.mark.parametrize("profile", ["kafka-3.5", "kafka-3.9", "kafka-4.1"])
 def test_a_java_application_commits_aborts_is_fenced_and_transforms(tmp_path: Path, profile: str) -> None:
-    with live_cluster(tmp_path, "orders:1:3", "bills:1:3", settings=SETTINGS, profile=profile) as cluster:
+    with live_cluster(tmp_path, "orders:1:3", "bills:1:3", settings=SMALL_COORDINATORS, profile=profile) as cluster:
         said = java(str(PROGRAM), cluster.bootstrap).splitlines()
         dropped = [event for event in cluster.events(HeldBackOffsetDropped) if event.group == "billing"]
     assert said == [
