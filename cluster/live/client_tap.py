@@ -146,8 +146,8 @@ class ClientStory:
         self.client = client
         self.node = node
         self._connection = shared.names.connected(node)
-        self._producer: tuple[int, int] | None = None
-        """The producer id that came last, and its key among the client's producers."""
+        self._producer: tuple[int, int, str] | None = None
+        """The producer id that came last, its key among the client's producers, and its name."""
         self._produced: deque[dict[TopicPartition, SentBatch]] = deque()
         """By request that has no answer yet, in their order."""
         self._latest: deque[list[NamedBatch]] = deque(maxlen=ANSWERS_IN_FLIGHT)
@@ -186,8 +186,9 @@ class ClientStory:
         if now is None or now[0] != producer_id:
             if now is not None:
                 producers.leave(self.client, self.node, now[1])
-            self._producer = now = producer_id, producers.enter(self.client, self.node, producer_id)
-        return producers.name(self.client, now[1])
+            key = producers.enter(self.client, self.node, producer_id)
+            self._producer = now = producer_id, key, producers.name(self.client, key)
+        return now[2]
 
     # ------------------------------------------------------------------------------------------------------- produce
 

@@ -152,7 +152,8 @@ class TransactionChecks:
         now_us: int,
     ) -> None:
         """The same before offsets are written to a partition of the offsets topic. go_on: (guard, error, now_us)"""
-        if not self._verifies and not (self._adds and api_version >= FIRST_COMMIT_THAT_ADDS):
+        adds = self._adds and api_version >= FIRST_COMMIT_THAT_ADDS
+        if not adds and not self._verifies:
             go_on(NOT_ASKED_FOR, ErrorCode.NONE, now_us)
             return
         guard = partition.begin_verification(producer_id, producer_epoch, NO_SEQUENCE, now_us)
@@ -167,7 +168,7 @@ class TransactionChecks:
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 partitions=(name,),
-                adds=self._adds and api_version >= FIRST_COMMIT_THAT_ADDS,
+                adds=adds,
                 aborts=api_version >= FIRST_COMMIT_THAT_ABORTS,
                 until_us=now_us,
                 answered=lambda errors, at_us: go_on(guard, errors[name], at_us),

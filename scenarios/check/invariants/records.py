@@ -233,9 +233,9 @@ class ConnectionKeepsOrder(Invariant):
     A connection lasts until either side notices its end (ConnectionLost, NodeStopped, a request that timed out);
     batches sent on it may be appended after those of the next connection. The copies of a batch that was sent more than
     once look the same: the order is broken when no assignment of the copies to connections explains the log. Weakened:
-    each producer id counts as a connection of its own; where there are
-    more than READINGS_MAX assignments, they are taken together; a batch that expires under way ends its
-    connection here at once, for when its request times out later, no event says so. Rule: R19.
+    each producer id counts as a connection of its own; where there are more than READINGS_MAX assignments, they are
+    taken together; a batch that expires under way ends its connection here at once, for when its request times out
+    later, no event says so. Rule: R19.
     """
 
     NAME = "S29"
@@ -278,8 +278,9 @@ class ConnectionKeepsOrder(Invariant):
 
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         if event.error == "REQUEST_TIMED_OUT" and not event.definite:
+            sender = client_of(event.client)
             for client, peer in self.lives:
-                if client == client_of(event.client):
+                if client == sender:
                     self.lives[client, peer] += 1
 
     def _lost(self, row: TraceRow, event: trace.ConnectionLost) -> None:
