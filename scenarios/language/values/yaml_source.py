@@ -217,6 +217,10 @@ class _Builder:
         parent.entries[key.text] = (key, node)
 
 
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""The scanner of libyaml as of PyYAML 6.0.4 says so before there are events; earlier ones left it to DEPTH_MAX."""
+
+
 def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read")
@@ -225,6 +229,8 @@ def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
     line = min(mark.line, len(source.lines) - 1)
     text = source.lines[line]
     place = Place(source, line, min(mark.column, len(text)) if mark.line == line else len(text))
+    if problem == _TOO_DEEP:
+        return Diagnostic(code="E102", title=f"nested more than {DEPTH_MAX} levels deep", place=place)
     # libyaml reports a tab in several wordings; the test is whether one stands at the place.
     before = text[: mark.column + 1]
     if "\t" in before and not before.strip("\t -"):
