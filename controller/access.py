@@ -257,13 +257,4 @@ class Acls:
 
 
 def record_of(acl_id: UUID, acl: Acl) -> AccessControlEntryRecord:
-    return AccessControlEntryRecord(
-        id=acl_id,
-        resource_type=int(acl.resource_type),
-        resource_name=acl.resource_name,
-        pattern_type=int(acl.pattern_type),
-        principal=acl.principal,
-        host=acl.host,
-        operation=int(acl.operation),
-        permission_type=int(acl.permission_type),
-    )
+    return AccessControlEntryRecord(id=acl_id, **acl._asdict())

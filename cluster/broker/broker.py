@@ -395,7 +395,7 @@ class BrokerCore:
         """The metadata has others than before."""
         image = self.cache.image
         self._running.follow(image.dynamic_config(self.identity.broker_id), now_us)
-        self._transactions.set_version(level_of(TRANSACTION_VERSION, self._rules, image.feature_levels))
+        self._transactions.coordinator.set_version(level_of(TRANSACTION_VERSION, self._rules, image.feature_levels))
 
     def _reconfigure(self, config: BrokerConfig, now_us: int) -> None:
         """source: DynamicBrokerConfig.addReconfigurables"""

@@ -93,10 +93,6 @@ class TransactionService:
     def version(self) -> int:
         return self.coordinator.version
 
-    def set_version(self, version: int) -> None:
-        """The level of transaction.version has changed: it counts for what begins from now on."""
-        self.coordinator.set_version(version)
-
     def submit(
         self,
         connection: ConnectionId,

@@ -146,9 +146,13 @@ def _plain_cluster(brokers: int, topics: tuple[str, ...], profile: str | None, o
 def _super_users(names: tuple[str, ...], scenario: Scenario, *, authorizes: bool) -> tuple[str, ...] | None:
     from scenarios.serve.access import AccessRefused, super_users_of
 
-    in_zookeeper_era = scenario.rules.membership == "zk-session"
     try:
-        return super_users_of(names, authorizes=authorizes, in_zookeeper_era=in_zookeeper_era)
+        return super_users_of(
+            names,
+            authorizes=authorizes,
+            in_zookeeper_era=scenario.rules.membership == "zk-session",
+            allows_unruled=scenario.cluster.controller_config().allow_everyone_if_no_acl_found,
+        )
     except AccessRefused as refused:
         raise click.UsageError(str(refused)) from None
 
@@ -164,7 +168,7 @@ def _security(
     from cluster.security import OPEN, ListenerSecurity
     from scenarios.serve.access import AccessRefused, passwords_of
 
-    if not (users or own_files or certificates or super_users):
+    if not (users or own_files or certificates) and super_users is None:
         return OPEN
     from scenarios.serve.certificates import own_files as usable
     from scenarios.serve.certificates import throw_away_files

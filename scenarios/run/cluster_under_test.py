@@ -259,9 +259,9 @@ class ClusterUnderTest:
         if not machine.host.running:
             raise NotPossibleNow(f"{name} is not running")
         node = self._nodes.named(name)
-        if node is not None:
-            machine.stopping = True
-            machine.host.call(node.begin_shutdown)
+        assert node is not None, "a server that runs has been started"
+        machine.stopping = True
+        machine.host.call(node.begin_shutdown)
 
     async def close(self, name: str) -> None:
         """A client's application ends in order, and its process exits by itself. What does not run stays down.

@@ -29,8 +29,13 @@ def passwords_of(wishes: Sequence[str]) -> dict[str, str]:
     return passwords
 
 
-def super_users_of(names: Sequence[str], *, authorizes: bool, in_zookeeper_era: bool) -> tuple[str, ...] | None:
-    """As `User:name`; None: everybody may do everything.     names: of --super-user     raises: AccessRefused"""
+def super_users_of(
+    names: Sequence[str], *, authorizes: bool, in_zookeeper_era: bool, allows_unruled: bool
+) -> tuple[str, ...] | None:
+    """As `User:name`; None: everybody may do everything.     raises: AccessRefused
+
+    names: of --super-user     allows_unruled: allow.everyone.if.no.acl.found; then anyone can add the first rule
+    """
     if not authorizes:
         if names:
             raise AccessRefused("--super-user belongs to --authorize: without it everybody may do everything")
@@ -40,10 +45,11 @@ def super_users_of(names: Sequence[str], *, authorizes: bool, in_zookeeper_era: 
             "--authorize: the rules are records of the metadata log, which releases before 3.3 do not have here; "
             "choose another --profile"
         )
-    if not names:
+    if not names and not allows_unruled:
         raise AccessRefused(
             "--authorize: nobody could add the first rule; name somebody with --super-user NAME "
-            "(ANONYMOUS for everybody who has not logged in)"
+            "(ANONYMOUS for everybody who has not logged in), or allow what no rule is about with "
+            "--set cluster.config.allow.everyone.if.no.acl.found=true"
         )
     for name in names:
         if not name.removeprefix("User:") or not name.isprintable():

@@ -288,7 +288,8 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
         ]
     if (super_users := cluster.fabric.security.super_users) is not None:
         named = " and ".join(user.removeprefix("User:") for user in super_users)
-        lines.append(f"  rules say who may do what (kafka-acls); {named} may do everything")
+        exempt = f"{named} may do everything" if named else "what no rule is about, everybody may"
+        lines.append(f"  rules say who may do what (kafka-acls); {exempt}")
     lines += [
         "",
         f"  break it:  highwater fault kill {next(iter(scenario.cluster.brokers))}   (or: highwater fault --help)",

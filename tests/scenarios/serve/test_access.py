@@ -141,8 +141,14 @@ def test_what_clients_have_to_set_is_said_without_the_password(certified):
 
 def test_super_users_are_named_with_or_without_their_type():
     given = ["alice", "User:bob", "alice"]
-    assert super_users_of(given, authorizes=True, in_zookeeper_era=False) == ("User:alice", "User:bob")
-    assert super_users_of([], authorizes=False, in_zookeeper_era=True) is None
+    wanted = super_users_of(given, authorizes=True, in_zookeeper_era=False, allows_unruled=False)
+    assert wanted == ("User:alice", "User:bob")
+    assert super_users_of([], authorizes=False, in_zookeeper_era=True, allows_unruled=False) is None
+
+
+def test_where_everybody_may_do_what_no_rule_is_about_no_super_user_is_needed():
+    """As in Kafka with allow.everyone.if.no.acl.found: rules count, and none exempts anyone."""
+    assert super_users_of([], authorizes=True, in_zookeeper_era=False, allows_unruled=True) == ()
 
 
 @pytest.mark.parametrize(
