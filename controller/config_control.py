@@ -37,7 +37,10 @@ class ConfigControl:
         return self._journal.image
 
     def change_topic(self, given: ChangeConfig) -> None:
-        """A topic's keys, all or none."""
+        """A topic's keys, all or none. One that is set to the value it has leaves no record.
+
+        Source: ConfigurationControlManager.incrementalAlterConfigResource
+        """
         if given.topic not in self._image.topics:
             self._refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {given.topic}")
             return
@@ -49,7 +52,9 @@ class ConfigControl:
         if given.validate_only:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
             return
-        for key, value in given.config.items():
+        known = self._image.topics[given.topic].config
+        changed = {key: value for key, value in given.config.items() if stored[key] != known.get(key)}
+        for key, value in changed.items():
             self._journal.append(ConfigRecord(topic=given.topic, key=key, value=stored[key]))
             self._journal.tell(
                 trace.ConfigAltered(
@@ -61,7 +66,7 @@ class ConfigControl:
                     reason=f"an operator sets {key} of topic {given.topic} {_to(value)}",
                 )
             )
-        if MIN_ISR in given.config:
+        if MIN_ISR in changed:
             self._partitions.min_isr_changed([given.topic])
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 

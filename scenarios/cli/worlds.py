@@ -158,7 +158,7 @@ class ChosenWorld:
             return []
         from scenarios.run.kafka_limits import limits_of
 
-        return limits_of(scenario, self._home.version)
+        return limits_of(scenario, self._home.version, java_clients=self._plays_java_clients)
 
     def play(self, scenario: Scenario, runs_dir: Path | None, *, keep_logs: bool = True) -> RunResult:
         if self._home is None:

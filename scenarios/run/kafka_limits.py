@@ -88,14 +88,17 @@ def era_of(version: str) -> str:
     return older[-1] if older else next(iter(PROFILES))
 
 
-def limits_of(scenario: Scenario, version: str) -> list[Limit]:
-    """Everything of it that Kafka of this version cannot play; empty if it can be played."""
+def limits_of(scenario: Scenario, version: str, *, java_clients: bool = True) -> list[Limit]:
+    """Everything of it that Kafka of this version cannot play; empty if it can be played.
+
+    java_clients: clients are Kafka's own; else they are Highwater's
+    """
     if number_of(version) < KRAFT_SINCE:
         return [Limit(f"Kafka {version}", "clusters with ZooKeeper are not played; KRaft is ready since 3.3")]
     return [
         *_rule_limits(scenario, version),
         *_cluster_limits(scenario),
-        *_client_limits(scenario),
+        *_client_limits(scenario, java_clients=java_clients),
         *_step_limits(scenario),
     ]
 
@@ -127,12 +130,15 @@ def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
         yield Limit("network.links.loss", UNPLAYABLE_VERBS["loss"])
 
 
-def _client_limits(scenario: Scenario) -> Iterator[Limit]:
+def _client_limits(scenario: Scenario, *, java_clients: bool) -> Iterator[Limit]:
+    if not java_clients:
+        return
+    another_way = "; --clients highwater does"
     for name, workload in scenario.workloads.items():
         if workload.transaction is not None:
-            yield Limit(f"workloads.{name}.transaction", "clients of a real Kafka are given no transactions yet")
+            yield Limit(f"workloads.{name}.transaction", f"Java's clients are given no transactions yet{another_way}")
         if workload.kind == "transform":
-            yield Limit(f"workloads.{name}", "no application of a JVM transforms yet")
+            yield Limit(f"workloads.{name}", f"no application of a JVM transforms yet{another_way}")
 
 
 def _step_limits(scenario: Scenario) -> Iterator[Limit]:

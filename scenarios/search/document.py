@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import yaml
 
 from scenarios.search.covered import KINDS, Covered
+from scenarios.search.findings import Cause
 from scenarios.search.mutation import at_ms
 from scenarios.search.search import FindingKind, Found
 
-FORMAT = 1
+FORMAT = 2
 MODES = ("guided", "swarm", "blind")
+_WORST_FIRST = list(Cause)
 
 
 class Kept(NamedTuple):
@@ -48,7 +50,7 @@ def document_of(
         "broke_something": len(found),
         "kinds_of_names": list(KINDS),
         "covered": [asdict(name) for name in covered.reached()],
-        "findings": sorted(findings, key=lambda one: (not one["our_bug"], one["runs"][0], one["kind"])),
+        "findings": sorted(findings, key=lambda one: (_WORST_FIRST.index(one["cause"]), one["runs"][0], one["kind"])),
     }
 
 
@@ -56,6 +58,7 @@ def _finding(kind: FindingKind, number_of: Mapping[int, int], kept: Kept) -> dic
     return {
         "kind": kind.kind,
         "our_bug": kind.our_bug,
+        "cause": kind.cause,
         "sentence": kind.sentence,
         "runs": [number_of[seed] for seed in kind.seeds],
         "first_seed": kind.seeds[0],

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
+from scenarios.check.promises import UNPROMISED
 from scenarios.check.verdict import Anomaly
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import At
 from scenarios.observe.forgotten_batches import stored_again
 from scenarios.run.runner import Listener, RunResult, run_scenario
 from scenarios.search.schedules import Schedule
+
+
+class Cause(StrEnum):
+    """Why something broke, the worst first."""
+
+    BUG = "bug"
+    ERA = "era"
+    """The rules of the era do not promise it, those of a later one do."""
+    NO_RELEASE = "no release"
+    """Kafka's newest rules do not promise it either."""
+
+
+def cause_of(kind: str, *, our_bug: bool) -> Cause:
+    if our_bug:
+        return Cause.BUG
+    return Cause.NO_RELEASE if kind in UNPROMISED else Cause.ERA
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +38,10 @@ class Finding:
     kind: str
     sentence: str
     our_bug: bool
+
+    @property
+    def cause(self) -> Cause:
+        return cause_of(self.kind, our_bug=self.our_bug)
 
 
 def judge(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[RunResult, tuple[Finding, ...]]:

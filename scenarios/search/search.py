@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from scenarios.run.runner import Listener
 from scenarios.search.coverage import Coverage, Turn
-from scenarios.search.findings import Finding, judge, kinds_of
+from scenarios.search.findings import Cause, Finding, cause_of, judge, kinds_of
 from scenarios.search.mix import mix_of
 from scenarios.search.schedules import Schedule, random_schedule
 
@@ -74,8 +74,12 @@ class FindingKind:
     first: Found
     seeds: tuple[int, ...]
 
+    @property
+    def cause(self) -> Cause:
+        return cause_of(self.kind, our_bug=self.our_bug)
+
     def as_json(self) -> dict[str, Any]:
-        told = {"kind": self.kind, "our_bug": self.our_bug, "sentence": self.sentence}
+        told = {"kind": self.kind, "our_bug": self.our_bug, "cause": self.cause, "sentence": self.sentence}
         settings = self.first.schedule.settings
         return {**told, "first_seed": self.first.seed, "first_settings": settings, "seeds": list(self.seeds)}
 

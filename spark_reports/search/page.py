@@ -79,11 +79,17 @@ def headline(search: Search) -> str:
         bound = 100 * Z_SQUARE / (search["played"] + Z_SQUARE)
         most = "" if search["mode"] == "guided" else f": of all such schedules at most {bound:.2g} % do (95 %)"
         return f"Nothing broke in {schedules}{most}."
-    bugs = [one["kind"] for one in kinds if one["our_bug"]]
+    bugs, by_era, of_no_release = (
+        [one["kind"] for one in kinds if one["cause"] == cause] for cause in ("bug", "era", "no release")
+    )
     broke = f"{search['broke_something']:,} of {schedules} broke something, in {counted(len(kinds), 'way')}"
-    if not bugs:
+    if bugs:
+        return f"{broke}: {joined(bugs)} {'is a bug' if len(bugs) == 1 else 'are bugs'} in Highwater."
+    if not of_no_release:
         return f"{broke}: all by the rules of {search['era']}."
-    return f"{broke}: {joined(bugs)} {'is a bug' if len(bugs) == 1 else 'are bugs'} in Highwater."
+    none = f"{joined(of_no_release)} {'is' if len(of_no_release) == 1 else 'are'} promised by no release of Kafka"
+    rest = f", the rest is by the rules of {search['era']}" if by_era else ""
+    return f"{broke}: {none}{rest}."
 
 
 def _tiles(search: Search) -> list[tuple[str, str, str]]:

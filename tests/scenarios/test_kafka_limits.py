@@ -108,6 +108,13 @@ def test_bytes_that_leave_a_file_later_than_their_header_are_no_jvms() -> None:
     assert limits_of(file_with(step="hold: {from: b1, to: b2, api: Fetch, part: response}"), "4.1.0") == []
 
 
+def test_transactions_and_transforms_are_for_highwaters_own_clients() -> None:
+    for name in ("txn-decision-lost", "ctp-killed"):
+        limits = limits_of(bundled(name), "4.1.0")
+        assert limits and all("--clients highwater" in limit.why for limit in limits)
+        assert limits_of(bundled(name), "4.1.0", java_clients=False) == []
+
+
 def test_never_is_the_largest_number_that_a_key_of_kafka_holds(tmp_path: Path) -> None:
     scenario = file_with(more="profile: kafka-4.1").cluster
     config = {"log.flush.interval.messages": "never", "broker.session.timeout.ms": "3000"}

@@ -47,19 +47,17 @@ topics: {t: {partitions: {0: [b1, b2]}, config: {min.insync.replicas: 2}}}
 workloads: {p1: {kind: producer, topic: t, rate: 2/s, start: 1s, stop: 3s}}
 timeline:
   - {at: 4s, cut: {between: [c1, [b1, b2]]}, as: wall}
-  - {at: 10s, set_config: {topic: t, config: {min.insync.replicas: 2}}}
+  - {at: 10s, set_config: {topic: t, config: {min.insync.replicas: TO}}}
   - {at: 12s, heal: all}
 """
 
 
-@pytest.mark.parametrize("is_set", [True, False])
-def test_where_nobody_is_in_sync_nobody_leads_any_more(is_set: bool) -> None:
-    """Found by a search. As in Kafka: ReplicationControlManager.removeTopicElrs does not look at the ISR."""
-    text = (
-        NOBODY_IN_SYNC if is_set else "\n".join(line for line in NOBODY_IN_SYNC.split("\n") if "set_config" not in line)
-    )
-    result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None)
-    assert [(event.invariant, event.promised) for event in result.broken] == [("L2 cleared-elr", False)] * is_set
+@pytest.mark.parametrize(("to", "is_cleared"), [(1, True), (2, False)])
+def test_where_nobody_is_in_sync_nobody_leads_any_more(to: int, is_cleared: bool) -> None:
+    """Found by a search. As in Kafka: ReplicationControlManager.removeTopicElrs does not look at the ISR. The value
+    that it has changes nothing, and leaves no record (seen on 4.1.0)."""
+    result = run_scenario(load_text(NOBODY_IN_SYNC.replace("TO", str(to)), "test.yaml").scenario, runs_dir=None)
+    assert [(event.invariant, event.promised) for event in result.broken] == [("L2 cleared-elr", False)] * is_cleared
 
 
 TOGETHER = """\

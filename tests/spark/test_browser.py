@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from scenarios.search.findings import cause_of
 from spark_reports.follow import InternalNow, PartitionNow, ReplicaNow
 from spark_reports.report import ReportResult, follow_page
 from spark_reports.report import page as report_page
@@ -301,7 +302,8 @@ def searched(mode: str, played: int, *findings: tuple[str, list[int], bool]) -> 
     covered = [dict(zip(("name", "kind", "runs", "first_run"), name, strict=True)) for name in names]
     found = [
         {
-            "kind": kind, "runs": runs, "our_bug": is_bug, "sentence": "S", "first_seed": 1, "shown_seed": 2,
+            "kind": kind, "runs": runs, "our_bug": is_bug, "cause": cause_of(kind, our_bug=is_bug), "sentence": "S",
+            "first_seed": 1, "shown_seed": 2,
             "settings": "3 brokers", "file": "search/x.yaml", "shrunk": True, "steps": [("1.000 s", "kill: b1")],
         }
         for kind, runs, is_bug in findings
@@ -343,6 +345,11 @@ def test_a_search_draws_what_each_search_covered_and_found_run_by_run(tmp_path: 
         (
             searched("blind", 1, ("S25", [1], False)),
             "1 of 1 schedule broke something, in 1 way: all by the rules of kafka-2.0.",
+        ),
+        (
+            searched("blind", 3, ("S25", [1], False), ("S32 forgotten-marker", [2], False)),
+            "2 of 3 schedules broke something, in 2 ways: S32 forgotten-marker is promised by no release of Kafka, the "
+            "rest is by the rules of kafka-2.0.",
         ),
     ],
 )

@@ -199,7 +199,7 @@ def _kafka(version_: str | None, folder: Path | None, slack_us: int, *, is_java:
         ),
         new=new,
         profile=era_of(home.version),
-        why_not=lambda scenario: next(map(str, limits_of(scenario, home.version)), ""),
+        why_not=lambda scenario: next(map(str, limits_of(scenario, home.version, java_clients=is_java)), ""),
         after=after,
         as_played=lambda scenario: played_on(scenario, home.version, slack_us),
         failures=(KafkaNotUp,),

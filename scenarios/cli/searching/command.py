@@ -6,7 +6,7 @@ import json
 import os
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from scenarios.cli.spark import Master, conf_option
 from scenarios.language.spec import PROFILE
 from scenarios.process.whole_files import write_whole
 from scenarios.search.document import FORMAT, MODES, Kept, document_of
-from scenarios.search.search import FindingKind
+from scenarios.search.findings import Cause
+from scenarios.search.search import FindingKind, Found
 from scenarios.terminal.exit_codes import ExitCode
 
 _LIMIT_HELP = "With --master: seconds of wall time per run."
@@ -105,7 +106,7 @@ def search(
         of = f" of {len(seeds)}" if rest else ""
         schedules = "safe schedules" if safe else "schedules"
         click.echo(
-            f"\n{profile}: {played}{of} {schedules} played, {len(found)} of them broke something; "
+            f"\n{profile}: {played:,}{of} {schedules} played; {_outcome(found, kinds, profile)}; "
             f"{len(covered):,} states and branches covered"
         )
         if page is not None:
@@ -127,13 +128,31 @@ def _player(
     return lambda tick: spark_search(asked, master, conf, tick, resume=resume, time_limit=time_limit)
 
 
+def _outcome(found: Sequence[Found], kinds: Sequence[FindingKind], era: str) -> str:
+    """How many runs showed findings of which cause: a run of several counts for each."""
+    parts = []
+    for cause, what in (
+        (Cause.BUG, "a bug in Highwater"),
+        (Cause.ERA, f"what {era} does not promise"),
+        (Cause.NO_RELEASE, "what no release of Kafka promises"),
+    ):
+        runs = sum(any(finding.cause is cause for finding in one.findings) for one in found)
+        if runs:
+            names = dict.fromkeys(kind.kind for kind in kinds if kind.cause is cause)
+            parts.append(f"{runs:,} {'shows' if runs == 1 else 'show'} {what} ({', '.join(names)})")
+    return ", ".join(parts) or "nothing broke"
+
+
+_CAUSES = {Cause.BUG: ", a bug in Highwater", Cause.ERA: "", Cause.NO_RELEASE: ", promised by no release of Kafka"}
+
+
 def _print(kinds: list[FindingKind], kept: dict[int, Kept], asked: Asked) -> None:
     for kind in kinds:
         seed = kind.first.seed
         seeds = f"seed {kind.seeds[0]}"
         if len(kind.seeds) > 1:
             seeds = f"{len(kind.seeds)} seeds, the first {seed}"
-        click.echo(f"  {kind.kind}: {seeds}{', a bug in Highwater' if kind.our_bug else ''}")
+        click.echo(f"  {kind.kind}: {seeds}{_CAUSES[kind.cause]}")
         indent = "    "
         for line in textwrap.wrap(kind.sentence, WIDTH, initial_indent=indent, subsequent_indent=indent):
             click.echo(line)
