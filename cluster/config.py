@@ -140,6 +140,8 @@ class BrokerConfig(Config):
     transaction_max_timeout_ms: int = key("transaction.max.timeout.ms", 900_000, low=1)
     transactional_id_expiration_ms: int = key("transactional.id.expiration.ms", 604_800_000, low=1)
     transaction_partition_verification_enable: bool = key("transaction.partition.verification.enable", True)
+    add_partitions_to_txn_retry_backoff_ms: int = key("add.partitions.to.txn.retry.backoff.ms", 20, low=1)
+    add_partitions_to_txn_retry_backoff_max_ms: int = key("add.partitions.to.txn.retry.backoff.max.ms", 100, low=0)
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = key(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, low=1
     )

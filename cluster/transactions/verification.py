@@ -16,8 +16,6 @@ from replica.errors import ErrorCode, PeerViolation
 from replica.ids import TopicPartition
 
 ADD_PARTITIONS_TO_TXN_VERSION = 5
-RETRY_US = 20_000
-"""add.partitions.to.txn.retry.backoff.ms"""
 FindCoordinator = Callable[[str, int], BrokerRegistration | None]
 """The broker that coordinates a transactional id; None: there is none at the moment"""
 
@@ -25,11 +23,15 @@ FindCoordinator = Callable[[str, int], BrokerRegistration | None]
 class _Queue:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.waiting: list[TransactionQuestion] = []
+        self.waiting: dict[str, TransactionQuestion] = {}
 
 
 class TransactionVerifier:
-    """One connection and one request in flight for each coordinator, with the questions of many producers."""
+    """One connection and one request in flight for each coordinator, with the questions of many producers.
+
+    Of each transactional id one question waits for the next request: a later one takes its place, for a producer that
+    asks again is taken to have given up the first (AddPartitionsToTxnManager.addTxnData).
+    """
 
     def __init__(
         self, *, node: str, outbox: Outbox, channels: Channels, find: FindCoordinator, request_timeout_us: int
@@ -50,21 +52,21 @@ class TransactionVerifier:
         queue = self._queues.get(address)
         if queue is None:
             queue = self._queues[address] = _Queue(Channel(self._outbox, self._channels, *address))
-        queue.waiting.append(wanted)
+        earlier = queue.waiting.get(wanted.transactional_id)
+        if earlier is not None and earlier.producer_epoch > wanted.producer_epoch:
+            self._answer(wanted, dict.fromkeys(wanted.partitions, ErrorCode.INVALID_PRODUCER_EPOCH), now_us)
+            return
+        queue.waiting[wanted.transactional_id] = wanted
         self._go_on(queue, now_us)
+        if earlier is not None:
+            is_fenced = earlier.producer_epoch < wanted.producer_epoch
+            error = ErrorCode.INVALID_PRODUCER_EPOCH if is_fenced else ErrorCode.NETWORK_EXCEPTION
+            self._answer(earlier, dict.fromkeys(earlier.partitions, error), now_us)
 
     def _go_on(self, queue: _Queue, now_us: int) -> None:
-        """A request has one entry of each transactional id."""
         if queue.channel.busy or not queue.waiting:
             return
-        asked: dict[str, TransactionQuestion] = {}
-        left: list[TransactionQuestion] = []
-        for one in queue.waiting:
-            if one.transactional_id in asked:
-                left.append(one)
-            else:
-                asked[one.transactional_id] = one
-        queue.waiting = left
+        asked, queue.waiting = queue.waiting, {}
         entity = cold.request(
             ADD_PARTITIONS_TO_TXN,
             ADD_PARTITIONS_TO_TXN_VERSION,
@@ -92,8 +94,8 @@ class TransactionVerifier:
         source: KAFKA-18654, ReplicaManager.handleProduceAppend (maybeRetryOnConcurrentTransactions)
         """
         concurrent = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
-        if asked.adds and concurrent and asked.again is not None and now_us + RETRY_US < asked.until_us:
-            self._outbox.timers.at(now_us + RETRY_US, asked.again)
+        if concurrent and asked.again is not None and now_us < asked.until_us:
+            self._outbox.timers.at(now_us + asked.backoff_us, asked.again)
         else:
             asked.answered({name: _as_client_error(asked, error) for name, error in errors.items()}, now_us)
 

@@ -18,6 +18,7 @@ TRANSCRIPTS = "test tests/cluster/transactions/test_transactions.py::test_transc
 OF_GROUPS = "test tests/cluster/groups/test_groups.py::test_transcript"
 OF_MEMBERS = "test tests/cluster/client/consumer/test_member_state.py::"
 OF_LOGS = "test tests/replica/log/test_log_transactions.py::"
+OF_QUESTIONS = "test tests/cluster/transactions/test_verification.py::"
 OF_BROKERS = "test tests/cluster/broker/apis/transactions/test_transactional_log.py::"
 
 TRANSACTIONS: tuple[Mutant, ...] = (
@@ -38,6 +39,23 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "        _check_epoch(entry, batch)\n        if from_client:\n            _check_sequence(entry, batch)\n",
         "",
         "txn-producer-id-expires / remembered: S31",
+    ),
+    mutant(
+        "a-leader-asks-for-ever",
+        "A leader asks the coordinator again for add.partitions.to.txn.retry.backoff.max.ms only",
+        "cluster.transactions.verification",
+        " and now_us < asked.until_us:",
+        ":",
+        OF_QUESTIONS
+        + "test_a_producer_is_told_of_the_transaction_before_once_the_leader_has_asked_long_enough[100-True]",
+    ),
+    mutant(
+        "questions-of-a-producer-queue-up",
+        "Of a producer's questions to the coordinator the last one travels",
+        "cluster.transactions.verification",
+        "        if earlier is not None:\n            is_fenced",
+        "        if False:\n            is_fenced",
+        OF_QUESTIONS + "test_of_a_producer_one_question_waits_for_the_next_request[3-told0]",
     ),
     mutant(
         "older-coordinator-ends",

@@ -249,7 +249,7 @@ class ReplicaManager:
             append({} if guard == NOT_ASKED_FOR else {name: guard for name, _ in entries}, {}, now_us)
         else:
             checks = self.transaction_checks
-            checks.begin(transactional_id, entries, self.partitions, api_version, timeout_us, append, now_us)
+            checks.begin(transactional_id, entries, self.partitions, api_version, append, now_us)
 
     def _append(
         self,

@@ -40,10 +40,10 @@ Errors = Mapping[TopicPartition, ErrorCode]
 class TransactionQuestion:
     """adds: the partitions are to be in the transaction from now on
 
-    aborts: its client knows TRANSACTION_ABORTABLE     until_us: when its client stops waiting
+    aborts: its client knows TRANSACTION_ABORTABLE
     answered: takes what the coordinator said of each partition
     again: asks anew, with guards of that time, for the marker of the transaction before takes the present ones away;
-        None: it is not to be asked again
+        None: it is not to be asked again     backoff_us: after that time     until_us: from then on it is not
     """
 
     transactional_id: str
@@ -52,9 +52,10 @@ class TransactionQuestion:
     partitions: tuple[TopicPartition, ...]
     adds: bool
     aborts: bool
-    until_us: int
     answered: Callable[[Errors, int], None]
     again: Callable[[int], None] | None = None
+    backoff_us: int = 0
+    until_us: int = 0
 
 
 AskCoordinator = Callable[[TransactionQuestion, int], None]
@@ -85,13 +86,14 @@ class TransactionChecks:
         entries: Sequence[tuple[TopicPartition, memoryview | None]],
         partitions: Mapping[TopicPartition, Partition],
         api_version: int,
-        timeout_us: int,
         go_on: Callable[[Mapping[TopicPartition, int], Errors, int], None],
         now_us: int,
     ) -> None:
         """Ask, if something is to be asked. go_on: (guard of each partition, refused ones, now_us)"""
         if self._verifies or (self._adds and api_version >= FIRST_VERSION_THAT_ADDS):
-            until_us = now_us + timeout_us
+            config = self._config.current
+            limit_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
+            until_us = now_us + limit_ms * 1000
             self._ask(transactional_id, entries, partitions, api_version, until_us, go_on, now_us)
         else:
             go_on({}, {}, now_us)
@@ -135,9 +137,12 @@ class TransactionChecks:
                 partitions=tuple(guards),
                 adds=adds,
                 aborts=api_version >= FIRST_VERSION_THAT_ABORTS,
-                until_us=until_us,
                 answered=lambda errors, at_us: go_on(guards, _as_produce_errors(errors, adds), at_us),
-                again=partial(self._ask, transactional_id, entries, partitions, api_version, until_us, go_on),
+                again=partial(self._ask, transactional_id, entries, partitions, api_version, until_us, go_on)
+                if adds
+                else None,
+                backoff_us=self._config.current.add_partitions_to_txn_retry_backoff_ms * 1000,
+                until_us=until_us,
             )
             self.ask(question, now_us)
 
@@ -170,7 +175,6 @@ class TransactionChecks:
                 partitions=(name,),
                 adds=adds,
                 aborts=api_version >= FIRST_COMMIT_THAT_ABORTS,
-                until_us=now_us,
                 answered=lambda errors, at_us: go_on(guard, errors[name], at_us),
             )
             self.ask(question, now_us)

@@ -45,6 +45,7 @@ RETRIABLE = INVALID_METADATA | {
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     ErrorCode.OFFSET_NOT_AVAILABLE,
     ErrorCode.NOT_CONTROLLER,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 """Errors whose exception is a RetriableException in Errors.java."""
 

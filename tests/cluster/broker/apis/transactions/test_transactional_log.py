@@ -198,13 +198,19 @@ def test_a_batch_that_is_late_begins_no_transaction(verified, questions):
     assert p1.produced().error is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_question_that_is_asked_again_has_the_guards_of_its_time(verified, questions):
+def test_a_question_that_is_asked_again_has_the_guards_of_its_time(tmp_path):
     """The marker of the transaction before comes while the next one's first batch waits for the coordinator."""
-    p1 = verified.call("p1")
-    produce(p1, "r0")
-    end(verified.call("b2"), True)
-    questions.pop(0).again(verified.now_us)
-    answer(verified, questions)
+    world = started(tmp_path, PROFILES["kafka-4.1"])
+    world.create(B1)
+    asked: list[TransactionQuestion] = []
+    world.broker.replicas.transaction_checks.ask = lambda question, now_us: asked.append(question)
+    p1 = world.call("p1")
+    produce(p1, "r0", version=12)
+    end(world.call("b2"), True)
+    question = asked.pop(0)
+    assert (question.backoff_us, question.until_us - world.now_us) == (20_000, 100_000)
+    question.again(world.now_us)
+    answer(world, asked)
     assert p1.produced().error is ErrorCode.NONE
 
 
