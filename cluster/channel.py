@@ -2,6 +2,7 @@
 
 Brokers keep one channel to the controller for heartbeats, one for AlterPartition, one for the metadata log and one per
 fetcher thread, each with its own connection, as Kafka does (NodeToControllerChannelManager, BrokerBlockingSender).
+Simplified: no ApiVersions goes first. Followers and markers ask for none in Kafka either; the other channels do.
 """
 
 from __future__ import annotations

@@ -16,8 +16,17 @@ from cluster.authorization.guards import Guards
 from cluster.broker.apis.api import Api, BrokerParts, Ranges
 from cluster.node import ConnectionId
 from cluster.protocol.headers import RequestHeader, read_request_header
-from cluster.protocol.versions import api_name
+from cluster.protocol.versions import (
+    END_TXN,
+    METADATA,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+    VERSIONS,
+    api_name,
+)
 from replica.errors import PeerViolation
+from replica.rules import Rules
 
 FOLDER: Final = "cluster.broker.apis"
 
@@ -48,6 +57,8 @@ def _files(folder: str) -> Iterator[str]:
 
 
 APIS: Final = collect(FOLDER)
+FIRST_METADATA_WITH_RELIABLE_EPOCHS: Final = 9
+"""A consumer that is to compare positions with leader epochs learns them from it."""
 
 
 def offered(release: str) -> Ranges:
@@ -61,6 +72,28 @@ def offered(release: str) -> Ranges:
     return {key: found for key, found in ranges if found is not None}
 
 
+def offered_under(rules: Rules) -> Ranges:
+    """As brokers of the rules' release, and what a newer rule needs of its clients.
+
+    As followers' requests do (FetcherContext.fetch_version): a rule may be newer than the release.
+    """
+    needed = {
+        (PRODUCE, 11): rules.transactions in ("verified", "v2"),
+        (TXN_OFFSET_COMMIT, 4): rules.transactions in ("verified", "v2"),
+        (PRODUCE, 12): rules.transactions == "v2",
+        (TXN_OFFSET_COMMIT, 5): rules.transactions == "v2",
+        (END_TXN, 5): rules.transactions == "v2",
+        (METADATA, FIRST_METADATA_WITH_RELIABLE_EPOCHS): rules.consumer_truncation_check,
+        (OFFSET_FOR_LEADER_EPOCH, 3): rules.consumer_truncation_check,
+    }
+    ranges = dict(offered(rules.release))
+    for (key, version), is_needed in needed.items():
+        if is_needed:
+            low, high = ranges.get(key, VERSIONS[key])
+            ranges[key] = low, max(high, version)
+    return ranges
+
+
 class ServedApis:
     """The handlers of one broker. offered: those that clients of its era may send."""
 
@@ -68,7 +101,7 @@ class ServedApis:
         made = ((key, api.serve(broker)) for key, api in APIS.items())
         self._handlers = {key: handler for key, handler in made if handler is not None}
         self._guards = Guards(broker.access, broker.responder, broker.config) if broker.access.is_on else None
-        self.offered = {key: found for key, found in offered(broker.rules.release).items() if key in self._handlers}
+        self.offered = {key: found for key, found in offered_under(broker.rules).items() if key in self._handlers}
 
     def handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
         """One request of `peer`; returns what it was. raises: PeerViolation"""

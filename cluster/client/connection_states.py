@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import NamedTuple
 
 from cluster.client.metadata_cache import BrokerAddress
@@ -17,11 +18,24 @@ from replica.errors import ErrorCode
 
 
 class ClientResponse(NamedTuple):
-    """How a request ended: `frame` is its response, or None with the error that stands for the missing one."""
+    """How a request ended: `frame` is its response, or None with the error that stands for the missing one.
+
+    version: of the request, and so of its response
+    """
 
     frame: bytearray | None
     error: ErrorCode
     reason: str
+    version: int = -1
+
+
+class ConnectionState(Enum):
+    """source: ConnectionState.java"""
+
+    DISCONNECTED = auto()
+    CONNECTING = auto()
+    CHECKING_API_VERSIONS = auto()
+    READY = auto()
 
 
 OnAnswer = Callable[[ClientResponse, int], None]
@@ -33,20 +47,21 @@ class InFlight:
     """A request that waits for its response."""
 
     correlation_id: int
+    version: int
     on_answer: OnAnswer
     timer: Timer
 
 
 @dataclass(slots=True)
 class NodeConnection:
-    """One broker as seen from here. `connection` is None while disconnected.
+    """One broker as seen from here. `connection` is None while disconnected; other requests wait until it is ready.
 
     throttled_until_us: until then a quota of the broker keeps this client silent (KIP-219)
     """
 
     node: BrokerAddress
     connection: ConnectionId | None = None
-    is_ready: bool = False
+    state: ConnectionState = ConnectionState.DISCONNECTED
     in_flight: deque[InFlight] = field(default_factory=deque)
     last_attempt_us: int = -1
     retry_at_us: int = 0
@@ -56,3 +71,7 @@ class NodeConnection:
     throttled_until_us: int = 0
     setup_timer: Timer | None = None
     idle_timer: Timer | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state is ConnectionState.READY

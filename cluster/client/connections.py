@@ -3,8 +3,10 @@
 Both clients own one `ClientConnections`. It collects actions in an outbox that the core empties after every step, and
 reports the fate of each request to the callback that came with it: an answer, or why there will be none.
 
+On each new connection ApiVersions goes first (api_versions.py); each later request has the highest version that both
+ends know.
+
 Source: NetworkClient.java.
-Simplified: no ApiVersions exchange (the client knows which versions the brokers speak).
 """
 
 from __future__ import annotations
@@ -14,20 +16,33 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from cluster.client.api_versions import (
+    UNDISCOVERED,
+    Allowed,
+    ApiVersions,
+    NodeApiVersions,
+    VersionExchange,
+    VersionsRefused,
+    is_throttled_by,
+)
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.connection_states import NO_ANSWER_EXPECTED, ClientResponse, InFlight, NodeConnection, OnAnswer
+from cluster.client.connection_states import (
+    NO_ANSWER_EXPECTED,
+    ClientResponse,
+    ConnectionState,
+    InFlight,
+    NodeConnection,
+    OnAnswer,
+)
 from cluster.client.metadata_cache import ClientMetadata, group_coordinator
 from cluster.node import Action, Close, Connect, ConnectionId, Send
 from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.headers import response_correlation_id
-from cluster.protocol.versions import METADATA
+from cluster.protocol.versions import API_VERSIONS, METADATA, api_name
 from cluster.timers import Timer, Timers
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, Names
 
-METADATA_VERSION = 9
-METADATA_VERSION_WITH_IDS = 12
-"""For members of KIP-848's groups, whose coordinator calls topics by their ids."""
 CONNECTION_SETUP_TIMEOUT_MAX_MS = 30_000
 """socket.connection.setup.timeout.max.ms: Kafka's default; the timeout doubles up to it with every failed attempt."""
 
@@ -70,11 +85,13 @@ class ClientConnections:
         *,
         names: Names,
         max_in_flight: int,
-        metadata_version: int = METADATA_VERSION,
+        discovers_versions: bool = True,
     ) -> None:
+        """discovers_versions: asks each broker for its versions; without, its newest ones are sent to all"""
         self.client_id = client_id
-        self._metadata_version = metadata_version
         self.metadata = metadata
+        self.versions = ApiVersions()
+        self._discovers_versions = discovers_versions
         self._names = names
         self._max_in_flight = max_in_flight
         self._timers = timers
@@ -138,64 +155,81 @@ class ClientConnections:
         self,
         node_id: int,
         api_key: int,
-        encode: Callable[[int], bytes],
+        encode: Callable[[int, int], bytes],
         on_answer: OnAnswer,
         now_us: int,
         *,
         expects_answer: bool = True,
         cause: int | None = None,
         timeout_us: int | None = None,
+        allowed: Allowed | None = None,
     ) -> None:
-        """Send one request to a node that is ready. encode: makes the frame for a correlation id
+        """Send one request to a node that is ready. encode: makes the frame, of a version and a correlation id
 
         timeout_us: how long its answer is waited for; None: request.timeout.ms
+        allowed: the versions that it can be built in; None: all that are spoken
 
-        Without an expected answer (acks=0) `on_answer` is called as soon as the frame is handed over.
+        Without an expected answer (acks=0) `on_answer` is called as soon as the frame is handed over. If there is no
+        version that both ends know, nothing is sent, and the answer is UNSUPPORTED_VERSION.
         """
         state = self._nodes[node_id]
-        assert state.connection is not None and state.is_ready, "send only to a node that is ready"
-        correlation_id = self._correlation_id
-        self._correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
-        state.last_active_us = now_us
-        self._outbox.append(Send(state.connection, [encode(correlation_id)], api_key, cause=cause))
+        assert state.is_ready, "send only to a node that is ready"
+        version = self.versions.of(node_id).usable(api_key, allowed)
+        if version is None:
+            reason = f"{self.name(node_id)} offers no version of {api_name(api_key)} that this client can send"
+            on_answer(ClientResponse(None, ErrorCode.UNSUPPORTED_VERSION, reason), now_us)
+            return
+        correlation_id = self._dispatch(state, api_key, lambda number: encode(version, number), now_us, cause)
         if not expects_answer:
             on_answer(NO_ANSWER_EXPECTED, now_us)
             return
         timeout_us = self._request_timeout_us if timeout_us is None else timeout_us
-        timer = self._timers.at(now_us + timeout_us, lambda now: self._request_timed_out(state, now))
-        state.in_flight.append(InFlight(correlation_id, on_answer, timer))
+        self._await(state, correlation_id, version, on_answer, now_us + timeout_us)
+
+    def _dispatch(
+        self, state: NodeConnection, api_key: int, encode: Callable[[int], bytes], now_us: int, cause: int | None = None
+    ) -> int:
+        assert state.connection is not None, "a request needs a connection"
+        correlation_id = self._correlation_id
+        self._correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
+        state.last_active_us = now_us
+        self._outbox.append(Send(state.connection, [encode(correlation_id)], api_key, cause=cause))
+        return correlation_id
+
+    def _await(
+        self, state: NodeConnection, correlation_id: int, version: int, on_answer: OnAnswer, until_us: int
+    ) -> None:
+        timer = self._timers.at(until_us, lambda now: self._request_timed_out(state, now))
+        state.in_flight.append(InFlight(correlation_id, version, on_answer, timer))
 
     def ask(
         self,
         node_id: int,
         api_key: int,
-        version: int,
         values: Mapping[str, object],
         answered: Answered,
         now_us: int,
         *,
         timeout_us: int | None = None,
+        allowed: Allowed | None = None,
     ) -> None:
-        """`send` one request of any API but Produce and Fetch. Whatever the answer, its throttle time is kept to."""
-        entity = request(api_key, version, **values)
+        """`send` one request of any API but Produce and Fetch. Fields that its version lacks are left out."""
+
+        def encode(version: int, correlation_id: int) -> bytes:
+            entity = request(api_key, version, **values)
+            return encode_request(api_key, version, correlation_id, self.client_id, entity)
 
         def on_answer(answer: ClientResponse, answered_us: int) -> None:
             if answer.frame is None:
                 answered(None, answer.error, answered_us)
                 return
-            response = decode_response(api_key, version, answer.frame)
-            if response.throttle_time:
-                self.throttled(milliseconds(response.throttle_time), answered_us)
+            response = decode_response(api_key, answer.version, answer.frame)
+            throttle_time = getattr(response, "throttle_time", None)
+            if throttle_time:
+                self.throttled(api_key, answer.version, milliseconds(throttle_time), answered_us)
             answered(response, getattr(response, "error_code", ErrorCode.NONE), answered_us)
 
-        self.send(
-            node_id,
-            api_key,
-            lambda correlation_id: encode_request(api_key, version, correlation_id, self.client_id, entity),
-            on_answer,
-            now_us,
-            timeout_us=timeout_us,
-        )
+        self.send(node_id, api_key, encode, on_answer, now_us, timeout_us=timeout_us, allowed=allowed)
 
     def least_loaded(self, now_us: int) -> int | None:
         """The target of a request that any broker can answer; None while none can be reached. Begins no connection.
@@ -225,11 +259,13 @@ class ClientConnections:
     def _can_send(self, state: NodeConnection, now_us: int) -> bool:
         return state.is_ready and len(state.in_flight) < self._max_in_flight and state.throttled_until_us <= now_us
 
-    def throttled(self, throttle_ms: int, now_us: int) -> None:
+    def throttled(self, api_key: int, version: int, throttle_ms: int, now_us: int) -> None:
         """The answer that is being handed over says that its broker wants to hear nothing for so long.
 
-        source: NetworkClient.maybeThrottle, of the versions that this client speaks
+        source: NetworkClient.maybeThrottle
         """
+        if not is_throttled_by(api_key, version):
+            return
         state = self._answering
         assert state is not None, "an answer says so"
         state.throttled_until_us = max(state.throttled_until_us, now_us + throttle_ms * 1000)
@@ -287,7 +323,7 @@ class ClientConnections:
     def _ask_metadata(self, node_id: int, now_us: int) -> None:
         self._metadata_in_progress = True
         values = {"topics": [{"name": topic} for topic in self.metadata.topics], "allow_auto_topic_creation": False}
-        self.ask(node_id, METADATA, self._metadata_version, values, self._metadata_answered, now_us)
+        self.ask(node_id, METADATA, values, self._metadata_answered, now_us)
 
     def _metadata_answered(self, response: Any, error: ErrorCode, now_us: int) -> None:
         self._metadata_in_progress = False
@@ -302,11 +338,40 @@ class ClientConnections:
         state = self._by_connection.get(connection)
         if state is None:
             return
-        state.is_ready = True
         state.last_active_us = now_us
-        state.failures = state.failed_attempts_to_connect = 0
+        state.failed_attempts_to_connect = 0
         self._cancel(state.setup_timer)
         state.idle_timer = self._timers.at(now_us + self._max_idle_us, lambda now: self._idle_check(state, now))
+        if self._discovers_versions:
+            state.state = ConnectionState.CHECKING_API_VERSIONS
+            self._ask_versions(state, VersionExchange(), now_us)
+        else:
+            self._became_ready(state, UNDISCOVERED)
+
+    def _ask_versions(self, state: NodeConnection, exchange: VersionExchange, now_us: int) -> None:
+        """source: handleInitiateApiVersionRequests, handleApiVersionsResponse"""
+        version = exchange.version
+
+        def on_answer(answer: ClientResponse, answered_us: int) -> None:
+            if answer.frame is None:
+                return
+            found = exchange.answered(answer.frame)
+            if exchange.throttle_ms:
+                self.throttled(API_VERSIONS, version, exchange.throttle_ms, answered_us)
+            if found is None:
+                self._ask_versions(state, exchange, answered_us)
+            else:
+                self._became_ready(state, found)
+
+        correlation_id = self._dispatch(
+            state, API_VERSIONS, lambda number: exchange.request(number, self.client_id), now_us
+        )
+        self._await(state, correlation_id, version, on_answer, now_us + self._request_timeout_us)
+
+    def _became_ready(self, state: NodeConnection, versions: NodeApiVersions) -> None:
+        state.state = ConnectionState.READY
+        state.failures = 0
+        self.versions.update(state.node.node_id, versions)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         """Hand a response to the request it answers; an unexpected response ends the connection."""
@@ -319,7 +384,10 @@ class ClientConnections:
                 raise PeerViolation("a response to a request that was never sent")
             oldest = state.in_flight[0]
             self._answering = state
-            oldest.on_answer(ClientResponse(frame, ErrorCode.NONE, ""), now_us)
+            oldest.on_answer(ClientResponse(frame, ErrorCode.NONE, "", oldest.version), now_us)
+        except VersionsRefused as refused:
+            self.drop(state.node.node_id, f"{self.name(state.node.node_id)} {refused}", now_us)
+            return
         except PeerViolation as violation:
             self.drop(state.node.node_id, f"{self.name(state.node.node_id)} sent nonsense: {violation}", now_us)
             return
@@ -360,7 +428,7 @@ class ClientConnections:
     def _connect(self, state: NodeConnection, now_us: int) -> None:
         self._connections_made += 1
         connection = self._connections_made
-        state.connection, state.is_ready, state.last_attempt_us = connection, False, now_us
+        state.connection, state.state, state.last_attempt_us = connection, ConnectionState.CONNECTING, now_us
         self._by_connection[connection] = state
         self._outbox.append(Connect(connection, state.node.host, state.node.port))
         timeout_us = self._setup.after_us(state.failed_attempts_to_connect)
@@ -390,9 +458,10 @@ class ClientConnections:
     def _forget(self, state: NodeConnection, error: ErrorCode, reason: str, now_us: int) -> None:
         assert state.connection is not None
         del self._by_connection[state.connection]
-        if not state.is_ready:
+        if state.state is ConnectionState.CONNECTING:
             state.failed_attempts_to_connect += 1
-        state.connection, state.is_ready, state.last_attempt_us = None, False, now_us
+        self.versions.remove(state.node.node_id)
+        state.connection, state.state, state.last_attempt_us = None, ConnectionState.DISCONNECTED, now_us
         state.retry_at_us = now_us + self._reconnect.after_us(state.failures)
         state.failures += 1
         self._cancel(state.setup_timer)

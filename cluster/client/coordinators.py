@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cluster.client.api_versions import Allowed
 from cluster.client.connections import Answered, ClientConnections
 from cluster.protocol.versions import FIND_COORDINATOR
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER
 
-FIND_COORDINATOR_VERSION = 3
 GROUP: Literal[0] = 0
 TRANSACTION: Literal[1] = 1
 """FindCoordinatorRequest.CoordinatorType"""
@@ -109,7 +109,7 @@ class CoordinatorRequests:
                     self._on_not_found(coordinator, error)
 
         values = {"key": coordinator.key, "key_type": coordinator.key_type}
-        self.ask(node_id, FIND_COORDINATOR, FIND_COORDINATOR_VERSION, values, found, now_us)
+        self.ask(node_id, FIND_COORDINATOR, values, found, now_us)
         return True
 
     def _found(self, coordinator: Coordinator, answer: Any) -> int:
@@ -123,12 +123,12 @@ class CoordinatorRequests:
         self,
         node_id: int,
         api_key: int,
-        version: int,
         values: Mapping[str, object],
         answered: Answered,
         now_us: int,
         *,
         timeout_us: int | None = None,
+        allowed: Allowed | None = None,
     ) -> None:
         """Send one request to a coordinator that `run_once` has named."""
 
@@ -137,4 +137,4 @@ class CoordinatorRequests:
             answered(answer, error, answered_us)
 
         self.in_flight = True
-        self._connections.ask(node_id, api_key, version, values, on_answer, now_us, timeout_us=timeout_us)
+        self._connections.ask(node_id, api_key, values, on_answer, now_us, timeout_us=timeout_us, allowed=allowed)

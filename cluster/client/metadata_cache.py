@@ -35,6 +35,9 @@ INVALID_METADATA = frozenset(
 """Errors that say the client asked the wrong broker (subclasses of InvalidMetadataException)."""
 
 
+FIRST_WITH_RELIABLE_EPOCHS = 9
+"""Before 2.4 a broker could answer with an epoch that it had from elsewhere: such epochs count as unknown.
+source: MetadataResponse.hasReliableLeaderEpochs"""
 INT32_MAX = 2**31 - 1
 
 
@@ -115,7 +118,7 @@ class ClientMetadata:
         return list(self._of_topic.get(topic, ()))
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """None while an answer has not named it, or where answers do not have ids (`connections.METADATA_VERSION`)."""
+        """None while an answer has not named it, or where the brokers' answers have no ids (before 2.8)."""
         return self._topic_names.get(topic_id)
 
     def available(self, topic: str) -> list[int]:
@@ -175,13 +178,14 @@ class ClientMetadata:
         self._failures = 0
         self._failure_wait_us = self._backoff.after_us(0)
         self.nodes = {int(b.node_id): BrokerAddress(int(b.node_id), b.host, int(b.port)) for b in response.brokers}
+        has_epochs = response.__version__ >= FIRST_WITH_RELIABLE_EPOCHS
         for topic in response.topics:
-            self._update_topic(topic)
+            self._update_topic(topic, has_epochs=has_epochs)
         if self._equivalent_responses:
             self._equivalent_wait_us = self._backoff.after_us(self._equivalent_responses - 1)
         self.version += 1
 
-    def _update_topic(self, topic: Any) -> None:
+    def _update_topic(self, topic: Any, *, has_epochs: bool) -> None:
         if topic.error_code is not ErrorCode.NONE:
             if topic.error_code in INVALID_METADATA:
                 self.request_update()
@@ -192,11 +196,12 @@ class ClientMetadata:
         for partition in sorted(topic.partitions, key=lambda item: int(item.partition_index)):
             tp = TopicPartition(str(topic.name), int(partition.partition_index))
             known = self._leaders.get(tp)
-            epoch = int(partition.leader_epoch)
-            if known is None or epoch >= known.epoch:
+            epoch = int(partition.leader_epoch) if has_epochs else UNDEFINED_EPOCH
+            has_epoch = epoch != UNDEFINED_EPOCH
+            if known is None or epoch >= known.epoch or not has_epoch:
                 self._leaders[tp] = LeaderAndEpoch(int(partition.leader_id), epoch)
                 self._of_topic.setdefault(tp.topic, {})[tp] = None
-            if known is None or epoch > known.epoch:
+            if known is None or epoch > known.epoch or not has_epoch:
                 self._equivalent_responses = 0
             if partition.error_code in INVALID_METADATA:
                 self.request_update()
@@ -233,9 +238,12 @@ class ClientMetadata:
         self.nodes[node_id] = BrokerAddress(node_id, host, port)
 
     def epoch_seen(self, tp: TopicPartition, epoch: LeaderEpoch) -> None:
-        """An answer carried a leader epoch; a newer one than known means the leader is not known any more."""
+        """An answer carried a leader epoch; a newer one than known means the leader is not known any more.
+
+        Where the metadata has no epochs, there is none to compare with. source: updateLastSeenEpochIfNewer
+        """
         known = self._leaders.get(tp)
-        if known is not None and epoch > known.epoch:
+        if known is not None and UNDEFINED_EPOCH < known.epoch < epoch:
             self._leaders[tp] = LeaderAndEpoch(NO_BROKER, epoch)
             self.request_update()
             self.version += 1

@@ -5,9 +5,9 @@
     frame = encode_api_versions_response(version, correlation_id, ranges, known, epoch)
 
 A client may ask a version that the broker does not know; the answer then has a version 0 body, UNSUPPORTED_VERSION, and
-the range of ApiVersions itself, and the client repeats it (KIP-511). `read_request_header` lets such a request through
-and this module never looks at its body. The response header is version 0 at every version. Everything else about this
-API (the request, a client decoding the response) is in `cold`.
+from 2.4 on the range of ApiVersions itself, and the client repeats it (KIP-511). `read_request_header` lets such a
+request through and this module never looks at its body. The response header is version 0 at every version. Everything
+else about this API (the request, a client decoding the response) is in `cold`.
 
 Source: ApiVersionsRequest.json, ApiVersionsResponse.json, ApiVersionsResponse.java
 """
@@ -24,6 +24,8 @@ from replica.errors import ErrorCode
 Ranges = Mapping[int, tuple[int, int]]
 FIRST_WITH_FEATURES_FROM_ZERO = 4
 """KAFKA-17492: before it, clients refuse an answer in which a feature starts at level 0."""
+FIRST_THAT_SAYS_ITS_RANGE = 3
+"""KIP-511, of the version that the broker knows."""
 NO_EPOCH = -1
 
 
@@ -41,7 +43,8 @@ def encode_api_versions_response(
     features_epoch: offset of the metadata that the levels of these features are of
     """
     if version > ranges[API_VERSIONS][1]:
-        only_this = {API_VERSIONS: ranges[API_VERSIONS]}
+        known_here = ranges[API_VERSIONS]
+        only_this = {API_VERSIONS: known_here} if known_here[1] >= FIRST_THAT_SAYS_ITS_RANGE else {}
         return _encode(0, correlation_id, error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_keys(only_this))
     from_zero = version >= FIRST_WITH_FEATURES_FROM_ZERO
     return _encode(

@@ -38,6 +38,8 @@ FIRST_WITH_ELR: Final = "4.1"
 def features(release: str, *, elr: bool, transactions: str, groups: str) -> tuple[Feature, ...]:
     """By name. Before KRaft there are none that a client could use (KIP-584). elr, transactions, groups: the rules
 
+    A rule that is newer than its release of KRaft brings its feature along.
+
     Simplified: only those that have an effect here; Kafka 4.1 also has kraft.version, share.version and
     streams.version.
     """
@@ -45,17 +47,12 @@ def features(release: str, *, elr: bool, transactions: str, groups: str) -> tupl
         return ()
     low, high = _METADATA_LEVELS[release]
     metadata = Feature(METADATA_VERSION, low, high, high)
-    if release != FIRST_WITH_ELR:
-        return (metadata,)
-    group_version = Feature(GROUP_VERSION, 0, 1, int(groups == "consumer"))
     # Level 2 is KIP-890's second part; level 1 writes the state of transactions in a flexible version (KIP-915).
-    transactions_level = 2 if transactions == "v2" else 0
-    return (
-        Feature(ELR_VERSION, 0, 1, int(elr)),
-        group_version,
-        metadata,
-        Feature(TRANSACTION_VERSION, 0, 2, transactions_level),
-    )
+    transaction_version = Feature(TRANSACTION_VERSION, 0, 2, 2 if transactions == "v2" else 0)
+    if release != FIRST_WITH_ELR:
+        return (metadata, transaction_version) if transaction_version.level else (metadata,)
+    group_version = Feature(GROUP_VERSION, 0, 1, int(groups == "consumer"))
+    return (Feature(ELR_VERSION, 0, 1, int(elr)), group_version, metadata, transaction_version)
 
 
 def finalized(rules: Rules, levels: Mapping[str, int]) -> tuple[Feature, ...]:

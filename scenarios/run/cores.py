@@ -12,6 +12,7 @@ from uuid import UUID
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.resting import FEW, MANY
+from cluster.client.api_versions import discovers_versions
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.consumer.events import record_name
 from cluster.client.consumer.fetcher import TakeRecord
@@ -183,7 +184,7 @@ class Cores:
             rng=stream,
             names=self._scenario.cluster.names,
             clock=clock,
-            transactions=self._scenario.rules.transactions,
+            discovers_versions=discovers_versions(self._scenario.rules.release),
         )
 
     def _consumer(self, workload: Workload, stream: random.Random, take: TakeRecord | None = None) -> ConsumerCore:

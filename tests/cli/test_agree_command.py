@@ -70,7 +70,7 @@ def test_what_differs_stands_in_80_columns_and_is_the_exit_code(highwater: Highw
     assert done.code == 1
     assert max(map(len, done.out.splitlines())) <= 80
     words = " ".join(done.out.split())
-    assert "differs mini records, acked since 10.502 s simulated r0..r1 live none records, lost since" in words
+    assert "differs mini records, acked since 10.506 s simulated r0..r1 live none records, lost since" in words
 
 
 def test_after_ctrl_c_it_shows_what_it_has_and_goes_on_from_there(highwater: Highwater, other: Other) -> None:

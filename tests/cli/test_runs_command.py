@@ -30,7 +30,7 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
     assert parted["settings"] == [["p1 acks=1", "p1 acks=0"]]
     # r0 is sent alike but for the setting; then only one of them waits for an ack.
     assert parted["first"]["sentences"] == [
-        "The application hands r1 to p1",
+        "p1 sends r1 to b1, acks=1",
         "p1 counts r0 as sent: with acks=0 it waits for no answer",
     ]
     assert highwater("runs", "prune", "--keep", "1").out == "  2 removed, 1 kept\n"

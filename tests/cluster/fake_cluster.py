@@ -17,18 +17,21 @@ from segments import joined
 from cluster.node import Close, Connect, EndProcess, Send
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
+from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.cold import decode_request, encode_response, response
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.leaders import LeaderIdAndEpoch
 from cluster.protocol.versions import (
+    API_VERSIONS,
     FETCH,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    VERSIONS,
 )
 from replica.errors import ErrorCode
 from replica.ids import Names
@@ -94,6 +97,7 @@ class FakeBroker:
     cluster: FakeCluster
     is_up: bool = True
     swallows_connections: bool = False
+    offers: dict[int, tuple[int, int]] = field(default_factory=lambda: dict(VERSIONS))
     log: dict[int, list[bytes]] = field(default_factory=dict)
     log_end: dict[int, int] = field(default_factory=dict)
     high_watermark: dict[int, int] = field(default_factory=dict)
@@ -130,6 +134,8 @@ class FakeBroker:
     def answer(self, frame: bytearray, now_us: int) -> tuple[bytes | None, Verdict]:
         """The answer to one request (None: there is none), and what the script says about it."""
         header = read_request_header(frame)
+        if header.api_key == API_VERSIONS:
+            return encode_api_versions_response(header.api_version, header.correlation_id, self.offers), Verdict()
         script = self.script.get(header.api_key)
         verdict = script.popleft() if script else Verdict()
         handler: Callable[[RequestHeader, bytearray, Verdict, int], tuple[bytes | None, int]] = {

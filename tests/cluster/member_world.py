@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
-from cluster.client.connections import METADATA_VERSION_WITH_IDS, Answered, ClientConnections
+from cluster.client.api_versions import Allowed
+from cluster.client.connections import Answered, ClientConnections
 from cluster.client.consumer.assignors import (
     COOPERATIVE_STICKY,
     assignment,
@@ -62,7 +63,7 @@ class Connections:
         partitions = [{"partition_index": number, "leader_id": 1, "leader_epoch": 0} for number in range(PARTITIONS)]
         topic = {"name": "t", "topic_id": TOPIC_ID, "partitions": partitions}
         brokers = [{"node_id": 1, "host": "b1", "port": 9092}]
-        self.metadata.update(response(METADATA, METADATA_VERSION_WITH_IDS, brokers=brokers, topics=[topic]), 0)
+        self.metadata.update(response(METADATA, 12, brokers=brokers, topics=[topic]), 0)
 
     def least_loaded(self, now_us: int) -> int:
         return 1
@@ -77,12 +78,12 @@ class Connections:
         self,
         node_id: int,
         api_key: int,
-        version: int,
         values: Mapping[str, Any],
         answered: Answered,
         now_us: int,
         *,
         timeout_us: int | None = None,
+        allowed: Allowed | None = None,
     ) -> None:
         if api_key == FIND_COORDINATOR:
             error = ErrorCode.NONE if self.knows_coordinator else ErrorCode.COORDINATOR_NOT_AVAILABLE

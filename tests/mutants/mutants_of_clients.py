@@ -10,6 +10,8 @@ LOG = "replica.log.log"
 PRODUCERS = "replica.log.producer_state"
 MANAGER = "cluster.broker.replicas.manager"
 SENDER = "cluster.client.producer.sender"
+VERSIONS = "cluster.client.api_versions"
+CONNECTION_STATES = "cluster.client.connection_states"
 COORDINATORS_LOG = "cluster.coordinators.topic_log"
 COMMITS = "cluster.groups.commits"
 MEMBERSHIP = "cluster.groups.membership"
@@ -41,6 +43,30 @@ CLIENTS: tuple[Mutant, ...] = (
         "            elif partition.leader is None:\n                status = ErrorCode.NOT_LEADER_OR_FOLLOWER",
         "            elif partition.leader is None:\n                status = ErrorCode.NONE",
         "gc-pause-leader-zombie / acks-all: S25",
+    ),
+    mutant(
+        "a-broker-s-newest-version-is-not-heeded",
+        "A request has a version that its broker offers (NodeApiVersions.latestUsableVersion)",
+        VERSIONS,
+        "        latest = min(highest, allowed.latest)",
+        "        latest = allowed.latest",
+        "test tests/cluster/client/test_client_versions.py::test_it_follows_the_era[kafka-2.7-8-12-9]",
+    ),
+    mutant(
+        "requests-before-the-versions-are-known",
+        "Nothing is sent to a broker before it has said what it offers (NetworkClient.canSendRequest)",
+        CONNECTION_STATES,
+        "        return self.state is ConnectionState.READY",
+        "        return self.state in (ConnectionState.CHECKING_API_VERSIONS, ConnectionState.READY)",
+        "test tests/cluster/client/test_client_versions.py::test_transcript",
+    ),
+    mutant(
+        "an-unknown-version-is-asked-again",
+        "A broker that does not know the version of ApiVersions is asked at one that it knows (KIP-511)",
+        VERSIONS,
+        "        self.version = min(ranges.get(API_VERSIONS, (0, 0))[1], self.version - 1)",
+        "        self.version = self.version",
+        "test tests/cluster/client/test_client_versions.py::test_transcript",
     ),
     mutant(
         "duplicates-are-not-known",

@@ -73,7 +73,7 @@ OF_QUOTAS: tuple[Mutant, ...] = (
         "clients-do-not-wait",
         "A client keeps silent for as long as any answer says (KIP-219)",
         "cluster.client.connections",
-        "            if response.throttle_time:\n",
+        "            if throttle_time:\n",
         "            if False:\n",
         "test tests/cluster/client/test_coordinator_requests.py::"
         "test_whatever_the_answer_its_throttle_time_is_kept_to[0-request_0]",

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, ClassVar
+from typing import Any
 
+from cluster.client.api_versions import SPOKEN, Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.assignors import (
     COOPERATIVE_STICKY,
@@ -38,7 +39,8 @@ from cluster.protocol.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_G
 from replica.errors import ErrorCode
 from replica.rules import Rules
 
-JOIN_GROUP_VERSION, SYNC_GROUP_VERSION, HEARTBEAT_VERSION, LEAVE_GROUP_VERSION = 7, 5, 4, 4
+WITH_INSTANCE_ID = Allowed(5, SPOKEN[JOIN_GROUP].latest)
+"""KIP-345. source: JoinGroupRequest.Builder.build"""
 PROTOCOL_TYPE = "consumer"
 NO_MEMBER_ID = ""
 JOIN_ROOM_US = 5_000_000
@@ -54,9 +56,6 @@ class JoinState(Enum):
 
 
 class ClassicMembership(GroupMembership):
-    OFFSET_COMMIT_VERSION: ClassVar[int] = 8
-    OFFSET_FETCH_VERSION: ClassVar[int] = 7
-
     def __init__(
         self,
         config: GroupConsumerConfig,
@@ -104,9 +103,14 @@ class ClassicMembership(GroupMembership):
         return (self._commits, self._leave_group) if leaves else None
 
     def _leave_group(self, node_id: int, now_us: int) -> None:
-        values = {"group_id": self._config.group_id, "members": [{"member_id": self.member_id}]}
+        # Before version 3 a member leaves for itself alone. source: LeaveGroupRequest.Builder.build
+        values = {
+            "group_id": self._config.group_id,
+            "member_id": self.member_id,
+            "members": [{"member_id": self.member_id}],
+        }
         self._forget_place()
-        self._commits.ask(node_id, LEAVE_GROUP, LEAVE_GROUP_VERSION, values, _whatever, now_us)
+        self._commits.ask(node_id, LEAVE_GROUP, values, _whatever, now_us)
 
     def _forget_place(self) -> None:
         """source: resetGenerationOnLeaveGroup, resetStateOnResponseError"""
@@ -144,7 +148,8 @@ class ClassicMembership(GroupMembership):
             "protocols": [{"name": name, "metadata": self._subscription(name)} for name in self._assignors],
         }
         timeout_us = self._config.max_poll_interval_ms * 1000 + JOIN_ROOM_US
-        self._requests.ask(node_id, JOIN_GROUP, JOIN_GROUP_VERSION, values, self._joined, now_us, timeout_us=timeout_us)
+        allowed = None if self.instance_id is None else WITH_INSTANCE_ID
+        self._requests.ask(node_id, JOIN_GROUP, values, self._joined, now_us, timeout_us=timeout_us, allowed=allowed)
 
     def _joined(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is ErrorCode.MEMBER_ID_REQUIRED:
@@ -169,7 +174,7 @@ class ClassicMembership(GroupMembership):
             owners = [owner(str(one.member_id), bytes(one.metadata)) for one in members]
             assigned = by_cooperative_sticky(owners, partitions)
         else:
-            names = [(str(one.group_instance_id or ""), str(one.member_id)) for one in members]
+            names = [(str(getattr(one, "group_instance_id", None) or ""), str(one.member_id)) for one in members]
             assigned = by_range(names, partitions)
         return {member_id: assignment(self._topic, numbers) for member_id, numbers in assigned.items()}
 
@@ -181,7 +186,7 @@ class ClassicMembership(GroupMembership):
             "protocol_name": self._assignor,
             "assignments": [{"member_id": name, "assignment": data} for name, data in self._assignments.items()],
         }
-        self._requests.ask(node_id, SYNC_GROUP, SYNC_GROUP_VERSION, values, self._synced, now_us)
+        self._requests.ask(node_id, SYNC_GROUP, values, self._synced, now_us)
 
     def _synced(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         """source: ConsumerCoordinator.onJoinComplete"""
@@ -196,7 +201,7 @@ class ClassicMembership(GroupMembership):
 
     def _heartbeat(self, node_id: int, now_us: int) -> None:
         values = {**self._me(), "generation_id": self.generation}
-        self._requests.ask(node_id, HEARTBEAT, HEARTBEAT_VERSION, values, self._heartbeat_answered, now_us)
+        self._requests.ask(node_id, HEARTBEAT, values, self._heartbeat_answered, now_us)
 
     def _heartbeat_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         self._beat_later(now_us)
@@ -223,7 +228,7 @@ class ClassicMembership(GroupMembership):
                 self.state = JoinState.UNJOINED
         elif error is ErrorCode.ILLEGAL_GENERATION:
             self.state, self.generation = JoinState.UNJOINED, NO_GENERATION
-        elif error is ErrorCode.FENCED_INSTANCE_ID:
+        elif error in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNSUPPORTED_VERSION):
             self.is_fenced = True
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._forget_place()

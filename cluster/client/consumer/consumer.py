@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 from uuid import UUID
 
+from cluster.client.api_versions import discovers_versions
 from cluster.client.backoff import ExponentialBackoff
-from cluster.client.connections import METADATA_VERSION, METADATA_VERSION_WITH_IDS, ClientConnections
+from cluster.client.connections import ClientConnections
 from cluster.client.consumer.classic_membership import ClassicMembership
 from cluster.client.consumer.consumer_membership import HeartbeatMembership
 from cluster.client.consumer.events import ConsumerEvents
@@ -76,7 +77,6 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         )
         self._metadata.add_topic(topic)
         self._metadata_version_used = -1
-        by_heartbeats = isinstance(config, GroupConsumerConfig) and config.group_protocol == CONSUMER
         self._connections = ClientConnections(
             name,
             config,
@@ -85,7 +85,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             rng,
             names=names,
             max_in_flight=MAX_IN_FLIGHT,
-            metadata_version=METADATA_VERSION_WITH_IDS if by_heartbeats else METADATA_VERSION,
+            discovers_versions=discovers_versions(rules.release),
         )
         self._events = ConsumerEvents(name, recorder)
         self._positions: dict[TopicPartition, PartitionPosition] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.member_state import ClientMemberState, MembershipManager, Partitions
 from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned, OnRevoked
@@ -18,15 +19,14 @@ from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
 from replica.errors import ErrorCode
 from replica.rules import WITH_CONSUMER_GROUPS, Rules
 
-HEARTBEAT_VERSION = 1
 FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class HeartbeatMembership(GroupMembership):
     """member: its state, which is apart from all requests"""
 
-    OFFSET_COMMIT_VERSION: ClassVar[int] = 9
-    OFFSET_FETCH_VERSION: ClassVar[int] = 9
+    OFFSET_FETCH_ALLOWED: ClassVar[Allowed | None] = Allowed(9, 9)
+    """The oldest that names the member."""
 
     def __init__(
         self,
@@ -42,9 +42,7 @@ class HeartbeatMembership(GroupMembership):
         in a preview (3.9) the coordinator makes it
         """
         super().__init__(config, topic, connections, on_assigned, on_revoked)
-        is_preview = rules.release in WITH_CONSUMER_GROUPS[:-1]
-        self._version = 0 if is_preview else HEARTBEAT_VERSION
-        if is_preview:
+        if rules.release in WITH_CONSUMER_GROUPS[:-1]:
             member_id = ""
         self.member_id = member_id
         # Kafka: UnsupportedVersionException, "The cluster doesn't yet support the new consumer group protocol".
@@ -123,7 +121,7 @@ class HeartbeatMembership(GroupMembership):
         leaves = self.member.state is ClientMemberState.LEAVING
         values = {"group_id": self._config.group_id, **self.member.heartbeat()}
         answered = self._left if leaves else self._answered
-        self._requests.ask(node_id, CONSUMER_GROUP_HEARTBEAT, self._version, values, answered, now_us)
+        self._requests.ask(node_id, CONSUMER_GROUP_HEARTBEAT, values, answered, now_us)
 
     def _left(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         """Whatever it says: the next one joins."""

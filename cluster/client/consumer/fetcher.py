@@ -31,7 +31,6 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, TopicPartition
 from replica.log.records import Record, batches, check_crc, read_records
 
-FETCH_VERSION = 12
 TakeRecord = Callable[[TopicPartition, Record], None]
 
 
@@ -57,7 +56,8 @@ class ConsumerFetcher:
         self._events = events
         self._backoff = backoff
         self._pending_nodes: dict[int, bool] = {}
-        self._fetches: dict[int, RepeatedFetches] = {}
+        self._fetches: dict[tuple[int, int], RepeatedFetches] = {}
+        """By broker and version."""
         self.next_deadline_us = NEVER
         """When `run_once` has something to do by the passing of time alone."""
 
@@ -114,15 +114,20 @@ class ConsumerFetcher:
             isolation=READ_COMMITTED if self._read_committed else READ_UNCOMMITTED,
             topics=list(topics.items()),
         )
-        fetches = self._fetches.setdefault(node_id, RepeatedFetches(FETCH_VERSION, self._connections.client_id))
         self._pending_nodes[node_id] = True
         self._connections.send(
             node_id,
             FETCH,
-            lambda correlation_id: fetches.encode(correlation_id, request),
+            lambda version, correlation_id: self._fetches_of(node_id, version).encode(correlation_id, request),
             lambda answer, answered_us: self._answered(node_id, asked, answer, answered_us),
             now_us,
         )
+
+    def _fetches_of(self, node_id: int, version: int) -> RepeatedFetches:
+        known = self._fetches.get((node_id, version))
+        if known is None:
+            known = self._fetches[node_id, version] = RepeatedFetches(version, self._connections.client_id)
+        return known
 
     # ------------------------------------------------------------------------------------------------------ answers
 
@@ -130,9 +135,9 @@ class ConsumerFetcher:
         if answer.frame is None:  # the lost connection has asked for metadata already
             del self._pending_nodes[node_id]
             return
-        response = decode_fetch_response(FETCH_VERSION, answer.frame)
+        response = decode_fetch_response(answer.version, answer.frame)
         if response.throttle_time_ms:
-            self._connections.throttled(response.throttle_time_ms, now_us)
+            self._connections.throttled(FETCH, answer.version, response.throttle_time_ms, now_us)
         del self._pending_nodes[node_id]
         peer = self._connections.name(node_id)
         for topic, parts in response.topics:

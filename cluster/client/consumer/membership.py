@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, Coordinator, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
@@ -34,8 +35,7 @@ class GroupMembership(ABC):
     on_revoked: the partitions are no longer this member's
     """
 
-    OFFSET_COMMIT_VERSION: ClassVar[int]
-    OFFSET_FETCH_VERSION: ClassVar[int]
+    OFFSET_FETCH_ALLOWED: ClassVar[Allowed | None] = None
 
     def __init__(
         self,
@@ -159,7 +159,10 @@ class GroupMembership(ABC):
         return self._has_asked_to_leave or self._coordinator.node_id is None
 
     def _fetch_offsets(self, node_id: int, now_us: int) -> None:
-        """Offsets that a transaction may still change are waited for (KIP-447)."""
+        """Offsets that a transaction may still change are waited for (KIP-447), where the version knows of them.
+
+        source: OffsetFetchRequest.Builder.build
+        """
         asked = tuple(self._unread)
         topics = [{"name": self._topic, "partition_indexes": [name.partition for name in asked]}]
         values = {**self._offsets_asked(topics), "require_stable": True}
@@ -167,7 +170,7 @@ class GroupMembership(ABC):
         def answered(answer: Any, error: ErrorCode, answered_us: int) -> None:
             self._offsets_fetched(asked, answer, error, answered_us)
 
-        self._requests.ask(node_id, OFFSET_FETCH, self.OFFSET_FETCH_VERSION, values, answered, now_us)
+        self._requests.ask(node_id, OFFSET_FETCH, values, answered, now_us, allowed=self.OFFSET_FETCH_ALLOWED)
 
     def _offsets_fetched(self, asked: Sequence[TopicPartition], answer: Any, error: ErrorCode, now_us: int) -> None:
         found: dict[TopicPartition, int] = {}
@@ -203,7 +206,7 @@ class GroupMembership(ABC):
         def answered(answer: Any, error: ErrorCode, answered_us: int) -> None:
             self._commit_answered(asked, answer, error, answered_us)
 
-        self._commits.ask(node_id, OFFSET_COMMIT, self.OFFSET_COMMIT_VERSION, values, answered, now_us)
+        self._commits.ask(node_id, OFFSET_COMMIT, values, answered, now_us)
 
     def _commit_answered(self, asked: tuple[str, int], answer: Any, error: ErrorCode, now_us: int) -> None:
         """source: OffsetCommitResponseHandler"""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cluster.client.api_versions import SPOKEN, Allowed
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
@@ -19,8 +20,8 @@ from replica.config import NEVER
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Offset, TopicPartition
 
-LIST_OFFSETS_VERSION = 7
-OFFSET_FOR_LEADER_EPOCH_VERSION = 4
+READS_COMMITTED = Allowed(2, SPOKEN[LIST_OFFSETS].latest)
+"""Older versions of ListOffsets know no isolation level. source: ListOffsetsRequest.Builder.forConsumer"""
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 _TIMESTAMPS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
@@ -126,7 +127,9 @@ class OffsetLookups:
             if result is None or result.error_code is not ErrorCode.NONE:
                 self._try_again(position, now_us)
             else:
-                self._reset(position, node_id, int(result.offset), int(result.leader_epoch))
+                self._reset(
+                    position, node_id, int(result.offset), int(getattr(result, "leader_epoch", UNDEFINED_EPOCH))
+                )
 
     def _reset(self, position: PartitionPosition, node_id: int, offset: int, epoch: int) -> None:
         tp = position.topic_partition
@@ -149,7 +152,14 @@ class OffsetLookups:
     # -------------------------------------------------------------------------------------------------- validation
 
     def _ask_epochs(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
-        """OffsetsForLeaderEpoch: where does the epoch of my last record end in your log?"""
+        """OffsetsForLeaderEpoch: where does the epoch of my last record end in your log?
+
+        A broker before 2.3 cannot be asked: the position counts as checked. source: OffsetFetcher.validateOffsetsAsync
+        """
+        if self._connections.versions.of(node_id).usable(OFFSET_FOR_LEADER_EPOCH) is None:
+            for position in positions:
+                position.move_to(position.offset, position.offset_epoch, position.leader)
+            return
         topics: dict[str, list[dict[str, int]]] = {}
         for position in positions:
             position.awaits_answer = True
@@ -168,7 +178,6 @@ class OffsetLookups:
         self._connections.ask(
             node_id,
             OFFSET_FOR_LEADER_EPOCH,
-            OFFSET_FOR_LEADER_EPOCH_VERSION,
             values,
             lambda response, _, at_us: self._epochs_answered(node_id, asked, response, at_us),
             now_us,
@@ -288,4 +297,5 @@ class OffsetLookups:
                     raise PeerViolation("a ListOffsets response leaves out a partition of its request")
             answered(results, error, answered_us)
 
-        self._connections.ask(node_id, LIST_OFFSETS, LIST_OFFSETS_VERSION, values, on_answer, now_us)
+        allowed = READS_COMMITTED if self._isolation == READ_COMMITTED else None
+        self._connections.ask(node_id, LIST_OFFSETS, values, on_answer, now_us, allowed=allowed)

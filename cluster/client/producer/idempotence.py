@@ -177,19 +177,24 @@ class IdempotenceState:
         after = batch.last_sequence + 1
         self._unresolved[batch.topic_partition] = max(self._unresolved.get(batch.topic_partition, after), after)
 
-    def resolve(self) -> None:
-        """Settle partitions in doubt that have nothing in flight any more, then raise the epoch if that is needed."""
+    def resolve(self) -> bool:
+        """Settle partitions in doubt that have nothing in flight any more, then raise the epoch if that is needed.
+
+        returns: whether a sequence was lost
+        """
+        has_lost = False
         for tp in list(self._unresolved):
             sequences = self._sequences(tp)
             if sequences.in_flight:
                 continue
             if sequences.next_sequence - sequences.last_acked_sequence != 1:
-                self._to_renumber[tp] = True
+                self._to_renumber[tp] = has_lost = True
             del self._unresolved[tp]
         if self.transactional:
             self._to_renumber.clear()  # The coordinator gives the next epoch once the transaction is aborted.
         elif self._to_renumber:
             self._bump_epoch()
+        return has_lost
 
     def _bump_epoch(self) -> None:
         if self.producer_epoch == MAX_PRODUCER_EPOCH:

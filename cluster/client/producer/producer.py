@@ -28,13 +28,7 @@ from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.client.producer.partitioner import StickyPartitioner, partition_for_key
 from cluster.client.producer.sender import Sender
-from cluster.client.producer.transactions import (
-    NO_GROUP,
-    GroupMetadata,
-    ProducerState,
-    TransactionManager,
-    TransactionsRule,
-)
+from cluster.client.producer.transactions import NO_GROUP, GroupMetadata, ProducerState, TransactionManager
 from cluster.config import ProducerConfig
 from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
@@ -94,11 +88,11 @@ class ProducerCore(ClientNode[ProducerEvents]):
         *,
         names: Names,
         clock: WallClock | None = None,
-        transactions: TransactionsRule = "v2",
+        discovers_versions: bool = True,
     ) -> None:
         """name: client id, and the name in the trace     config: see producer_config_from     rng: this client's own
 
-        clock: of its machine, for the timestamps of records     transactions: how the brokers' era does them
+        clock: of its machine, for the timestamps of records     discovers_versions: see ClientConnections
         """
         self._clock = clock or WallClock()
         self._config = config
@@ -121,6 +115,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
             rng,
             names=names,
             max_in_flight=config.max_in_flight_requests_per_connection,
+            discovers_versions=discovers_versions,
         )
         is_transactional = bool(config.transactional_id)
         idempotence = IdempotenceState(transactional=is_transactional) if config.enable_idempotence else None
@@ -129,7 +124,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         self._events = ProducerEvents(name, config.required_acks, recorder)
         self._transactions: TransactionManager | None = None
         if is_transactional and idempotence is not None:
-            self._transactions = TransactionManager(config, self._connections, self._events, idempotence, transactions)
+            self._transactions = TransactionManager(config, self._connections, self._events, idempotence)
         self._accumulator = RecordAccumulator(
             config, self._metadata, self._pool, backoff, idempotence, self._transactions
         )

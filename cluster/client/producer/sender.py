@@ -30,8 +30,6 @@ from replica.errors import INDEFINITE, ErrorCode, PeerViolation
 from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
 from replica.log.records import read_header
 
-PRODUCE_VERSION = 10
-INIT_PRODUCER_ID_VERSION = 4
 NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647
 
 RETRIABLE = INVALID_METADATA | {
@@ -84,7 +82,6 @@ class Sender:
         self._events = events
         self._idempotence = idempotence
         self._transactions = transactions
-        self._produce_version = PRODUCE_VERSION if transactions is None else transactions.produce_version
         self._in_flight: dict[TopicPartition, list[ProducerBatch]] = {}
         self._asked_for_producer_id = False
         self._producer_id_retry_us = 0
@@ -98,8 +95,9 @@ class Sender:
     def run_once(self, now_us: int) -> bool:
         """One round: expire, drain, send. returns: whether another round follows at once, for it may send more"""
         self.next_deadline_us = NEVER
-        if self._idempotence is not None:
-            self._idempotence.resolve()
+        has_lost = self._idempotence is not None and self._idempotence.resolve()
+        if has_lost and self._transactions is not None:
+            self._transactions.sequences_lost()
         if self._transactions is not None:
             if self._serve_transaction(self._transactions, now_us):
                 return True
@@ -182,9 +180,7 @@ class Sender:
             "producer_id": -1,
             "producer_epoch": -1,
         }
-        self._connections.ask(
-            node_id, INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, values, self._producer_id_answered, now_us
-        )
+        self._connections.ask(node_id, INIT_PRODUCER_ID, values, self._producer_id_answered, now_us)
 
     def _producer_id_answered(self, response: Any, error: ErrorCode, now_us: int) -> None:
         assert self._idempotence is not None
@@ -213,13 +209,14 @@ class Sender:
         self._connections.send(
             node_id,
             PRODUCE,
-            lambda correlation_id: encode_produce_request(
-                self._produce_version, correlation_id, self._connections.client_id, produce
+            lambda version, correlation_id: encode_produce_request(
+                version, correlation_id, self._connections.client_id, produce
             ),
             lambda answer, answered_us: self._answered(peer, sent, answer, answered_us),
             now_us,
             expects_answer=self._acks != 0,
             cause=batches[-1].last_seq,
+            allowed=None if self._transactions is None else self._transactions.allowed(PRODUCE),
         )
 
     def _answered(
@@ -236,9 +233,9 @@ class Sender:
                 )
                 self._complete(batch, crc, lost, peer, now_us)
             return
-        response = decode_produce_response(self._produce_version, answer.frame)
+        response = decode_produce_response(answer.version, answer.frame)
         if response.throttle_time_ms:
-            self._connections.throttled(response.throttle_time_ms, now_us)
+            self._connections.throttled(PRODUCE, answer.version, response.throttle_time_ms, now_us)
         results = _results(response)
         if any(batch.topic_partition not in results for batch, _ in sent):
             raise PeerViolation("a Produce response leaves out a partition of its request")
@@ -383,5 +380,5 @@ class Sender:
 
 
 def _results(response: ProduceResponse) -> dict[TopicPartition, ProducePartitionResponse]:
-    """In PRODUCE_VERSION topics have names."""
+    """In the versions that are spoken topics have names."""
     return {TopicPartition(str(topic), part.partition): part for topic, parts in response.topics for part in parts}

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from cluster.client.api_versions import NO_FEATURES_EPOCH, SPOKEN, Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, TRANSACTION, Coordinator, CoordinatorRequests
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.config import ProducerConfig
+from cluster.protocol.eras import TRANSACTION_VERSION
 from cluster.protocol.versions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
     INIT_PRODUCER_ID,
+    PRODUCE,
     TXN_OFFSET_COMMIT,
 )
 from replica.config import NEVER
@@ -30,22 +33,22 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-TransactionsRule = Literal["none", "v1", "verified", "v2"]
-INIT_PRODUCER_ID_VERSION, ADD_PARTITIONS_TO_TXN_VERSION = 4, 3
-PRODUCE_VERSION_OF = {"none": 10, "v1": 10, "verified": 11, "v2": 12}
-ADD_OFFSETS_TO_TXN_VERSION = 3
-TXN_OFFSET_COMMIT_VERSION_OF = {"none": 3, "v1": 3, "verified": 4, "v2": 5}
+V2: Final = 2
+"""Of the feature transaction.version: producing adds a partition, and each transaction has an epoch (KIP-890)."""
+LAST_BEFORE_V2: Final = {PRODUCE: 11, END_TXN: 4, TXN_OFFSET_COMMIT: 4}
+"""source: LAST_STABLE_VERSION_BEFORE_TRANSACTION_V2 of each request"""
+FIRST_WITH_GROUP_METADATA: Final = 3
+"""Of TxnOffsetCommit (KIP-447)."""
+FIRST_THAT_GIVES_EPOCHS: Final = 3
+"""Of InitProducerId: a producer can ask for the next epoch (KIP-360)."""
 ASK_AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-ABORTABLE = (
-    ErrorCode.TRANSACTION_ABORTABLE,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    ErrorCode.UNKNOWN_PRODUCER_ID,
-    ErrorCode.OPERATION_NOT_ATTEMPTED,
-)
+ABORTABLE = (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.OPERATION_NOT_ATTEMPTED)
+ABORTABLE_WITH_EPOCH = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
+"""The producer can only go on with another epoch."""
 FATAL = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -102,7 +105,6 @@ class TransactionManager:
         connections: ClientConnections,
         events: ProducerEvents,
         idempotence: IdempotenceState,
-        rule: TransactionsRule,
     ) -> None:
         self.state = ProducerState.INITIALIZING
         self.error = ErrorCode.NONE
@@ -114,10 +116,12 @@ class TransactionManager:
         self._group_coordinator = Coordinator("", GROUP)
         self._events = events
         self._idempotence = idempotence
-        self._adds_by_producing = rule == "v2"
-        self.produce_version = PRODUCE_VERSION_OF[rule]
-        self._end_txn_version = 5 if rule == "v2" else 3
-        self._commit_version = TXN_OFFSET_COMMIT_VERSION_OF[rule]
+        self._versions = connections.versions
+        self._features_epoch = NO_FEATURES_EPOCH
+        self._is_v2 = self._ends_as_v2 = False
+        """Its transactions are those of KIP-890's second part; so is the one that ends."""
+        self._can_raise_epoch = False
+        """The coordinator gives the next epoch to a producer that asks."""
         self._needs_epoch = False
         """Before the next transaction the producer asks for its next epoch (KIP-360)."""
         self._new_partitions: dict[TopicPartition, None] = {}
@@ -146,7 +150,7 @@ class TransactionManager:
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
         """The next offset to be read of each partition. source: sendOffsetsToTransaction"""
         assert self.state is ProducerState.IN_TRANSACTION and self._offsets is None
-        self._offsets, self._group_is_added = _Offsets(offsets, group), self._adds_by_producing
+        self._offsets, self._group_is_added = _Offsets(offsets, group), self._is_v2
         if self._group_coordinator.key != group.group_id:
             self._group_coordinator = Coordinator(group.group_id, GROUP)
 
@@ -156,8 +160,24 @@ class TransactionManager:
         return self._offsets is not None and not self.has_failed
 
     def end(self, *, commit: bool) -> None:
-        """What was sent is delivered first, or given up."""
+        """What was sent is delivered first, or given up. source: beginCompletingTransaction"""
         self.state = ProducerState.COMMITTING if commit else ProducerState.ABORTING
+        was_v2 = self._ends_as_v2 = self._is_v2
+        self._learn_level()
+        # The first transaction of the new kind begins with an epoch of its own.
+        self._needs_epoch = self._needs_epoch or (self._is_v2 and not was_v2)
+
+    def _learn_level(self) -> None:
+        """Of the feature, if a broker has told a newer one. source: maybeUpdateTransactionV2Enabled"""
+        if self._features_epoch < self._versions.features_epoch:
+            self._features_epoch = self._versions.features_epoch
+            self._is_v2 = self._versions.features.get(TRANSACTION_VERSION, 0) >= V2
+
+    def allowed(self, api_key: int, *, as_v2: bool | None = None) -> Allowed:
+        """The versions of a request of this producer. as_v2: None: as its transactions are now"""
+        oldest, latest = SPOKEN[api_key]
+        is_v2 = self._is_v2 if as_v2 is None else as_v2
+        return Allowed(oldest, latest if is_v2 else LAST_BEFORE_V2[api_key])
 
     @property
     def has_failed(self) -> bool:
@@ -180,7 +200,7 @@ class TransactionManager:
     def sends_to(self, name: TopicPartition) -> None:
         """A record for this partition is in the accumulator."""
         if name not in self._partitions and name not in self._new_partitions:
-            (self._partitions if self._adds_by_producing else self._new_partitions)[name] = None
+            (self._partitions if self._is_v2 else self._new_partitions)[name] = None
 
     # -------------------------------------------------------------------------------------------------------- sender
 
@@ -228,8 +248,21 @@ class TransactionManager:
         if error in FATAL:
             self._fail_fatally(error, reason)
         elif self.state is not ProducerState.ABORTING:
-            self._needs_epoch = self._needs_epoch or not self.is_ending
+            self._needs_epoch = self._needs_epoch or (self._raises_epoch and not self.is_ending)
             self._fail_abortably(error, reason)
+
+    def sequences_lost(self) -> None:
+        """A batch was given up that may be in a log. source: maybeResolveSequences"""
+        reason = "some sent records were never acknowledged, and cannot be sent again"
+        if self.state is ProducerState.ABORTING and (self._can_raise_epoch or self._is_v2):
+            self._needs_epoch = self._needs_epoch or self._raises_epoch
+        else:
+            self._fail_abortably_or_fatally(ErrorCode.REQUEST_TIMED_OUT, reason)
+
+    @property
+    def _raises_epoch(self) -> bool:
+        """With v2 every end of a transaction raises it. source: needToTriggerEpochBumpFromClient"""
+        return self._can_raise_epoch and not self._is_v2
 
     # ------------------------------------------------------------------------------------------------------ requests
 
@@ -239,6 +272,7 @@ class TransactionManager:
             self._fail_fatally(error, f"no coordinator of {coordinator.key}: {error.name}")
 
     def _ask_producer_id(self, node_id: int, now_us: int) -> None:
+        self._can_raise_epoch = self._versions.of(node_id).highest(INIT_PRODUCER_ID) >= FIRST_THAT_GIVES_EPOCHS
         known = self._idempotence.producer_id, self._idempotence.producer_epoch
         producer_id, epoch = known if self._needs_epoch else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         values = {
@@ -247,11 +281,13 @@ class TransactionManager:
             "producer_id": producer_id,
             "producer_epoch": epoch,
         }
-        self._requests.ask(node_id, INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, values, self._producer_id_given, now_us)
+        self._requests.ask(node_id, INIT_PRODUCER_ID, values, self._producer_id_given, now_us)
 
     def _producer_id_given(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is ErrorCode.NONE:
             self._idempotence.producer_id_given(int(answer.producer_id), int(answer.producer_epoch))
+            if not self._needs_epoch:
+                self._learn_level()
             self._needs_epoch = False
             self.state = ProducerState.READY
         else:
@@ -279,7 +315,7 @@ class TransactionManager:
             else:
                 self._refused("AddPartitionsToTxn", error, answered_us)
 
-        self._requests.ask(node_id, ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, values, added, now_us)
+        self._requests.ask(node_id, ADD_PARTITIONS_TO_TXN, values, added, now_us)
 
     def _add_offsets(self, node_id: int, now_us: int) -> None:
         assert self._offsets is not None
@@ -296,7 +332,7 @@ class TransactionManager:
             else:
                 self._refused("AddOffsetsToTxn", error, answered_us)
 
-        self._requests.ask(node_id, ADD_OFFSETS_TO_TXN, ADD_OFFSETS_TO_TXN_VERSION, values, added, now_us)
+        self._requests.ask(node_id, ADD_OFFSETS_TO_TXN, values, added, now_us)
 
     def _commit_offsets(self, node_id: int, now_us: int) -> None:
         assert self._offsets is not None
@@ -316,7 +352,10 @@ class TransactionManager:
             "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
         }
         self._group_is_part = True
-        self._requests.ask(node_id, TXN_OFFSET_COMMIT, self._commit_version, values, self._offsets_answered, now_us)
+        allowed = self.allowed(TXN_OFFSET_COMMIT)
+        if group != GroupMetadata(group.group_id):
+            allowed = allowed._replace(oldest=FIRST_WITH_GROUP_METADATA)
+        self._requests.ask(node_id, TXN_OFFSET_COMMIT, values, self._offsets_answered, now_us, allowed=allowed)
 
     def _offsets_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         """source: TxnOffsetCommitHandler"""
@@ -352,14 +391,15 @@ class TransactionManager:
             "producer_epoch": self._idempotence.producer_epoch,
             "committed": self.state is ProducerState.COMMITTING,
         }
-        self._requests.ask(node_id, END_TXN, self._end_txn_version, values, self._end_answered, now_us)
+        allowed = self.allowed(END_TXN, as_v2=self._ends_as_v2)
+        self._requests.ask(node_id, END_TXN, values, self._end_answered, now_us, allowed=allowed)
 
     def _end_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is not ErrorCode.NONE:
             self._refused("EndTxn", error, now_us)
             return
         self._ended()
-        if self._adds_by_producing:
+        if self._ends_as_v2:
             self._idempotence.producer_id_given(int(answer.producer_id), int(answer.producer_epoch))
             self._needs_epoch = False
             self.state = ProducerState.READY
@@ -390,14 +430,23 @@ class TransactionManager:
         elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
             self._fail_fatally(ErrorCode.PRODUCER_FENCED, reason)  # Of versions before KIP-588.
         elif error in ABORTABLE and self.state is not ProducerState.INITIALIZING:
-            self._needs_epoch = self._needs_epoch or error is not ErrorCode.TRANSACTION_ABORTABLE
             self._fail_abortably(error, reason)
+        elif error in ABORTABLE_WITH_EPOCH and self.state is not ProducerState.INITIALIZING:
+            self._fail_abortably_or_fatally(error, reason)
         else:
             self._fail_fatally(error, reason)
 
     def _fail_abortably(self, error: ErrorCode, reason: str) -> None:
         if not self.has_failed:
             self._fail(ProducerState.ABORTABLE_ERROR, error, reason)
+
+    def _fail_abortably_or_fatally(self, error: ErrorCode, reason: str) -> None:
+        """Without a new epoch the producer could not go on. source: transitionToAbortableErrorOrFatalError"""
+        if not (self._can_raise_epoch or self._is_v2):
+            self._fail_fatally(error, reason)
+            return
+        self._needs_epoch = self._needs_epoch or self._raises_epoch
+        self._fail_abortably(error, reason)
 
     def _fail_fatally(self, error: ErrorCode, reason: str) -> None:
         if self.state is not ProducerState.FATAL_ERROR:

@@ -10,7 +10,7 @@ import pytest
 from fake_cluster import MS, NAMES
 from segments import joined
 
-from cluster.client.connections import METADATA_VERSION, ClientConnections
+from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, TRANSACTION, Coordinator, CoordinatorRequests
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.config import ProducerConfig
@@ -28,11 +28,7 @@ WAIT = timedelta(milliseconds=700)
 class Client:
     """Requests to the coordinator of one key, through connections to two brokers that are answered by hand."""
 
-    request: tuple[int, int, dict[str, object]] = (
-        HEARTBEAT,
-        4,
-        {"group_id": "k", "generation_id": 1, "member_id": "m"},
-    )
+    request: tuple[int, dict[str, object]] = HEARTBEAT, {"group_id": "k", "generation_id": 1, "member_id": "m"}
 
     def __init__(self, key_type: Any) -> None:
         config = ProducerConfig()
@@ -41,9 +37,11 @@ class Client:
             [("b1", 9092)], max_age_ms=300_000, retry_backoff_ms=100, retry_backoff_max_ms=1000, rng=rng
         )
         timers: Timers[Action] = Timers()
-        self.connections = ClientConnections("m1", config, metadata, timers, rng, names=NAMES, max_in_flight=5)
+        self.connections = ClientConnections(
+            "m1", config, metadata, timers, rng, names=NAMES, max_in_flight=5, discovers_versions=False
+        )
         brokers = [{"node_id": number, "host": f"b{number}", "port": number} for number in (1, 2)]
-        metadata.update(response(METADATA, METADATA_VERSION, brokers=brokers, topics=[]), 0)
+        metadata.update(response(METADATA, 12, brokers=brokers, topics=[]), 0)
         self.refused: list[ErrorCode] = []
         self.requests = CoordinatorRequests(self.connections, 100, lambda _, error: self.refused.append(error))
         self.coordinator = Coordinator("k", key_type)
@@ -52,8 +50,8 @@ class Client:
         self.now_us = 0
 
     def ask(self, node_id: int, now_us: int) -> None:
-        key, version, values = self.request
-        self.requests.ask(node_id, key, version, values, lambda _, error, __: self.answers.append(error), now_us)
+        key, values = self.request
+        self.requests.ask(node_id, key, values, lambda _, error, __: self.answers.append(error), now_us)
 
     def run(self, after_ms: int = 0) -> int | None:
         """The API of the request that was sent then, if one was."""
@@ -90,7 +88,7 @@ class Client:
         (GROUP, Client.request),
         (
             TRANSACTION,
-            (END_TXN, 3, {"transactional_id": "k", "producer_id": 1, "producer_epoch": 0, "committed": True}),
+            (END_TXN, {"transactional_id": "k", "producer_id": 1, "producer_epoch": 0, "committed": True}),
         ),
     ],
 )

@@ -35,7 +35,7 @@ def test_a_record_is_acked_and_the_trace_tells_how() -> None:
     assert [type(row.event).__name__ for row in harness.rows] == ["RecordSent", "BatchSent", "RecordAcked"]
     assert batch.causes == (sent.seq,)
     assert acked.causes == (batch.seq,)
-    assert (acked.event.peer, acked.event.offset, acked.event.latency_us) == ("b1", 0, 3 * MS)  # type: ignore[attr-defined]  # connect, ask, answer
+    assert (acked.event.peer, acked.event.offset, acked.event.latency_us) == ("b1", 0, 5 * MS)  # type: ignore[attr-defined]  # connect; versions and the record: ask, answer
     assert batch.event.producer_id == 1001 and batch.event.base_sequence == 0  # type: ignore[attr-defined]
     assert cluster.broker(1).names() == ["r0"]
 
@@ -248,7 +248,7 @@ def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
     harness = producer(cluster, connections_max_idle_ms=10_000, metadata_max_age_ms=600_000)
     harness.run_until(15 * SECOND)
     closed = [at_us for at_us, action in harness.actions if isinstance(action, Close)]
-    assert closed == [10 * SECOND + 4 * MS]
+    assert closed == [10 * SECOND + 6 * MS]
     send(harness, 0)
     harness.run_until(16 * SECOND)
     assert names_of(harness.events("RecordAcked")) == ["r0"]
