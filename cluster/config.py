@@ -124,6 +124,12 @@ class BrokerConfig(Config):
     group_consumer_session_timeout_ms: int = key("group.consumer.session.timeout.ms", 45_000, low=1)
     group_consumer_heartbeat_interval_ms: int = key("group.consumer.heartbeat.interval.ms", 5000, low=1)
     group_consumer_max_size: int = key("group.consumer.max.size", 2_147_483_647, low=1)
+    # Differs from Kafka: in lower case alone.
+    group_consumer_migration_policy: str = key(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+    )
     offset_metadata_max_bytes: int = key("offset.metadata.max.bytes", 4096, low=0)
     offsets_topic_num_partitions: int = key("offsets.topic.num.partitions", 50, low=1)
     offsets_topic_replication_factor: int = key("offsets.topic.replication.factor", 3, low=1)

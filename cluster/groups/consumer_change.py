@@ -6,15 +6,22 @@ the log and was not replicated in time stays: the request alone fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from cluster.groups.consumer_group import ConsumerGroup
+from cluster.groups.consumer_group import ConsumerGroup, GroupContents
 from cluster.groups.consumer_records import ConsumerRecord, encode
 from cluster.groups.desk import WRITE_ERRORS, Desk
 from replica.errors import ErrorCode
 from replica.ids import Offset
 from replica.trace.events import TraceEvent
 
+CHANGE_ERRORS = {
+    **WRITE_ERRORS,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""The answer to a member whose change could not be written. source: CoordinatorOperationExceptionHelper"""
 IN_THE_LOG = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
@@ -26,10 +33,24 @@ class Change:
         self._kept = group.kept()
         self._records: list[tuple[bytes, bytes | None]] = list(before or ())
         self._events: list[TraceEvent] = []
+        self._undo: Callable[[int], None] | None = None
+
+    @property
+    def kept(self) -> GroupContents:
+        """What the group was before."""
+        return self._kept
 
     def add(self, record: ConsumerRecord) -> None:
         self.group.replay(record)
         self._records.append(encode(self.group.group_id, record))
+
+    def append(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Only to be written: the group is another one from here on. source: CoordinatorResult.replayRecords"""
+        self._records += records
+
+    def take_back_with(self, undo: Callable[[int], None]) -> None:
+        """undo: what a failed write takes back beside the group's contents; it is given now_us"""
+        self._undo = undo
 
     def say(self, event: TraceEvent) -> None:
         """Once it is true."""
@@ -43,6 +64,8 @@ class Change:
         group, kept = self.group, self._kept
         group.changes += 1
         number = group.changes
+        if self._undo is not None:
+            group.undo[number] = self._undo
 
         def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
             is_in_log = error in IN_THE_LOG
@@ -50,9 +73,12 @@ class Change:
                 # Changes made since then stand on this one, and go with it.
                 group.restore(kept)
                 group.taken_back = group.changes
+                for one in sorted((one for one in group.undo if one >= number), reverse=True):
+                    group.undo.pop(one)(written_us)
             elif is_in_log:
+                group.undo.pop(number, None)
                 for event in self._events:
                     desk.tell(event)
-            then(WRITE_ERRORS.get(error, error), written_us)
+            then(CHANGE_ERRORS.get(error, error), written_us)
 
         desk.write(group.group_id, self._records, written, now_us)

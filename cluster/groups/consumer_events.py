@@ -8,6 +8,7 @@ from __future__ import annotations
 from cluster.groups.assignors.specification import Partitions
 from cluster.groups.consumer_group import ConsumerGroup
 from cluster.groups.consumer_member import ConsumerMember, MemberState
+from cluster.protocol.consumer_protocol import CONSUMER
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
 from replica.wording import shown
@@ -17,8 +18,13 @@ class ConsumerGroupEvents:
     def __init__(self, node: str) -> None:
         self._node = node
 
-    def joined(self, group: ConsumerGroup, member: ConsumerMember) -> TraceEvent:
+    def joined(
+        self, group: ConsumerGroup, member: ConsumerMember, replaced: ConsumerMember | None = None
+    ) -> TraceEvent:
+        """replaced: the holder of its group.instance.id until now"""
+        place = "" if replaced is None else f", and it takes the place of {shown(replaced.member_id)}"
         name = shown(group.group_id)
+        request = "first heartbeat" if member.classic is None else "JoinGroup"
         return trace.GroupMemberJoined(
             node=self._node,
             group=name,
@@ -26,8 +32,8 @@ class ConsumerGroupEvents:
             instance=None if member.instance_id is None else shown(member.instance_id),
             client_id=shown(member.client_id),
             generation=group.epoch,
-            reason=f"{self._node} takes {_called(member)} into consumer group {name}: its first heartbeat "
-            f"subscribes to {_wishes(member)}",
+            reason=f"{self._node} takes {_called(member)} into consumer group {name}: its {request} "
+            f"subscribes to {_wishes(member)}{place}",
         )
 
     def left(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> TraceEvent:
@@ -40,6 +46,21 @@ class ConsumerGroupEvents:
             client_id=shown(member.client_id),
             generation=group.epoch,
             reason=f"{self._node} takes {_called(member)} out of consumer group {name}: {why}",
+        )
+
+    def migrated(self, group: ConsumerGroup, kind: str, why: str, members: tuple[str, ...] | None = None) -> TraceEvent:
+        """kind: what it is from now on     members: those that go on, where not all do"""
+        going_on = tuple(group.members) if members is None else members
+        before, after = (
+            ("a classic group", "a consumer group") if kind == CONSUMER else ("a consumer group", "a classic group")
+        )
+        return trace.GroupMigrated(
+            node=self._node,
+            group=shown(group.group_id),
+            generation=group.epoch,
+            members=tuple(shown(member_id) for member_id in going_on),
+            protocol=kind,
+            reason=f"group {shown(group.group_id)} was {before} and is {after} now, from epoch {group.epoch} on: {why}",
         )
 
     def assigned(self, group: ConsumerGroup, assignor: str) -> TraceEvent:
@@ -55,9 +76,12 @@ class ConsumerGroupEvents:
             "only what moves is given up first",
         )
 
-    def moved(self, group: ConsumerGroup, member: ConsumerMember) -> TraceEvent:
-        """A member has come a step nearer to its target."""
-        partitions, revoking = _names(group, member.assigned), _names(group, member.pending_revocation)
+    def moved(
+        self, group: ConsumerGroup, member: ConsumerMember, partitions: tuple[str, ...] | None = None
+    ) -> TraceEvent:
+        """A member has come a step nearer to its target. partitions: what it has, where the group lacks their names"""
+        partitions = _names(group, member.assigned) if partitions is None else partitions
+        revoking = _names(group, member.pending_revocation)
         match member.state:
             case MemberState.UNREVOKED_PARTITIONS:
                 what = f"has to give up {', '.join(revoking)} first"

@@ -7,7 +7,7 @@ append as after an election. source: ConsumerGroup.java, ModernGroup.java
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
@@ -24,9 +24,12 @@ from cluster.groups.consumer_records import (
     SubscribedTopic,
     TargetEpochRecord,
     TargetRecord,
+    current_record,
 )
+from cluster.groups.member import Protocols
 from cluster.groups.offsets import GroupOffsets
 from cluster.groups.patterns import matching
+from cluster.protocol.consumer_protocol import CONSUMER
 from cluster.timers import Timer
 
 NO_EPOCH = -1
@@ -55,7 +58,9 @@ class ConsumerGroup:
     """members, targets: by member id, in order of arrival
 
     sessions, rebalances: when a member is given up that is not heard of, or does not give up its partitions
+    joins, syncs: when a classic member is given up that does not join again, or does not ask for its assignment
     changes: writes so far     taken_back: the last of them that a failed write has taken back
+    undo: by the number of a write that is under way, what else is taken back if it fails
     """
 
     def __init__(self, group_id: str) -> None:
@@ -68,8 +73,11 @@ class ConsumerGroup:
         self.offsets = GroupOffsets()
         self.sessions: dict[str, Timer] = {}
         self.rebalances: dict[str, Timer] = {}
+        self.joins: dict[str, Timer] = {}
+        self.syncs: dict[str, Timer] = {}
         self.changes = 0
         self.taken_back = 0
+        self.undo: dict[int, Callable[[int], None]] = {}
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -110,6 +118,25 @@ class ConsumerGroup:
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         return next((one for one in self.members.values() if one.instance_id == instance_id), None)
+
+    @property
+    def classic_members(self) -> int:
+        """How many of its members speak the classic protocol. source: numClassicProtocolMembers"""
+        return sum(member.classic is not None for member in self.members.values())
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a classic client with these protocols can be a member. source: supportsClassicProtocols"""
+        if protocol_type != CONSUMER:
+            return False
+        if not self.members:
+            return bool(protocols)
+        known = [[name for name, _ in one.classic.protocols] for one in self.members.values() if one.classic]
+        return any(all(name in names for names in known) for name, _ in protocols)
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Another member has still something that this one is to have. source: waitingOnUnreleasedPartition"""
+        wanted = (one for one in self.targets.get(member.member_id, ()) if one not in member.assigned)
+        return any(self.holder(one) is not None for one in wanted)
 
     def preferred_assignor(self) -> str | None:
         """That most members ask for; None: none asks. source: computePreferredServerAssignor"""
@@ -165,9 +192,26 @@ class ConsumerGroup:
                 member, epoch=-1, previous_epoch=-1, state=fresh.state, assigned=(), pending_revocation=()
             )
 
+    def records(self) -> Iterator[ConsumerRecord]:
+        """A group that was another one before. source: createConsumerGroupRecords"""
+        for member in self.members.values():
+            yield MemberRecord(member.member_id, member)
+        yield GroupEpochRecord(self.epoch)
+        for member_id, target in self.targets.items():
+            yield TargetRecord(member_id, target)
+        yield TargetEpochRecord(self.target_epoch)
+        for member in self.members.values():
+            yield current_record(member)
+
     def tombstones(self) -> Iterator[ConsumerRecord]:
-        """That the group is gone; it has no members. source: createGroupTombstoneRecords"""
+        """That the group is gone. source: createGroupTombstoneRecords"""
+        for member_id in self.members:
+            yield CurrentAssignmentRecord(member_id, None)
+        for member_id in self.members:
+            yield TargetRecord(member_id, None)
         yield TargetEpochRecord(None)
+        for member_id in self.members:
+            yield MemberRecord(member_id, None)
         yield GroupTopicsRecord(None)
         yield GroupEpochRecord(None)
 
@@ -178,7 +222,18 @@ class ConsumerGroup:
         self.epoch, self.target_epoch, self.topics, self.members, self.targets = kept
 
     def stop_timers(self) -> None:
-        for timer in (*self.sessions.values(), *self.rebalances.values()):
-            timer.cancel()
-        self.sessions.clear()
-        self.rebalances.clear()
+        for timers in (self.sessions, self.rebalances, self.joins, self.syncs):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
+
+    def stop_timers_of(self, member_id: str) -> None:
+        """source: cancelTimers"""
+        for timers in (self.sessions, self.rebalances, self.joins, self.syncs):
+            stop(timers, member_id)
+
+
+def stop(timers: dict[str, Timer], member_id: str) -> None:
+    timer = timers.pop(member_id, None)
+    if timer is not None:
+        timer.cancel()

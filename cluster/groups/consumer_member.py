@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
+from cluster.groups.member import Protocols
 
 LEAVES = -1
 """Member epoch of a member that leaves."""
@@ -29,9 +31,19 @@ class MemberState(Enum):
     UNKNOWN = 127
 
 
+class ClassicMetadata(NamedTuple):
+    """Of a member that speaks the classic protocol. source: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata"""
+
+    session_timeout_ms: int
+    protocols: Protocols
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """topics: sorted     assigned: what it may read     pending_revocation: what it has still to give up"""
+    """topics: sorted     assigned: what it may read     pending_revocation: what it has still to give up
+
+    classic: None for a member of KIP-848
+    """
 
     member_id: str
     instance_id: str | None = None
@@ -47,6 +59,7 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = ()
     pending_revocation: Partitions = ()
+    classic: ClassicMetadata | None = None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == target_epoch

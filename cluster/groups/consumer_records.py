@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
-from cluster.groups.consumer_member import ConsumerMember, MemberState
+from cluster.groups.consumer_member import ClassicMetadata, ConsumerMember, MemberState
 from cluster.protocol.primitives import (
     INT8,
     INT16,
@@ -23,11 +23,14 @@ from cluster.protocol.primitives import (
     decodes,
     length,
     read_count,
+    read_length,
     read_string,
+    read_tagged,
     read_text,
     read_uuid,
     skip_tagged,
     string,
+    tagged,
 )
 from replica.errors import PeerViolation
 
@@ -35,6 +38,7 @@ VALUE_VERSION = 0
 EPOCH_KEY, TOPICS_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CURRENT_KEY = 3, 4, 5, 6, 7, 8
 CONSUMER_KEYS = range(EPOCH_KEY, CURRENT_KEY + 1)
 NO_TAGS = b"\0"
+CLASSIC_METADATA_TAG = 0
 
 
 class SubscribedTopic(NamedTuple):
@@ -112,7 +116,7 @@ def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
             return _key(TOPICS_KEY, group_id), None if topics is None else _value(_array(topics, _topic))
         case MemberRecord(member_id, subscription):
             return _key(MEMBER_KEY, group_id, member_id), None if subscription is None else _value(
-                _member(subscription)
+                _member(subscription), tags=_classic_metadata(subscription.classic)
             )
         case TargetEpochRecord(epoch):
             return _key(TARGET_EPOCH_KEY, group_id), None if epoch is None else _value(INT32.pack(epoch))
@@ -128,8 +132,8 @@ def _key(version: int, *texts: str) -> bytes:
     return INT16.pack(version) + b"".join(string(text, False) for text in texts)
 
 
-def _value(*parts: bytes) -> bytes:
-    return b"".join((INT16.pack(VALUE_VERSION), *parts, NO_TAGS))
+def _value(*parts: bytes, tags: bytes = NO_TAGS) -> bytes:
+    return b"".join((INT16.pack(VALUE_VERSION), *parts, tags))
 
 
 def _array(values: Sequence[Any], write: Callable[[Any], bytes]) -> bytes:
@@ -153,6 +157,20 @@ def _member(member: ConsumerMember) -> bytes:
         string(member.assignor, True),
     )
     return b"".join(parts)
+
+
+def _classic_metadata(classic: ClassicMetadata | None) -> bytes:
+    """The tagged section of a member's value."""
+    if classic is None:
+        return NO_TAGS
+
+    def write(protocol: tuple[str, bytes]) -> bytes:
+        name, metadata = protocol
+        return string(name, True) + length(len(metadata), True) + metadata + NO_TAGS
+
+    is_there = INT8.pack(1)
+    fields = INT32.pack(classic.session_timeout_ms) + _array(classic.protocols, write) + NO_TAGS
+    return tagged({CLASSIC_METADATA_TAG: is_there + fields})
 
 
 def _partitions(partitions: Partitions) -> bytes:
@@ -233,6 +251,7 @@ def _read_member(member_id: str, value: bytes) -> ConsumerMember:
     regex, position = read_string(value, position, True)
     (rebalance_timeout_ms,) = INT32.unpack_from(value, position)
     assignor, position = read_string(value, position + 4, True)
+    tags, position = read_tagged(value, position)
     return ConsumerMember(
         member_id=member_id,
         instance_id=instance_id,
@@ -243,7 +262,22 @@ def _read_member(member_id: str, value: bytes) -> ConsumerMember:
         topics=tuple(topics),
         topic_regex=regex,
         assignor=assignor,
+        classic=_read_classic_metadata(tags.get(CLASSIC_METADATA_TAG)),
     )
+
+
+def _read_classic_metadata(data: bytes | None) -> ClassicMetadata | None:
+    if data is None or INT8.unpack_from(data, 0)[0] < 0:
+        return None
+    (session_timeout_ms,) = INT32.unpack_from(data, 1)
+    count, position = read_count(data, 5, True, 2)
+    protocols = []
+    for _ in range(count):
+        name, position = read_text(data, position, True)
+        size, position = read_length(data, position, True)
+        protocols.append((name, data[position : position + max(size, 0)]))
+        position = skip_tagged(data, position + max(size, 0))
+    return ClassicMetadata(session_timeout_ms, tuple(protocols))
 
 
 def _read_partitions(value: bytes, position: int) -> tuple[Partitions, int]:

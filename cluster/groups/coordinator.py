@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
+from cluster.groups.classic_members import ClassicMembers
 from cluster.groups.commits import Commits
 from cluster.groups.consumer_events import ConsumerGroupEvents
 from cluster.groups.consumer_group import ConsumerGroup, ConsumerGroupState
 from cluster.groups.consumer_membership import ConsumerMembership
+from cluster.groups.consumer_steps import ConsumerSteps
 from cluster.groups.desk import Desk, GroupSettings
 from cluster.groups.events import GroupEvents
 from cluster.groups.group import Group, State
@@ -40,6 +42,7 @@ from cluster.groups.inputs import (
     Written,
 )
 from cluster.groups.membership import Membership, member_error
+from cluster.groups.migration import Migration
 from cluster.groups.offsets import OffsetAndMetadata
 from cluster.groups.rebalance import Rebalances
 from cluster.groups.topic_directory import TopicDirectory
@@ -67,9 +70,13 @@ class GroupCoordinator:
         self._desk = Desk(node=node, settings=settings, clock=clock, new_uuid=new_uuid, partition_of=partition_of)
         self._events = GroupEvents(node, self._desk.tell)
         self._rebalances = Rebalances(self._desk, self._events)
-        self._membership = Membership(self.index, self._desk, self._events, self._rebalances)
         self._commits = Commits(self._desk, self._events)
-        self._consumers = ConsumerMembership(self.index, self._desk, ConsumerGroupEvents(node), topics)
+        of_consumers = ConsumerGroupEvents(node)
+        migration = Migration(self.index, self._desk, of_consumers, self._rebalances, topics)
+        self._steps = ConsumerSteps(self.index, self._desk, of_consumers, topics, migration)
+        self._consumers = ConsumerMembership(self.index, self._desk, self._steps, migration)
+        classic = ClassicMembers(self.index, self._desk, self._steps, migration, topics)
+        self._membership = Membership(self.index, self._desk, self._events, self._rebalances, classic)
         self._checks_expiry = False
         self._ended_meanwhile: dict[int, list[TransactionCompleted]] = {}
         """By partition: markers that came while its log was being read."""
@@ -179,18 +186,7 @@ class GroupCoordinator:
         self._commits.commit(group, given)
 
     def _commit_of_consumer(self, group: ConsumerGroup, given: CommitOffsets) -> None:
-        """source: ConsumerGroup.validateOffsetCommit"""
-        error = ErrorCode.NONE
-        if given.transaction is not None:
-            # Before KIP-447 producers say nothing of the member.
-            if _names_member(given):
-                error = _epoch_error(group, given.member_id, given.generation)
-            if error is ErrorCode.STALE_MEMBER_EPOCH:
-                error = ErrorCode.ILLEGAL_GENERATION
-        elif given.generation >= 0 or group.members:
-            error = _epoch_error(group, given.member_id, given.generation)
-            if error is ErrorCode.NONE and not given.knows_epochs:
-                error = ErrorCode.UNSUPPORTED_VERSION
+        error = _commit_error_of_consumer(group, given)
         if error is ErrorCode.NONE:
             self._commits.commit(group, given)
         else:
@@ -302,7 +298,7 @@ class GroupCoordinator:
             self._rebalances.loaded(group, given.now_us)
         for consumers in given.consumer_groups:
             self.index.consumer_groups[consumers.group_id] = consumers
-            self._consumers.loaded(consumers, given.now_us)
+            self._steps.begin(consumers, given.now_us)
         for ended in self._ended_meanwhile.pop(given.partition, ()):
             self._transaction_ended(ended)
 
@@ -351,9 +347,26 @@ def _names_member(given: CommitOffsets) -> bool:
     return given.generation >= 0 or given.member_id != NO_MEMBER_ID or given.instance_id is not None
 
 
+def _commit_error_of_consumer(group: ConsumerGroup, given: CommitOffsets) -> ErrorCode:
+    """source: ConsumerGroup.validateOffsetCommit"""
+    in_transaction = given.transaction is not None
+    if given.generation < 0 and not group.members:
+        return ErrorCode.NONE
+    if in_transaction and not _names_member(given):
+        return ErrorCode.NONE  # Before KIP-447 producers say nothing of the member.
+    member = group.members.get(given.member_id)
+    speaks_kip_848 = member is not None and member.classic is None
+    if speaks_kip_848 and not in_transaction and not given.knows_epochs:
+        return ErrorCode.UNSUPPORTED_VERSION
+    error = _epoch_error(group, given.member_id, given.generation)
+    return ErrorCode.ILLEGAL_GENERATION if in_transaction and error is ErrorCode.STALE_MEMBER_EPOCH else error
+
+
 def _epoch_error(group: ConsumerGroup, member_id: str, epoch: int) -> ErrorCode:
     """source: ConsumerGroup.validateMemberEpoch"""
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if member.epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH
+    if member.epoch == epoch:
+        return ErrorCode.NONE
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION

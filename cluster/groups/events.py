@@ -9,7 +9,7 @@ from cluster.groups.group import Group
 from cluster.groups.inputs import NO_MEMBER_ID, InTransaction
 from cluster.groups.member import Member
 from cluster.groups.offsets import OffsetAndMetadata
-from cluster.groups.subscription import assigned_partitions
+from cluster.protocol.consumer_protocol import assigned_partitions
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from replica.trace import events as trace

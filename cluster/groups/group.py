@@ -7,7 +7,7 @@ from enum import Enum
 
 from cluster.groups.member import Member, Protocols
 from cluster.groups.offsets import GroupOffsets
-from cluster.groups.subscription import CONSUMER, subscribed_topics
+from cluster.protocol.consumer_protocol import CONSUMER, subscribed_topics
 from cluster.timers import Timer
 
 

@@ -5,6 +5,8 @@ Requests are validated here; their effects on the group are in `rebalance`.
 
 from __future__ import annotations
 
+from cluster.groups.classic_members import ClassicMembers
+from cluster.groups.consumer_group import ConsumerGroup
 from cluster.groups.consumer_records import encode
 from cluster.groups.desk import Desk
 from cluster.groups.events import GroupEvents
@@ -29,13 +31,26 @@ from replica.wording import shown
 
 
 class Membership:
-    """Of all groups of one coordinator."""
+    """Of all groups of one coordinator. in_consumer_groups: answers where members of KIP-848 are, too"""
 
-    def __init__(self, index: GroupIndex, desk: Desk, events: GroupEvents, rebalances: Rebalances) -> None:
+    def __init__(
+        self,
+        index: GroupIndex,
+        desk: Desk,
+        events: GroupEvents,
+        rebalances: Rebalances,
+        in_consumer_groups: ClassicMembers,
+    ) -> None:
         self._index = index
         self._desk = desk
         self._events = events
         self._rebalances = rebalances
+        self._in_consumer_groups = in_consumer_groups
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """One with members, of which some may speak the classic protocol."""
+        group = self._index.consumer_groups.get(group_id)
+        return group if group is not None and group.members else None
 
     def join(self, given: JoinGroup) -> None:
         """source: handleJoinGroup"""
@@ -45,8 +60,12 @@ class Membership:
             limits.min_session_timeout_ms <= given.session_timeout_ms <= limits.max_session_timeout_ms
         ):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
+        of_consumers = self._consumer_group(given.group_id)
+        if error is ErrorCode.NONE and of_consumers is not None:
+            self._in_consumer_groups.join(of_consumers, given)
+            return
         if error is ErrorCode.NONE and given.group_id in self._index.consumer_groups:
-            error = self._make_classic(given)
+            self._make_classic(given)
         group = self._index.groups.get(given.group_id)
         if error is ErrorCode.NONE and group is None:
             if given.member_id == NO_MEMBER_ID:
@@ -70,18 +89,14 @@ class Membership:
             self._join_again(group, given)
         self._rebalances.maybe_complete_join(group, given.now_us)
 
-    def _make_classic(self, given: JoinGroup) -> ErrorCode:
+    def _make_classic(self, given: JoinGroup) -> None:
         """An empty consumer group becomes a classic one, with its offsets. source: maybeDeleteEmptyConsumerGroup"""
         old = self._index.consumer_groups[given.group_id]
-        if old.members:
-            # Simplified: in Kafka a classic consumer can join members of KIP-848 (online migration).
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         tombstones = [encode(old.group_id, record) for record in old.tombstones()]
         self._desk.write(old.group_id, tombstones, None, given.now_us)
         self._index.forget(old.group_id)
         fresh = self._index.new(given.group_id, self._desk.wall_ms(given.now_us))
         fresh.offsets = old.offsets
-        return ErrorCode.NONE
 
     def _has_room(self, group: Group, member_id: str) -> bool:
         """source: acceptJoiningMember"""
@@ -137,6 +152,10 @@ class Membership:
 
     def sync(self, given: SyncGroup) -> None:
         """source: handleSyncGroup"""
+        of_consumers = self._consumer_group(given.group_id)
+        if of_consumers is not None:
+            self._in_consumer_groups.sync(of_consumers, given)
+            return
         error, group = self._group_of_member(given)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             # The rebalance in progress is lost with the coordinator it had; older clients do not expect this error.
@@ -163,6 +182,10 @@ class Membership:
 
     def heartbeat(self, given: Heartbeat) -> None:
         """source: handleHeartbeat"""
+        of_consumers = self._consumer_group(given.group_id)
+        if of_consumers is not None:
+            self._in_consumer_groups.heartbeat(of_consumers, given)
+            return
         error, group = self._group_of_member(given)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             error = ErrorCode.NONE  # The group is being read: the member will be known, or hear so next time.
@@ -191,6 +214,10 @@ class Membership:
         error = self._index.status(given.group_id)
         if error is not ErrorCode.NONE:
             self._desk.answer(given.request, LeaveResult(error))
+            return
+        of_consumers = self._consumer_group(given.group_id)
+        if of_consumers is not None:
+            self._in_consumer_groups.leave(of_consumers, given)
             return
         group = self._index.groups.get(given.group_id)
         left = tuple(

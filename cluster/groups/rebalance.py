@@ -99,7 +99,7 @@ class Rebalances:
         self._events.joined(group, member, f"it has come back, and takes the place of {shown(old_id)}")
         if group.state is State.COMPLETING_REBALANCE:
             # The leader may be assigning to the old id already.
-            self._prepare(group, f"static member {shown(given.instance_id or '')} has come back", given.now_us)
+            self.prepare(group, f"static member {shown(given.instance_id or '')} has come back", given.now_us)
         elif group.state is State.STABLE and group.protocol != group.select_protocol():
             why = f"static member {shown(given.instance_id or '')} has come back and changes the protocol"
             self._maybe_prepare(group, why, given.now_us)
@@ -134,9 +134,9 @@ class Rebalances:
 
     def _maybe_prepare(self, group: Group, why: str, now_us: int) -> None:
         if group.can_rebalance:
-            self._prepare(group, why, now_us)
+            self.prepare(group, why, now_us)
 
-    def _prepare(self, group: Group, why: str, now_us: int) -> None:
+    def prepare(self, group: Group, why: str, now_us: int) -> None:
         """source: prepareRebalance, InitialDelayedJoin"""
         if group.state is State.COMPLETING_REBALANCE:
             self._reset_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_us)
@@ -248,7 +248,7 @@ class Rebalances:
             group.remove(member_id)
             if member is not None:  # A static member may have come back under another id.
                 self._events.left(group, member, f"it has not asked for its assignment within {limit}")
-        self._prepare(group, "members are missing that have never asked for their assignment", now_us)
+        self.prepare(group, "members are missing that have never asked for their assignment", now_us)
 
     def _reset_assignment(self, group: Group, error: ErrorCode, now_us: int) -> None:
         for member in group.members.values():
@@ -321,18 +321,45 @@ class Rebalances:
         for member in group.members.values():
             self._answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
             self._answer_sync(member, SyncResult(ErrorCode.NOT_COORDINATOR))
+        self.rest(group)
+
+    def loaded(self, group: Group, now_us: int) -> None:
+        """The group was read from the log: its members have a session's time to find us. source: onGroupLoaded"""
+        if len(group.members) > self._desk.settings.max_size:
+            self.prepare(group, f"it has more than group.max.size={self._desk.settings.max_size} members", now_us)
+        for member in group.members.values():
+            self.keep_alive(group, member, now_us)
+
+    # ------------------------------------------------------------------------------ between the two kinds of groups
+
+    def begin(self, group: Group, now_us: int) -> None:
+        """It was a consumer group until now: its members have a session's time."""
+        for member in group.members.values():
+            self.keep_alive(group, member, now_us)
+
+    def dismiss(self, group: Group) -> None:
+        """Members that wait are to come again. source: completeAllJoinFutures, completeAllSyncFutures"""
+        for member in group.members.values():
+            self._answer_join(member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            self._answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+
+    def rest(self, group: Group) -> None:
+        """It is not the current one any more: no deadline of it counts."""
+        for member in group.members.values():
             member.stop_session()
         for member_id in list(group.pending_members):
             group.forget_pending(member_id)
         group.stop_join()
         group.stop_sync()
 
-    def loaded(self, group: Group, now_us: int) -> None:
-        """The group was read from the log: its members have a session's time to find us. source: onGroupLoaded"""
-        if len(group.members) > self._desk.settings.max_size:
-            self._prepare(group, f"it has more than group.max.size={self._desk.settings.max_size} members", now_us)
-        for member in group.members.values():
-            self.keep_alive(group, member, now_us)
+    def resume(self, group: Group, now_us: int) -> None:
+        """It is the current one again; members that waited were dismissed."""
+        self.begin(group, now_us)
+        if group.state is State.PREPARING_REBALANCE:
+            group.is_first_join = False
+            self._await_all(group, now_us)
+        elif group.state is State.COMPLETING_REBALANCE:
+            self.prepare(group, "its change to a consumer group could not be written", now_us)
 
     # ------------------------------------------------------------------------------------------------------- answers
 

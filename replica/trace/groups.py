@@ -132,6 +132,18 @@ class GroupMemberReconciled(GroupEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMigrated(GroupEvent):
+    """A group that has members goes from one protocol to the other, and its members go on (KIP-848)."""
+
+    node: column.Node
+    group: Group
+    generation: Annotated[int, "generation or epoch from which it goes on"]
+    members: Members
+    protocol: Annotated[str, "the kind of group that it is now: `consumer` or `classic`"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitted(GroupEvent):
     """The group goes on from here: every in-sync replica has the commit, and, of a commit in a transaction, the marker
     of the committed transaction."""

@@ -6,7 +6,9 @@ Groups are all `g` unless said; a member id given out is printed as `c1-1`, the 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 from cluster.broker.metadata.follower import MetadataCache
@@ -50,6 +52,7 @@ from cluster.groups.loading import Replay
 from cluster.groups.offsets import OffsetAndMetadata
 from cluster.groups.records import GroupKey, OffsetKey, UnknownKey, read_key
 from cluster.groups.topic_directory import TopicDirectory
+from cluster.protocol.consumer_protocol import assigned_partitions, write_assignment
 from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
 from replica.config import TopicConfig
@@ -64,10 +67,23 @@ PARTITION = PartitionRegistration(replicas=(1,), in_sync_replicas=(1,), leader=1
 _UUID = re.compile(r"-00000000-0000-0000-0000-([0-9a-f]{12})")
 
 
-def subscription(*topics: str) -> bytes:
-    """A consumer's description of itself: version 0 of its protocol."""
+def _short(line: str) -> str:
+    return _UUID.sub(lambda found: f"-{int(found[1], 16)}", line)
+
+
+def subscription(*topics: str, owned: tuple[str, ...] | None = None) -> bytes:
+    """A consumer's description of itself: version 0 of its protocol, or 1, with what it has."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
-    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+    said = len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+    if owned is None:
+        return b"\0\0" + said
+    return b"\0\1" + said + write_assignment([partition(one) for one in owned], 0)[2:-4]
+
+
+def given_text(assignment: bytes) -> str:
+    """A consumer's assignment, or a text that stands for one."""
+    found = assigned_partitions(assignment) if assignment else None
+    return assignment.decode() if found is None else " ".join(map(str, found)) or "no partition"
 
 
 def partition(text: str) -> TopicPartition:
@@ -81,7 +97,7 @@ class CoordinatorWorld:
     part_of: producer id by offset, of a batch in a transaction     markers: (producer id, committed) by offset
     """
 
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.now_us = 0
         self.log: list[tuple[int, bytes, bytes | None]] = []
         self.part_of: dict[int, int] = {}
@@ -107,6 +123,12 @@ class CoordinatorWorld:
         numbers = dict.fromkeys(range(partitions), PARTITION)
         image.add_topic(name, TopicImage(topic_id=topic_id, config={}, log_config=TopicConfig(), partitions=numbers))
 
+    def policy(self, value: str) -> list[str]:
+        """group.consumer.migration.policy, from now on; the coordinator begins anew."""
+        self._settings = replace(self._settings, consumer_migration_policy=value)
+        self.restart()
+        return []
+
     def restart(self) -> None:
         ids = count(1)
         self.coordinator = GroupCoordinator(
@@ -128,7 +150,7 @@ class CoordinatorWorld:
 
     def _taken(self) -> list[str]:
         lines, self.lines = self.lines, []
-        return [_UUID.sub(lambda found: f"-{int(found[1], 16)}", line) for line in lines]
+        return [_short(line) for line in lines]
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -228,7 +250,11 @@ class CoordinatorWorld:
         rebalance: int = 60 * SECOND,
         group: str = "g",
         kind: str = "consumer",
+        owned: tuple[str, ...] | None = None,
+        metadata: str = "",
     ) -> list[str]:
+        """owned: what it says it has     metadata: in place of a subscription, as hexadecimal digits"""
+        said = bytes.fromhex(metadata) if metadata else subscription(*topics, owned=owned)
         event = JoinGroup(
             now_us=self.now_us,
             request=self._ask(f"{client} join"),
@@ -240,7 +266,7 @@ class CoordinatorWorld:
             session_timeout_ms=session // 1000,
             rebalance_timeout_ms=rebalance // 1000,
             protocol_type=kind,
-            protocols=tuple((name, subscription(*topics)) for name in protocols),
+            protocols=tuple((name, said) for name in protocols),
             requires_member_id=version >= 4 and instance is None,
             may_skip_assignment=version >= 9,
             reason="",
@@ -255,7 +281,10 @@ class CoordinatorWorld:
         instance: str | None = None,
         protocol: str | None = None,
         group: str = "g",
+        gives: tuple[str, ...] = (),
+        extra: str = "",
     ) -> list[str]:
+        """assign: texts that stand for assignments     gives: real ones, c1-1:t-0+t-1     extra: user data in them"""
         pairs = [one.split(":") for one in assign]
         event = SyncGroup(
             now_us=self.now_us,
@@ -266,9 +295,15 @@ class CoordinatorWorld:
             instance_id=instance,
             protocol_type=None,
             protocol=protocol,
-            assignments={self.member_id(name): data.encode() for name, data in pairs},
+            assignments={self.member_id(name): data.encode() for name, data in pairs}
+            | dict(self._real(one, extra) for one in gives),
         )
         return self.step(event)
+
+    def _real(self, text: str, extra: str) -> tuple[str, bytes]:
+        name, _, partitions = text.partition(":")
+        data = write_assignment([partition(one) for one in partitions.split("+") if one], 0)
+        return self.member_id(name), data[:-4] + len(extra).to_bytes(4, "big") + extra.encode() if extra else data
 
     def heartbeat(self, member: str, generation: int, instance: str | None = None, group: str = "g") -> list[str]:
         event = Heartbeat(
@@ -422,7 +457,7 @@ class CoordinatorWorld:
             standing = "leader" if found.is_leader(member.member_id) else "member"
             static = f" static {member.instance_id}" if member.is_static else ""
             waits = " waits to join" if member.awaiting_join else " waits to sync" if member.awaiting_sync else ""
-            given = f" has {member.assignment.decode()}" if member.assignment else ""
+            given = f" has {given_text(member.assignment)}" if member.assignment else ""
             self.lines.append(f"  {standing} {member.member_id}{static}{given}{waits}")
         self.lines += [f"  {name} at {known.value.offset}" for name, known in found.offsets.committed.items()]
         self.lines += [f"  {name} at {value.offset}, on its way" for name, value in found.offsets.pending.items()]
@@ -439,7 +474,10 @@ class CoordinatorWorld:
             gives = f" gives up {partitions_text(member.pending_revocation)}" if member.pending_revocation else ""
             target = partitions_text(group.targets.get(member.member_id, ())) or "nothing"
             state = member.state.name.lower().replace("_", " ")
-            lines.append(f"  {member.member_id}{static} at epoch {member.epoch}, {state}:{has}{gives}, target {target}")
+            kind = "" if member.classic is None else " (classic)"
+            lines.append(
+                f"  {member.member_id}{kind}{static} at epoch {member.epoch}, {state}:{has}{gives}, target {target}"
+            )
         lines += [f"  {name} at {known.value.offset}" for name, known in group.offsets.committed.items()]
         return [self._named(line) for line in lines]
 
@@ -463,7 +501,7 @@ def printed(result: Result) -> str:
             who = f"{result.member_id}, led by {result.leader_id}"
             return f"generation {result.generation} as {who}, protocol {result.protocol}{members}{skip}"
         case SyncResult():
-            told = result.assignment.decode() or "nothing"
+            told = given_text(result.assignment) or "nothing"
             return told if result.error is ErrorCode.NONE else result.error.name
         case LeaveResult():
             return result.members[0][1].name if result.error is ErrorCode.NONE else result.error.name

@@ -11,7 +11,8 @@ INDEX = "replica.log.transaction_index"
 COORDINATOR = "cluster.transactions.coordinator"
 ENDING = "cluster.transactions.ending"
 TRANSACTION = "cluster.transactions.transaction"
-MEMBERSHIP = "cluster.groups.consumer_membership"
+MEMBERSHIP, STEPS = "cluster.groups.consumer_membership", "cluster.groups.consumer_steps"
+MIGRATION, CLASSIC_MEMBERS = "cluster.groups.migration", "cluster.groups.classic_members"
 MEMBER = "cluster.client.consumer.member_state"
 RETENTION = "replica.log.retention"
 TRANSCRIPTS = "test tests/cluster/transactions/test_transactions.py::test_transcript"
@@ -226,15 +227,15 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "older-member-epoch-commits",
         "A zombie member's commit is refused: its epoch is stale",
         "cluster.groups.coordinator",
-        "    return ErrorCode.NONE if member.epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH\n",
-        "    return ErrorCode.NONE\n",
+        "    if member.epoch == epoch:\n        return ErrorCode.NONE\n",
+        "    if True:\n        return ErrorCode.NONE\n",
         OF_GROUPS + "[groups_consumers]",
         "group-zombie-commits / epoch-moved: S35",
     ),
     mutant(
         "partitions-are-given-twice",
         "A partition is given to a member once its holder has given it up",
-        MEMBERSHIP,
+        STEPS,
         "lambda one: group.holder(one) is None",
         "lambda one: True",
         OF_GROUPS + "[groups_consumers]",
@@ -243,10 +244,78 @@ TRANSACTIONS: tuple[Mutant, ...] = (
     mutant(
         "silent-members-stay",
         "A member that sends no heartbeat for the session timeout is out",
-        MEMBERSHIP,
-        "            member = group.members.get(member_id)\n            if member is not None:\n                why",
-        "            member = group.members.get(member_id)\n            if False:\n                why",
+        STEPS,
+        "            if member is not None:\n                self._give_up(group, member, why, ended_us)",
+        "            if False:\n                self._give_up(group, member, why, ended_us)",
         OF_GROUPS + "[groups_consumers]",
+    ),
+    # -------------------------------------------------------------------------------- both protocols in one group
+    mutant(
+        "groups-change-their-protocol-in-spite-of-the-policy",
+        "A classic group becomes a consumer group where group.consumer.migration.policy allows it",
+        MIGRATION,
+        "consumer_migration_policy not in UPGRADES",
+        "consumer_migration_policy in ()",
+        OF_GROUPS + "[groups_migration_refused]",
+        "group-changes-protocol / disabled: events.0",
+    ),
+    mutant(
+        "data-of-an-assignor-of-ones-own-is-dropped",
+        "A classic group whose assignor keeps data of its own does not become a consumer group",
+        MIGRATION,
+        "        if given.user_data_bytes:\n",
+        "        if False:\n",
+        OF_GROUPS + "[groups_migration_refused]",
+    ),
+    mutant(
+        "an-upgrade-that-is-not-written-stays",
+        "A change of the protocol that cannot be written has not happened",
+        MIGRATION,
+        "        change.take_back_with(partial(self._take_back_upgrade, fresh, classic))\n",
+        "",
+        OF_GROUPS + "[groups_migration_failures]",
+    ),
+    mutant(
+        "a-downgrade-without-a-rebalance",
+        "The classic members that are left of a consumer group join again, and divide what the one that left had",
+        MIGRATION,
+        "        if joining is None:\n",
+        "        if False:\n",
+        OF_GROUPS + "[groups_migration]",
+        "group-changes-protocol / back: records.acked",
+    ),
+    mutant(
+        "a-consumer-group-of-classic-members-alone",
+        "A consumer group whose last member of KIP-848 goes is a classic group",
+        MIGRATION,
+        "classic_left == left and",
+        "classic_left < 0 and",
+        OF_GROUPS + "[groups_migration]",
+    ),
+    mutant(
+        "classic-members-are-not-told-of-a-later-epoch",
+        "A heartbeat tells a classic member of a consumer group that it is to join again",
+        CLASSIC_MEMBERS,
+        "            member.epoch < group.epoch\n",
+        "            False\n",
+        OF_GROUPS + "[groups_migration]",
+        "group-changes-protocol: records.acked",
+    ),
+    mutant(
+        "classic-members-are-told-before-what-they-wait-for-is-free",
+        "A classic member that waits is told to join again once what it is to have is free",
+        CLASSIC_MEMBERS,
+        "not group.waits_for_others(member)",
+        "True",
+        OF_GROUPS + "[groups_migration_timeouts]",
+    ),
+    mutant(
+        "classic-members-need-not-join-in-time",
+        "A classic member that was told to join again and does not is out after its rebalance timeout",
+        STEPS,
+        "            group.joins[member.member_id] = self._desk.after(timeout_ms, end, now_us)\n",
+        "            pass\n",
+        OF_GROUPS + "[groups_migration_timeouts]",
     ),
     mutant(
         "members-do-not-say-what-they-have-given-up",

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cluster.protocol.consumer_protocol import read_assignment
 from replica.ids import TopicPartition
 
 RANGE, COOPERATIVE_STICKY = "range", "cooperative-sticky"
@@ -160,10 +161,5 @@ def assignment(topic: str, numbers: Sequence[int]) -> bytes:
 
 
 def partitions_in(data: bytes) -> list[TopicPartition]:
-    """Of an assignment as `assignment` writes it."""
-    if not data:
-        return []
-    _, _, length = struct.unpack_from(">hih", data)
-    topic = data[8 : 8 + length].decode()
-    (count,) = struct.unpack_from(">i", data, 8 + length)
-    return [TopicPartition(topic, number) for number in struct.unpack_from(f">{count}i", data, 12 + length)]
+    """Of an assignment by a member, or by the coordinator of a group that has members of KIP-848, too."""
+    return list(read_assignment(data).partitions) if data else []

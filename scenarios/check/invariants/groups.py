@@ -25,11 +25,18 @@ class OneReader(Invariant):
         return {
             trace.GroupsLoaded: self._loaded,
             trace.GroupMemberReconciled: self._reconciled,
+            trace.GroupMigrated: self._migrated,
             **dict.fromkeys(kinds, self._changed),
         }
 
     def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
         self.groups = Groups()
+
+    def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
+        """What its members have is said anew, or assigned by one of them from now on."""
+        group = self.groups.groups.get(event.group)
+        for member in group.members.values() if group is not None else ():
+            member.partitions = ()
 
     def _changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
         self.groups(row)
@@ -64,6 +71,7 @@ class FencedCommitsAreRefused(Invariant):
             trace.GroupMemberJoined: self._joined,
             trace.GroupMemberLeft: self._left,
             trace.GroupMemberReconciled: self._reconciled,
+            trace.GroupMigrated: self._migrated,
             trace.OffsetCommitted: self._committed,
         }
 
@@ -87,6 +95,12 @@ class FencedCommitsAreRefused(Invariant):
 
     def _reconciled(self, row: TraceRow, event: trace.GroupMemberReconciled) -> None:
         self.epochs[event.group, event.member] = event.generation
+
+    def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
+        """From here on a classic group is like any other; of a consumer group each member's epoch follows."""
+        for group, member in list(self.epochs):
+            if group == event.group:
+                del self.epochs[group, member]
 
     def _committed(self, row: TraceRow, event: trace.OffsetCommitted) -> None:
         if event.member is None or (event.group, event.member) not in self.epochs:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cluster.groups.events import ASSIGNMENT_BYTES_MAX, GroupEvents
 from cluster.groups.group import Group
 from cluster.groups.member import Member
-from cluster.groups.subscription import assigned_partitions
+from cluster.protocol.consumer_protocol import assigned_partitions
 from replica.ids import TopicPartition
 from replica.trace.events import GroupMemberAssigned, TraceEvent
 

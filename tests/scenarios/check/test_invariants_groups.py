@@ -31,6 +31,9 @@ class GroupWords(TraceScript):
         about = {"member": member, "generation": epoch, "topic": "t", "partition": 0, "offset": 1}
         self.say(trace.OffsetCommitted, **about)
 
+    def migrated(self, kind: str) -> None:
+        self.say(trace.GroupMigrated, generation=2, members=("m1", "m2"), protocol=kind)
+
     def loaded(self, node: str) -> None:
         about = {"node": node, "topic": "__consumer_offsets", "partition": 0, "leader_epoch": 1}
         self.emit(trace.GroupsLoaded(groups=1, offsets=0, reason="as it is", **about))  # type: ignore[arg-type]
@@ -96,3 +99,18 @@ def test_a_static_member_that_was_replaced_commits_nothing() -> None:
     assert script.broken() == []
     script.committed("m1", 1)
     assert script.broken() == ["S35"]
+
+
+def test_a_group_that_changes_its_protocol_begins_anew() -> None:
+    script = two_readers()
+    script.migrated("classic")
+    script.committed("m1", 7)
+    script.committed("m2", 7)
+    script.migrated("consumer")
+    script.reconciled("m2", 8, "t-0", "t-1")
+    script.reconciled("m1", 8)
+    script.committed("m2", 8)
+    assert script.broken() == []
+    script.reconciled("m1", 9, "t-0")
+    script.committed("m2", 7)
+    assert script.broken() == ["S34", "S35"]

@@ -88,11 +88,10 @@ def _fields(result: ConsumerHeartbeatResult) -> Values:
     }
 
 
-def serve(broker: BrokerParts) -> Handler:
+def where_it_is_on(broker: BrokerParts, granted: Handler, refused: Handler) -> Handler:
     """In 3.9 `group.coordinator.rebalance.protocols` does not name them, and with group.version 0 there are none: the
     answer is UNSUPPORTED_VERSION.     source: KafkaApis.isConsumerGroupProtocolEnabled
     """
-    granted, refused = ConsumerGroupHeartbeatHandler(broker), Refused(always({"error_code": ABSENT}))(broker)
     rules, cache = broker.rules, broker.cache
 
     def handle(connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int) -> None:
@@ -100,6 +99,11 @@ def serve(broker: BrokerParts) -> Handler:
         handler(connection, peer, header, frame, now_us)
 
     return handle
+
+
+def serve(broker: BrokerParts) -> Handler:
+    refused = Refused(always({"error_code": ABSENT}))(broker)
+    return where_it_is_on(broker, ConsumerGroupHeartbeatHandler(broker), refused)
 
 
 API = Api(

@@ -12,18 +12,21 @@ from itertools import groupby
 
 from cluster.broker.apis.api import Api, BrokerParts, Values
 from cluster.broker.apis.groups.api_15_describe_groups import ALL_OF_GROUP
+from cluster.broker.apis.groups.api_68_consumer_group_heartbeat import where_it_is_on
+from cluster.broker.apis.refusals import ABSENT, Refused, each
 from cluster.groups.assignors.specification import Partitions
 from cluster.groups.consumer_group import ConsumerGroup
 from cluster.groups.consumer_member import ConsumerMember
-from cluster.groups.consumer_membership import DEFAULT_ASSIGNOR
+from cluster.groups.consumer_steps import DEFAULT_ASSIGNOR
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import CONSUMER_GROUP_DESCRIBE
+from cluster.server.responder import Handler
 from replica.errors import ErrorCode
 
-CONSUMER_PROTOCOL = 1
-"""Type of a member. source: ConsumerGroupDescribeResponse.json"""
+CLASSIC_PROTOCOL, CONSUMER_PROTOCOL = 0, 1
+"""Types of members. source: ConsumerGroupDescribeResponse.json"""
 
 
 class ConsumerGroupDescribeHandler:
@@ -74,7 +77,7 @@ class ConsumerGroupDescribeHandler:
             "subscribed_topic_regex": member.topic_regex or None,
             "assignment": self._named(member.assigned),
             "target_assignment": self._named(group.targets.get(member.member_id, ())),
-            "member_type": CONSUMER_PROTOCOL,
+            "member_type": CONSUMER_PROTOCOL if member.classic is None else CLASSIC_PROTOCOL,
         }
 
     def _named(self, partitions: Partitions) -> Values:
@@ -87,8 +90,13 @@ class ConsumerGroupDescribeHandler:
         return {"topic_partitions": found}
 
 
+def serve(broker: BrokerParts) -> Handler:
+    refused = Refused(each("groups", "group_ids", {"error_code": ABSENT}, group_id=""))(broker)
+    return where_it_is_on(broker, ConsumerGroupDescribeHandler(broker), refused)
+
+
 API = Api(
     key=CONSUMER_GROUP_DESCRIBE,
     highest={"3.9": 0, "4.1": 1},
-    serve=ConsumerGroupDescribeHandler,
+    serve=serve,
 )

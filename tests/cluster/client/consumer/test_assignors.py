@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.client.consumer.assignors import Owner, by_cooperative_sticky, owner, owning_subscription
-from cluster.groups.subscription import subscribed_topics
+from cluster.protocol.consumer_protocol import subscribed_topics
 
 
 def test_what_moves_goes_to_nobody_before_it_is_given_up():

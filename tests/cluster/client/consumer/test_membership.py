@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster.client.consumer.assignors import assignment, by_range, partitions_in, subscription
-from cluster.groups.subscription import assigned_partitions, subscribed_topics
+from cluster.protocol.consumer_protocol import assigned_partitions, subscribed_topics
 from replica.ids import TopicPartition
 
 

@@ -6,6 +6,7 @@ from broker_world import B1, B2, BrokerWorld
 from cluster.protocol.versions import (
     ALTER_REPLICA_LOG_DIRS,
     API_VERSIONS,
+    CONSUMER_GROUP_DESCRIBE,
     CONSUMER_GROUP_HEARTBEAT,
     DESCRIBE_CLUSTER,
     DESCRIBE_LOG_DIRS,
@@ -137,6 +138,8 @@ def test_a_level_that_is_set_counts_from_then_on(world):
     assert levels(world) == {**{k: v for k, v in before.items() if k != "group.version"}, "transaction.version": 1}
     assert world.broker._transactions.version == 1
     assert heartbeat(world) is ErrorCode.UNSUPPORTED_VERSION
+    (group,) = world.call("member").ask(CONSUMER_GROUP_DESCRIBE, 1, group_ids=["g"]).groups
+    assert (group.group_id, group.error_code) == ("g", ErrorCode.UNSUPPORTED_VERSION)
     assert updated(world, 2, ("transaction.version", 2), ("group.version", 1)).error_code is ErrorCode.NONE
     assert (levels(world), world.broker._transactions.version) == (before, 2)
     assert heartbeat(world) is not ErrorCode.UNSUPPORTED_VERSION

@@ -1,0 +1,225 @@
+"""Members of a consumer group that speak the classic protocol: they go on with JoinGroup, SyncGroup, Heartbeat and
+LeaveGroup, in a group that was a classic one before, or that they join.
+
+A heartbeat says REBALANCE_IN_PROGRESS when the member is to take a step; with JoinGroup it takes it, says what it still
+has, and is answered at once; with SyncGroup it asks for what it has then. Its generation is its member epoch.
+
+source: GroupMetadataManager.classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup,
+classicGroupHeartbeatToConsumerGroup, classicGroupLeaveToConsumerGroup
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from cluster.groups.consumer_change import Change
+from cluster.groups.consumer_group import ConsumerGroup, stop
+from cluster.groups.consumer_member import ClassicMetadata, ConsumerMember, MemberState
+from cluster.groups.consumer_steps import ConsumerSteps, named
+from cluster.groups.desk import Desk
+from cluster.groups.index import GroupIndex
+from cluster.groups.inputs import (
+    NO_MEMBER_ID,
+    Heartbeat,
+    HeartbeatResult,
+    JoinGroup,
+    JoinResult,
+    LeaveGroup,
+    LeaveResult,
+    Leaving,
+    SyncGroup,
+    SyncResult,
+)
+from cluster.groups.migration import Migration
+from cluster.groups.topic_directory import TopicDirectory
+from cluster.protocol.consumer_protocol import (
+    CONSUMER,
+    Subscription,
+    read_subscription,
+    read_version,
+    write_assignment,
+)
+from replica.errors import ErrorCode, KafkaError, PeerViolation
+from replica.log.checkpoints import as_kafka_spells
+from replica.wording import shown
+
+NOT_SAID_MS = -1
+T = TypeVar("T")
+
+
+class ClassicMembers:
+    """Of all consumer groups of one coordinator."""
+
+    def __init__(
+        self, index: GroupIndex, desk: Desk, steps: ConsumerSteps, migration: Migration, topics: TopicDirectory
+    ) -> None:
+        self._index = index
+        self._desk = desk
+        self._steps = steps
+        self._migration = migration
+        self._topics = topics
+
+    # ------------------------------------------------------------------------------------------------------- joining
+
+    def join(self, group: ConsumerGroup, given: JoinGroup) -> None:
+        try:
+            self._join(group, given)
+        except KafkaError as refusal:
+            self._desk.answer(given.request, JoinResult(refusal.code))
+
+    def _join(self, group: ConsumerGroup, given: JoinGroup) -> None:
+        is_new = given.member_id == NO_MEMBER_ID
+        member_id = as_kafka_spells(self._desk.new_uuid()) if is_new else given.member_id
+        self._steps.check_room(group, member_id)
+        if not group.supports(given.protocol_type, given.protocols):
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if is_new and given.requires_member_id:
+            # Nothing is kept of it: any id may join.
+            self._desk.answer(given.request, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            return
+        # All its protocols say the same, so the first one is taken. source: deserializeSubscription
+        says = _readable(read_subscription, given.protocols[0][1])
+        change = Change(group)
+        # By what the group is before the static member is replaced.
+        replaced = None if given.instance_id is None else group.static_member(given.instance_id)
+        downgrades = self._migration.may_downgrade_by(group, replaced)
+        may_join = is_new or given.instance_id is None
+        before = self._steps.member(change, member_id, given.instance_id, may_join=may_join, is_classic=True)
+        owned = self._topics.with_ids(says.owned)
+        after = self._steps.update(change, before, _as_it_says(before, given, says), owned, given.now_us)
+        if downgrades and replaced is not None:
+            self._migration.downgrade(change, [replaced.member_id], after, self._steps.begin, given.now_us)
+
+        def answer(error: ErrorCode, now_us: int) -> None:
+            if error is not ErrorCode.NONE:
+                self._desk.answer(given.request, JoinResult(error))
+                return
+            if self._index.consumer_groups.get(group.group_id) is group and after.member_id in group.members:
+                stop(group.joins, after.member_id)
+                self._steps.begin_session(group, after.member_id, now_us, given.session_timeout_ms)
+                self._steps.await_sync(group, after.member_id, given.rebalance_timeout_ms, now_us)
+            result = JoinResult(
+                error, after.member_id, after.epoch, protocol_type=CONSUMER, protocol=given.protocols[0][0]
+            )
+            self._desk.answer(given.request, result)
+
+        change.write(self._desk, answer, given.now_us)
+
+    # -------------------------------------------------------------------------------------------- staying and leaving
+
+    def sync(self, group: ConsumerGroup, given: SyncGroup) -> None:
+        """What the member has now."""
+        try:
+            member, classic = _classic_member(group, given)
+            protocol = classic.protocols[0][0]
+            wrong_type = given.protocol_type is not None and given.protocol_type != CONSUMER
+            if wrong_type or (given.protocol is not None and given.protocol != protocol):
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+                self._steps.await_join(group, member, given.now_us)
+                raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+            version = _readable(read_version, classic.protocols[0][1])
+        except KafkaError as refusal:
+            self._desk.answer(given.request, SyncResult(refusal.code))
+            return
+        stop(group.syncs, member.member_id)
+        self._steps.begin_session(group, member.member_id, given.now_us, classic.session_timeout_ms)
+        assignment = write_assignment(self._topics.with_names(member.assigned), version)
+        result = SyncResult(ErrorCode.NONE, given.protocol_type, given.protocol, assignment)
+        self._desk.answer(given.request, result)
+
+    def heartbeat(self, group: ConsumerGroup, given: Heartbeat) -> None:
+        """REBALANCE_IN_PROGRESS: the group epoch is a later one, or it has to give up some, or can have all it is to
+        have.
+        """
+        try:
+            member, classic = _classic_member(group, given)
+        except KafkaError as refusal:
+            self._desk.answer(given.request, HeartbeatResult(refusal.code))
+            return
+        self._steps.begin_session(group, member.member_id, given.now_us, classic.session_timeout_ms)
+        error = ErrorCode.NONE
+        if (
+            member.epoch < group.epoch
+            or member.state is MemberState.UNREVOKED_PARTITIONS
+            or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member))
+        ):
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+            self._steps.await_join(group, member, given.now_us)
+        self._desk.answer(given.request, HeartbeatResult(error))
+
+    def leave(self, group: ConsumerGroup, given: LeaveGroup) -> None:
+        """Members of KIP-848, too, where an operator removes them."""
+        leaving: dict[str, ConsumerMember] = {}
+        results: list[tuple[Leaving, ErrorCode]] = []
+        for one in given.members:
+            try:
+                member = _leaving_member(group, one)
+                leaving[member.member_id] = member
+                results.append((one, ErrorCode.NONE))
+            except KafkaError as refusal:
+                results.append((one, refusal.code))
+        if not leaving:
+            self._desk.answer(given.request, LeaveResult(ErrorCode.NONE, tuple(results)))
+            return
+        change = Change(group)
+        try:
+            self._steps.fence(change, list(leaving.values()), _why(given.members), given.now_us)
+        except KafkaError as error:
+            self._desk.answer(given.request, LeaveResult(error.code))
+            return
+
+        def answer(error: ErrorCode, now_us: int) -> None:
+            result = LeaveResult(error, tuple(results) if error is ErrorCode.NONE else ())
+            self._desk.answer(given.request, result)
+
+        change.write(self._desk, answer, given.now_us)
+
+
+def _readable(read: Callable[[bytes], T], metadata: bytes) -> T:
+    """raises: KafkaError"""
+    try:
+        return read(metadata)
+    except PeerViolation:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+
+
+def _as_it_says(member: ConsumerMember, given: JoinGroup, says: Subscription) -> ConsumerMember:
+    timeout_ms = given.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if given.instance_id is None else given.instance_id,
+        rack_id=says.rack_id or member.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NOT_SAID_MS else timeout_ms,
+        topics=tuple(sorted(set(says.topics))),
+        client_id=given.client_id,
+        client_host=given.client_host,
+        classic=ClassicMetadata(given.session_timeout_ms, given.protocols),
+    )
+
+
+def _classic_member(group: ConsumerGroup, given: SyncGroup | Heartbeat) -> tuple[ConsumerMember, ClassicMetadata]:
+    """raises: KafkaError     source: validateConsumerGroupMember, throwIfMemberDoesNotUseClassicProtocol"""
+    member = named(group, given.member_id, given.instance_id)
+    if member.classic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if member.epoch != given.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    return member, member.classic
+
+
+def _leaving_member(group: ConsumerGroup, leaving: Leaving) -> ConsumerMember:
+    """An operator removes a static member by its instance id alone."""
+    if leaving.instance_id is not None and leaving.member_id == NO_MEMBER_ID:
+        member = group.static_member(leaving.instance_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+    return named(group, leaving.member_id, leaving.instance_id)
+
+
+def _why(leaving: Sequence[Leaving]) -> str:
+    reasons = ", ".join(dict.fromkeys(shown(one.reason) for one in leaving if one.reason))
+    return "a LeaveGroup names it" + (f" ({reasons})" if reasons else "")

@@ -1,0 +1,314 @@
+"""The steps that members of either protocol take in a consumer group: they are found or made, their topics counted, all
+are assigned to, one comes nearer to its target, and some are out. Each step is part of a `Change`.
+
+source: GroupMetadataManager.getOrMaybeSubscribe*, hasMemberSubscriptionChanged, updateTargetAssignment, maybeReconcile,
+consumerGroupFenceMembers, schedule*Timeout
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cluster.groups.assignors import ranges, uniform
+from cluster.groups.assignors.specification import Assign, AssignableMember, GroupSpecification, Partitions
+from cluster.groups.consumer_change import Change
+from cluster.groups.consumer_events import ConsumerGroupEvents
+from cluster.groups.consumer_group import ConsumerGroup, stop
+from cluster.groups.consumer_member import JOINS, LEAVES_FOR_A_WHILE, ConsumerMember, MemberState, reconciled
+from cluster.groups.consumer_records import (
+    CurrentAssignmentRecord,
+    GroupEpochRecord,
+    GroupTopicsRecord,
+    MemberRecord,
+    SubscribedTopic,
+    TargetEpochRecord,
+    TargetRecord,
+    current_record,
+)
+from cluster.groups.desk import Desk
+from cluster.groups.index import GroupIndex
+from cluster.groups.migration import Migration
+from cluster.groups.patterns import matching
+from cluster.groups.topic_directory import TopicDirectory
+from replica.errors import ErrorCode, KafkaError
+from replica.wording import shown
+
+ASSIGNORS: dict[str, Assign] = {uniform.NAME: uniform.assign, ranges.NAME: ranges.assign}
+"""The first one is taken where no member asks for one (group.consumer.assignors)."""
+DEFAULT_ASSIGNOR = uniform.NAME
+TIMER_RETRY_MS = 500
+"""How long after a session that ended and could not be written. source: EventBasedCoordinatorTimer.schedule"""
+
+
+class ConsumerSteps:
+    """Of all consumer groups of one coordinator."""
+
+    def __init__(
+        self,
+        index: GroupIndex,
+        desk: Desk,
+        events: ConsumerGroupEvents,
+        topics: TopicDirectory,
+        migration: Migration,
+    ) -> None:
+        self._index = index
+        self._desk = desk
+        self._events = events
+        self._topics = topics
+        self._migration = migration
+
+    # --------------------------------------------------------------------------------------------------------- members
+
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        """source: throwIfConsumerGroupIsFull"""
+        limit = self._desk.settings.consumer_max_size
+        if len(group.members) >= limit and member_id not in group.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {limit} members.",
+            )
+
+    @staticmethod
+    def member(
+        change: Change, member_id: str, instance_id: str | None, *, may_join: bool, is_classic: bool
+    ) -> ConsumerMember:
+        """The member as it was, new where it may be. source: getOrMaybeSubscribe*ConsumerGroupMember"""
+        group = change.group
+        if instance_id is None:
+            known = group.members.get(member_id)
+            if known is None and not may_join:
+                raise unknown(group, member_id)
+            return ConsumerMember(member_id=member_id) if known is None else known
+        if not may_join:
+            return named(group, member_id, instance_id)
+        before = group.static_member(instance_id)
+        if before is None:
+            return group.members.get(member_id, ConsumerMember(member_id=member_id))
+        if not is_classic and before.classic is None and before.epoch != LEAVES_FOR_A_WHILE:
+            raise KafkaError(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Static member {shown(member_id)} with instance id {shown(instance_id)} cannot join the group "
+                f"because the instance id is owned by {shown(before.member_id)} member.",
+            )
+        returned = replace(before, member_id=member_id, epoch=JOINS, previous_epoch=JOINS)
+        target = group.targets.get(before.member_id, ())
+        _remove(change, before.member_id)
+        change.add(MemberRecord(member_id, returned))
+        change.add(TargetRecord(member_id, target))
+        change.add(current_record(returned))
+        return returned
+
+    def update(
+        self, change: Change, before: ConsumerMember, after: ConsumerMember, owned: Partitions | None, now_us: int
+    ) -> ConsumerMember:
+        """A member says what it wants and has; returned as it is then. source: consumerGroupHeartbeat, 1 to 3"""
+        group, known = change.group, change.kept.members
+        self._subscribe(change, before, after)
+        if after.member_id not in known:
+            of_instance = (one for one in known.values() if one.instance_id is not None)
+            replaced = next((one for one in of_instance if one.instance_id == after.instance_id), None)
+            change.say(self._events.joined(group, after, replaced))
+        if group.epoch > group.target_epoch:
+            self._assign(change)
+        return self._reconcile(change, group.members[after.member_id], owned, now_us)
+
+    def _subscribe(self, change: Change, before: ConsumerMember, after: ConsumerMember) -> None:
+        """Keep what the member says; other topics are a new group epoch. source: hasMemberSubscriptionChanged"""
+        group = change.group
+        raised = False
+        if after != before:
+            change.add(MemberRecord(after.member_id, after))
+            raised = after.topics != before.topics or after.topic_regex != before.topic_regex
+        topics = self._existing(group)
+        if topics != group.topics:
+            change.add(GroupTopicsRecord(topics))
+            raised = True
+        if raised:
+            change.add(GroupEpochRecord(group.epoch + 1))
+
+    def _existing(self, group: ConsumerGroup) -> tuple[SubscribedTopic, ...]:
+        """The topics that the group subscribes to and that exist."""
+        names = set(group.subscribed)
+        for pattern in group.patterns:
+            names.update(matching(pattern, self._topics.names()))
+        found = (self._topics.find(name) for name in sorted(names))
+        return tuple(topic for topic in found if topic is not None)
+
+    # ------------------------------------------------------------------------------------------------------ assignment
+
+    def _assign(self, change: Change) -> None:
+        """A target for every member, of the group's epoch. source: updateTargetAssignment, TargetAssignmentBuilder"""
+        group = change.group
+        name = group.preferred_assignor() or DEFAULT_ASSIGNOR
+        specification = GroupSpecification(
+            members={
+                member.member_id: AssignableMember(
+                    instance_id=member.instance_id,
+                    topics=group.topics_of(member),
+                    target=group.targets.get(member.member_id, ()),
+                )
+                for member in group.members.values()
+            },
+            partition_counts={topic.topic_id: topic.partitions for topic in group.topics},
+        )
+        targets = ASSIGNORS[name](specification)
+        for member_id in group.members:
+            if group.targets.get(member_id) != targets[member_id]:
+                change.add(TargetRecord(member_id, targets[member_id]))
+        change.add(TargetEpochRecord(group.epoch))
+        change.say(self._events.assigned(group, name))
+
+    def _reconcile(
+        self, change: Change, member: ConsumerMember, owned: Partitions | None, now_us: int
+    ) -> ConsumerMember:
+        """source: maybeReconcile"""
+        group = change.group
+        if member.is_reconciled_to(group.target_epoch):
+            return member
+        target = group.targets.get(member.member_id, ())
+        after = reconciled(member, group.target_epoch, target, lambda one: group.holder(one) is None, owned)
+        if after != member:
+            change.add(current_record(after))
+            if replace(after, previous_epoch=member.previous_epoch) != member:
+                change.say(self._events.moved(group, after))
+            # Classic members have deadlines for their JoinGroup and SyncGroup instead.
+            if after.classic is None:
+                stop(group.rebalances, after.member_id)
+                if after.state is MemberState.UNREVOKED_PARTITIONS:
+                    self._await_revocation(group, after, now_us)
+        return after
+
+    # --------------------------------------------------------------------------------------------------------- leaving
+
+    def fence(self, change: Change, members: Sequence[ConsumerMember], why: str, now_us: int) -> None:
+        """They are out, and the others get what they had; where only classic ones are left, it is a classic group.
+
+        source: consumerGroupFenceMembers
+        """
+        group = change.group
+        for member in members:
+            change.say(self._events.left(group, member, why))
+        if self._migration.may_downgrade(group, members):
+            self._migration.downgrade(change, [one.member_id for one in members], None, self.begin, now_us)
+            return
+        for member in members:
+            _remove(change, member.member_id)
+        topics = self._existing(group)
+        if topics != group.topics:
+            change.add(GroupTopicsRecord(topics))
+        change.add(GroupEpochRecord(group.epoch + 1))
+        for member in members:
+            group.stop_timers_of(member.member_id)
+
+    # ---------------------------------------------------------------------------------------------------------- timers
+
+    def begin(self, group: ConsumerGroup, now_us: int) -> None:
+        """It was read from the log, or is the current one again: every member gets a new session. source: onLoaded"""
+        for member in group.members.values():
+            self.begin_session(group, member.member_id, now_us)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self._await_revocation(group, member, now_us)
+
+    def begin_session(
+        self, group: ConsumerGroup, member_id: str, now_us: int, classic_timeout_ms: int | None = None
+    ) -> None:
+        """classic_timeout_ms: the member's own, where it speaks the classic protocol"""
+        if classic_timeout_ms is None:
+            timeout_ms = self._desk.settings.consumer_session_timeout_ms
+            why = f"no heartbeat came for group.consumer.session.timeout.ms={timeout_ms}"
+        else:
+            timeout_ms = classic_timeout_ms
+            why = f"no heartbeat came for its session.timeout.ms={timeout_ms}"
+        stop(group.sessions, member_id)
+        group.sessions[member_id] = self._desk.after(timeout_ms, self._end(group, member_id, why), now_us)
+
+    def await_join(self, group: ConsumerGroup, member: ConsumerMember, now_us: int) -> None:
+        """A classic member has heard that it is to join again. source: scheduleConsumerGroupJoinTimeoutIfAbsent"""
+        if member.member_id not in group.joins:
+            timeout_ms = member.rebalance_timeout_ms
+            why = f"it did not join again within its rebalance timeout of {timeout_ms} ms"
+            end = self._end(group, member.member_id, why)
+            group.joins[member.member_id] = self._desk.after(timeout_ms, end, now_us)
+
+    def await_sync(self, group: ConsumerGroup, member_id: str, timeout_ms: int, now_us: int) -> None:
+        """A classic member has joined. source: scheduleConsumerGroupSyncTimeout"""
+        stop(group.syncs, member_id)
+        why = f"it did not ask for its assignment within its rebalance timeout of {timeout_ms} ms"
+        group.syncs[member_id] = self._desk.after(timeout_ms, self._end(group, member_id, why), now_us)
+
+    def _end(self, group: ConsumerGroup, member_id: str, why: str) -> Callable[[int], None]:
+        def end(ended_us: int) -> None:
+            member = group.members.get(member_id)
+            if member is not None:
+                self._give_up(group, member, why, ended_us)
+
+        return end
+
+    def _await_revocation(self, group: ConsumerGroup, member: ConsumerMember, now_us: int) -> None:
+        """source: scheduleConsumerGroupRebalanceTimeout"""
+        timeout_ms, epoch = member.rebalance_timeout_ms, member.epoch
+
+        def end(ended_us: int) -> None:
+            known = group.members.get(member.member_id)
+            if known is not None and known.epoch == epoch:
+                why = f"it did not give up its partitions within {timeout_ms} ms"
+                self._give_up(group, known, why, ended_us)
+
+        group.rebalances[member.member_id] = self._desk.after(timeout_ms, end, now_us)
+
+    def _give_up(self, group: ConsumerGroup, member: ConsumerMember, why: str, now_us: int) -> None:
+        """Tried again where it cannot be written. source: CoordinatorRuntime.EventBasedCoordinatorTimer"""
+        change = Change(group)
+
+        def again(at_us: int) -> None:
+            known = group.members.get(member.member_id)
+            if known is not None:
+                self._give_up(group, known, why, at_us)
+
+        def retry(at_us: int) -> None:
+            group.sessions[member.member_id] = self._desk.after(TIMER_RETRY_MS, again, at_us)
+
+        def written(error: ErrorCode, at_us: int) -> None:
+            is_still_in = self._index.consumer_groups.get(group.group_id) is group and member.member_id in group.members
+            if error is not ErrorCode.NONE and is_still_in and member.member_id not in group.sessions:
+                retry(at_us)
+
+        try:
+            self.fence(change, [member], why, now_us)
+        except KafkaError:  # Of a downgrade: nothing has changed.
+            retry(now_us)
+        else:
+            change.write(self._desk, written, now_us)
+
+
+def _remove(change: Change, member_id: str) -> None:
+    change.add(CurrentAssignmentRecord(member_id, None))
+    change.add(TargetRecord(member_id, None))
+    change.add(MemberRecord(member_id, None))
+
+
+def named(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """The member of this id and, where it is static, this instance.  raises: KafkaError"""
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            raise unknown(group, member_id)
+        return member
+    member = group.static_member(instance_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {shown(instance_id)} is unknown.")
+    if member.member_id != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {shown(member_id)} with instance id {shown(instance_id)} was fenced by "
+            f"member {shown(member.member_id)}.",
+        )
+    return member
+
+
+def unknown(group: ConsumerGroup, member_id: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        f"Member {shown(member_id)} is not a member of group {shown(group.group_id)}.",
+    )

@@ -1,0 +1,355 @@
+"""Classic members and members of KIP-848 in one group, beyond their transcripts: in any order of steps no partition is
+read by two, and in the end each is read by one; and what is written of a group is read again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Literal
+
+import pytest
+from coordinator_world import SECOND, CoordinatorWorld, subscription
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.groups.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.consumer_member import ClassicMetadata, ConsumerMember
+from cluster.groups.consumer_records import MemberRecord, encode, read_consumer_key, read_consumer_record
+from cluster.groups.group import Group, State
+from cluster.groups.inputs import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+    Heartbeat,
+    HeartbeatResult,
+    JoinGroup,
+    JoinResult,
+    LeaveGroup,
+    Leaving,
+    SyncGroup,
+    SyncResult,
+)
+from cluster.protocol.consumer_protocol import (
+    assigned_partitions,
+    read_assignment,
+    read_subscription,
+    read_version,
+    write_assignment,
+)
+from replica.errors import ErrorCode, PeerViolation
+from replica.ids import TopicPartition
+
+PARTITIONS = 4
+Protocol = Literal["eager", "cooperative", "consumer"]
+
+
+class Client:
+    """A consumer that can begin anew with the other protocol, as after a rolling restart.
+
+    reads: numbers of the partitions that it reads     request: that waits for its answer
+    """
+
+    def __init__(self, world: CoordinatorWorld, name: str, protocol: Protocol) -> None:
+        self.world, self.name, self.protocol = world, name, protocol
+        self.lives = 0
+        self.begin_anew(protocol)
+
+    def begin_anew(self, protocol: Protocol) -> None:
+        self.protocol, self.lives = protocol, self.lives + 1
+        self.member_id = f"{self.name}-life-{self.lives}" if protocol == "consumer" else ""
+        self.generation, self.reads = 0 if protocol == "consumer" else -1, frozenset[int]()
+        self.request: int | None = None
+        self.is_stable = False
+
+    def act(self) -> None:
+        """Its next step: an answer that is there is taken, or the next request is sent."""
+        if self.protocol == "consumer":
+            self._beat()
+        elif self.request is not None:
+            answer = self.world.answers.get(self.request)
+            if isinstance(answer, JoinResult):
+                self._joined(answer)
+            elif isinstance(answer, SyncResult):
+                self._synced(answer)
+        elif self.is_stable:
+            self._heartbeat()
+        else:
+            self._join()
+
+    def leave(self) -> None:
+        if self.protocol == "consumer":
+            self._send_beat(-1)
+        elif self.member_id:
+            event = LeaveGroup(
+                now_us=self.world.now_us, request=self._ask(), group_id="g", members=(Leaving(self.member_id),)
+            )
+            self.world.step(event)
+
+    def _ask(self) -> int:
+        number = len(self.world.requests) + 1
+        self.world.requests[number] = self.name
+        return number
+
+    # -------------------------------------------------------------------------------------------------------- KIP-848
+
+    def _send_beat(self, epoch: int) -> int:
+        topic_id = self.world.topics.cache.image.topics["t"].topic_id
+        owned = self.world.topics.with_ids(TopicPartition("t", number) for number in self.reads)
+        assert all(one.topic_id == topic_id for one in owned)
+        request = self._ask()
+        event = ConsumerHeartbeat(
+            now_us=self.world.now_us,
+            request=request,
+            group_id="g",
+            member_id=self.member_id,
+            member_epoch=epoch,
+            instance_id=None,
+            rack_id=None,
+            client_id=self.name,
+            client_host="/host",
+            rebalance_timeout_ms=60_000,
+            topics=("t",),
+            topic_regex=None,
+            assignor=None,
+            owned=owned,
+        )
+        self.world.step(event)
+        return request
+
+    def _beat(self) -> None:
+        result = self.world.answers[self._send_beat(self.generation)]
+        assert isinstance(result, ConsumerHeartbeatResult)
+        if result.error is ErrorCode.NONE:
+            self.generation = result.member_epoch
+            if result.assigned is not None:
+                self.reads = frozenset(one.partition for one in result.assigned)
+        elif result.error is ErrorCode.UNKNOWN_SERVER_ERROR:
+            assert not self.reads, "the group has no generation yet"
+        else:
+            fenced = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+            assert result.error in fenced
+            self.begin_anew("consumer")
+
+    # -------------------------------------------------------------------------------------------------------- classic
+
+    def _join(self) -> None:
+        if self.protocol == "eager":
+            self.reads = frozenset()
+        owned = tuple(f"t-{number}" for number in sorted(self.reads)) if self.protocol == "cooperative" else None
+        self.request = self._ask()
+        event = JoinGroup(
+            now_us=self.world.now_us,
+            request=self.request,
+            group_id="g",
+            member_id=self.member_id,
+            instance_id=None,
+            client_id=self.name,
+            client_host="/host",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            protocol_type="consumer",
+            protocols=(("range", subscription("t", owned=owned)),),
+            requires_member_id=True,
+            may_skip_assignment=True,
+            reason="",
+        )
+        self.world.step(event)
+
+    def _joined(self, result: JoinResult) -> None:
+        self.request = None
+        if result.error is ErrorCode.NONE:
+            self.member_id, self.generation = result.member_id, result.generation
+            if result.leader_id:  # A classic group: whoever leads gives all partitions out.
+                self.reads = frozenset()
+            self._sync([one.member_id for one in result.members])
+        elif result.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = result.member_id
+        elif result.error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.begin_anew(self.protocol)
+        else:
+            assert result.error in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+
+    def _sync(self, members: list[str]) -> None:
+        shares = {
+            member_id: write_assignment(
+                [TopicPartition("t", number) for number in range(PARTITIONS) if number % len(members) == place], 0
+            )
+            for place, member_id in enumerate(members)
+        }
+        self.request = self._ask()
+        event = SyncGroup(
+            now_us=self.world.now_us,
+            request=self.request,
+            group_id="g",
+            generation=self.generation,
+            member_id=self.member_id,
+            instance_id=None,
+            protocol_type="consumer",
+            protocol="range",
+            assignments=shares,
+        )
+        self.world.step(event)
+
+    def _synced(self, result: SyncResult) -> None:
+        self.request = None
+        if result.error is ErrorCode.NONE:
+            found = assigned_partitions(result.assignment)
+            assert found is not None
+            before, self.reads, self.is_stable = self.reads, frozenset(one.partition for one in found), True
+            if self.protocol == "cooperative" and before - self.reads:
+                self.is_stable = False  # It has given up some, and joins again at once (KIP-429).
+        else:
+            self._again(result.error)
+
+    def _heartbeat(self) -> None:
+        request = self._ask()
+        event = Heartbeat(
+            now_us=self.world.now_us,
+            request=request,
+            group_id="g",
+            generation=self.generation,
+            member_id=self.member_id,
+            instance_id=None,
+        )
+        self.world.step(event)
+        result = self.world.answers[request]
+        assert isinstance(result, HeartbeatResult)
+        if result.error is not ErrorCode.NONE:
+            self._again(result.error)
+
+    def _again(self, error: ErrorCode) -> None:
+        self.is_stable = False
+        if error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.begin_anew(self.protocol)
+        elif error is ErrorCode.ILLEGAL_GENERATION:
+            self.reads = frozenset()
+        else:
+            assert error in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+
+
+def group_of(world: CoordinatorWorld) -> Group | ConsumerGroup | None:
+    return world.coordinator.index.find("g")
+
+
+def hold(world: CoordinatorWorld, clients: list[Client]) -> list[int]:
+    """What clients read that the coordinator counts as members: one that it has given up may not know so."""
+    group = group_of(world)
+    members = () if group is None else group.members
+    return sorted(number for client in clients if client.member_id in members for number in client.reads)
+
+
+STEPS = st.tuples(st.integers(0, 3), st.sampled_from(["act"] * 6 + ["leave", "restart", "die", "wait", "move"]))
+PROTOCOLS: st.SearchStrategy[Protocol] = st.sampled_from(["eager", "cooperative", "consumer"])
+
+
+@given(first=st.lists(PROTOCOLS, min_size=4, max_size=4), steps=st.lists(STEPS, max_size=60), data=st.data())
+def test_no_partition_is_read_by_two_and_in_the_end_each_by_one(
+    first: list[Protocol], steps: list[tuple[int, str]], data: st.DataObject
+) -> None:
+    world = CoordinatorWorld()
+    world.make_topic("t", PARTITIONS)
+    clients = [Client(world, f"c{number}", protocol) for number, protocol in enumerate(first)]
+    for number, what in steps:
+        client = clients[number]
+        match what:
+            case "act":
+                client.act()
+            case "leave":
+                client.leave()
+                client.begin_anew(client.protocol)
+            case "restart":
+                client.leave()
+                client.begin_anew(data.draw(PROTOCOLS))
+            case "die":
+                client.begin_anew(client.protocol)
+            case "wait":
+                world.at(world.now_us + 4 * SECOND)
+            case "move":
+                world.resign()
+                world.elect()
+        assert len(set(hold(world, clients))) == len(hold(world, clients))
+    for _ in range(60):
+        world.at(world.now_us + 2 * SECOND)
+        for client in clients:
+            client.act()
+            assert len(set(hold(world, clients))) == len(hold(world, clients))
+    assert hold(world, clients) == list(range(PARTITIONS))
+    group = group_of(world)
+    assert group is not None
+    assert sorted(group.members) == sorted(client.member_id for client in clients)
+    if any(client.protocol == "consumer" for client in clients):
+        assert isinstance(group, ConsumerGroup)
+        assert group.state is ConsumerGroupState.STABLE
+        world.resign()
+        world.elect()
+        again = group_of(world)
+        assert isinstance(again, ConsumerGroup)
+        assert again.kept() == group.kept(), "the log has the group as it was"
+    else:
+        assert isinstance(group, Group)
+        assert group.state is State.STABLE
+
+
+def test_a_classic_members_record_is_kafkas() -> None:
+    kafkas = bytes.fromhex(
+        "0000036931000263032f68020274000000ea60000100120100002710020672616e6765040102030000"
+    )  # ConsumerGroupMemberMetadataValue of Kafka 4.1.0
+    member = ConsumerMember(
+        member_id="m",
+        instance_id="i1",
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout_ms=60_000,
+        topics=("t",),
+        classic=ClassicMetadata(10_000, (("range", b"\1\2\3"),)),
+    )
+    key, value = encode("g", MemberRecord("m", member))
+    assert value == kafkas
+    version, group_id, member_id = read_consumer_key(key)
+    assert (group_id, read_consumer_record(version, member_id, value)) == ("g", MemberRecord("m", member))
+
+
+@given(data=st.binary(max_size=60), cut=st.integers(0, 41))
+def test_a_damaged_record_is_a_violation_and_nothing_else(data: bytes, cut: int) -> None:
+    protocols = (("range", b"\1\2\3"), ("sticky", b""))
+    member = ConsumerMember(member_id="m", topics=("t",), classic=ClassicMetadata(10_000, protocols))
+    _, value = encode("g", MemberRecord("m", member))
+    assert value is not None
+    for damaged in (value[:cut], value[:cut] + data, data):
+        with suppress(PeerViolation):
+            read_consumer_record(5, "m", damaged)
+
+
+SUBSCRIPTIONS = {  # of Kafka 4.1.0: topics t and u, t-0 and t-2, generation 7, rack r1
+    0: "000000000002000174000175ffffffff",
+    1: "000100000002000174000175ffffffff00000001000174000000020000000000000002",
+    2: "000200000002000174000175ffffffff0000000100017400000002000000000000000200000007",
+    3: "000300000002000174000175ffffffff000000010001740000000200000000000000020000000700027231",
+}
+
+
+@pytest.mark.parametrize("version", SUBSCRIPTIONS)
+def test_a_subscription_is_read_as_kafka_writes_it(version: int) -> None:
+    data = bytes.fromhex(SUBSCRIPTIONS[version])
+    found = read_subscription(data)
+    owned = (TopicPartition("t", 0), TopicPartition("t", 2)) if version else ()
+    assert found == (("t", "u"), owned, "r1" if version == 3 else None)
+    assert read_version(data) == version
+    for size in range(len(data)):
+        with pytest.raises(PeerViolation):
+            read_subscription(data[:size])
+
+
+def test_a_later_version_is_read_as_the_highest_one() -> None:
+    data = bytes.fromhex("0009" + SUBSCRIPTIONS[3][4:] + "ff")
+    assert read_subscription(data).rack_id == "r1"
+    assert read_version(data) == 3
+    with pytest.raises(PeerViolation):
+        read_version(b"\xff\xff")
+
+
+def test_an_assignment_is_as_kafka_writes_it() -> None:
+    kafkas = bytes.fromhex("0001000000020001740000000200000000000000020001750000000100000001ffffffff")
+    partitions = (TopicPartition("t", 0), TopicPartition("t", 2), TopicPartition("u", 1))
+    assert write_assignment(partitions, 1) == kafkas
+    assert read_assignment(kafkas) == (partitions, 0)
+    assert read_assignment(bytes.fromhex("00030000000100017400000001000000000000000109")).user_data_bytes == 1
