@@ -86,8 +86,8 @@ def test_the_end_of_its_time_is_an_orderly_one() -> None:
 @pytest.mark.parametrize(
     ("steps", "config", "left_s"),
     [
-        ("{at: 15s, kill: t1}", ", session.timeout.ms: 6000", (20, 24)),  # nothing is said, and the session ends
-        (STOP, ", session.timeout.ms: 6000, group.instance.id: i-1", (20, 24)),  # a static member says nothing
+        ("{at: 15s, kill: t1}", ", session.timeout.ms: 6000", (18, 21)),  # nothing is said, and the session ends
+        (STOP, ", session.timeout.ms: 6000, group.instance.id: i-1", (18, 21)),  # a static member says nothing
         (STOP, ", session.timeout.ms: 6000", (15, 15.1)),
     ],
 )
