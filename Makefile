@@ -49,6 +49,7 @@ compiled: wheel
 COMPILED_TESTS := tests/replica tests/controller tests/cluster tests/partition tests/scenarios/check tests/scenarios/observe
 REPLACING := tests/scenarios/check/test_verdict.py \
     tests/cluster/client/consumer/test_member_transcripts.py \
+    tests/cluster/client/producer/test_transaction_level.py \
     tests/cluster/broker/test_api_table.py::test_one_file_makes_an_api_that_brokers_offer_and_answer \
     tests/cluster/server/test_socket_server.py::test_the_times_of_a_request_add_up
 PROCESSES_TESTS := tests/live/parts/test_control.py tests/live/parts/test_pickling.py \
