@@ -9,12 +9,33 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cluster.client.metadata_cache import BrokerAddress
 from cluster.node import ConnectionId
 from cluster.timers import Timer
 from replica.errors import ErrorCode
+
+
+class ConnectionConfig(Protocol):
+    """The keys that producer and consumer share."""
+
+    @property
+    def request_timeout_ms(self) -> int: ...
+    @property
+    def retry_backoff_ms(self) -> int: ...
+    @property
+    def retry_backoff_max_ms(self) -> int: ...
+    @property
+    def metadata_max_age_ms(self) -> int: ...
+    @property
+    def reconnect_backoff_ms(self) -> int: ...
+    @property
+    def reconnect_backoff_max_ms(self) -> int: ...
+    @property
+    def socket_connection_setup_timeout_ms(self) -> int: ...
+    @property
+    def connections_max_idle_ms(self) -> int: ...
 
 
 class ClientResponse(NamedTuple):
@@ -75,3 +96,16 @@ class NodeConnection:
     @property
     def is_ready(self) -> bool:
         return self.state is ConnectionState.READY
+
+    def can_send(self, max_in_flight: int, now_us: int) -> bool:
+        return self.is_ready and len(self.in_flight) < max_in_flight and self.throttled_until_us <= now_us
+
+    def rank(self, max_in_flight: int, now_us: int) -> tuple[int, int] | None:
+        """The lowest is the least loaded; None: it cannot be used now. source: NetworkClient.leastLoadedNode"""
+        if self.can_send(max_in_flight, now_us):
+            return (0, len(self.in_flight))
+        if self.connection is not None and not self.is_ready:
+            return (1, 0)
+        if self.connection is None and now_us >= self.retry_at_us:
+            return (2, self.last_attempt_us)
+        return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from cluster.client.api_versions import (
     UNDISCOVERED,
@@ -29,6 +29,7 @@ from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connection_states import (
     NO_ANSWER_EXPECTED,
     ClientResponse,
+    ConnectionConfig,
     ConnectionState,
     InFlight,
     NodeConnection,
@@ -45,27 +46,6 @@ from replica.ids import NO_BROKER, Names
 
 CONNECTION_SETUP_TIMEOUT_MAX_MS = 30_000
 """socket.connection.setup.timeout.max.ms: Kafka's default; the timeout doubles up to it with every failed attempt."""
-
-
-class ConnectionConfig(Protocol):
-    """The keys that producer and consumer share."""
-
-    @property
-    def request_timeout_ms(self) -> int: ...
-    @property
-    def retry_backoff_ms(self) -> int: ...
-    @property
-    def retry_backoff_max_ms(self) -> int: ...
-    @property
-    def metadata_max_age_ms(self) -> int: ...
-    @property
-    def reconnect_backoff_ms(self) -> int: ...
-    @property
-    def reconnect_backoff_max_ms(self) -> int: ...
-    @property
-    def socket_connection_setup_timeout_ms(self) -> int: ...
-    @property
-    def connections_max_idle_ms(self) -> int: ...
 
 
 Answered = Callable[[Any, ErrorCode, int], None]
@@ -242,22 +222,13 @@ class ClientConnections:
         for position in range(len(nodes)):
             state = self._state(nodes[(start + position) % len(nodes)])
             assert state is not None
-            rank = self._rank(state, now_us)
+            rank = state.rank(self._max_in_flight, now_us)
             if rank is not None and (best is None or (*rank, position) < best):
                 best = (*rank, position)
         return None if best is None else nodes[(start + best[2]) % len(nodes)]
 
-    def _rank(self, state: NodeConnection, now_us: int) -> tuple[int, int] | None:
-        if self._can_send(state, now_us):
-            return (0, len(state.in_flight))
-        if state.connection is not None and not state.is_ready:
-            return (1, 0)
-        if state.connection is None and now_us >= state.retry_at_us:
-            return (2, state.last_attempt_us)
-        return None
-
     def _can_send(self, state: NodeConnection, now_us: int) -> bool:
-        return state.is_ready and len(state.in_flight) < self._max_in_flight and state.throttled_until_us <= now_us
+        return state.can_send(self._max_in_flight, now_us)
 
     def throttled(self, api_key: int, version: int, throttle_ms: int, now_us: int) -> None:
         """The answer that is being handed over says that its broker wants to hear nothing for so long.

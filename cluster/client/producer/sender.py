@@ -216,7 +216,7 @@ class Sender:
             now_us,
             expects_answer=self._acks != 0,
             cause=batches[-1].last_seq,
-            allowed=None if self._transactions is None else self._transactions.allowed(PRODUCE),
+            allowed=None if self._transactions is None else self._transactions.level.produces(),
         )
 
     def _answered(

@@ -11,21 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from cluster.client.api_versions import NO_FEATURES_EPOCH, SPOKEN, Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, TRANSACTION, Coordinator, CoordinatorRequests
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
+from cluster.client.producer.transaction_level import TransactionLevel
 from cluster.config import ProducerConfig
-from cluster.protocol.eras import TRANSACTION_VERSION
 from cluster.protocol.versions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
     INIT_PRODUCER_ID,
-    PRODUCE,
     TXN_OFFSET_COMMIT,
 )
 from replica.config import NEVER
@@ -33,14 +31,6 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-V2: Final = 2
-"""Of the feature transaction.version: producing adds a partition, and each transaction has an epoch (KIP-890)."""
-LAST_BEFORE_V2: Final = {PRODUCE: 11, END_TXN: 4, TXN_OFFSET_COMMIT: 4}
-"""source: LAST_STABLE_VERSION_BEFORE_TRANSACTION_V2 of each request"""
-FIRST_WITH_GROUP_METADATA: Final = 3
-"""Of TxnOffsetCommit (KIP-447)."""
-FIRST_THAT_GIVES_EPOCHS: Final = 3
-"""Of InitProducerId: a producer can ask for the next epoch (KIP-360)."""
 ASK_AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -116,12 +106,7 @@ class TransactionManager:
         self._group_coordinator = Coordinator("", GROUP)
         self._events = events
         self._idempotence = idempotence
-        self._versions = connections.versions
-        self._features_epoch = NO_FEATURES_EPOCH
-        self._is_v2 = self._ends_as_v2 = False
-        """Its transactions are those of KIP-890's second part; so is the one that ends."""
-        self._can_raise_epoch = False
-        """The coordinator gives the next epoch to a producer that asks."""
+        self.level = TransactionLevel(connections.versions)
         self._needs_epoch = False
         """Before the next transaction the producer asks for its next epoch (KIP-360)."""
         self._new_partitions: dict[TopicPartition, None] = {}
@@ -150,7 +135,7 @@ class TransactionManager:
     def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMetadata) -> None:
         """The next offset to be read of each partition. source: sendOffsetsToTransaction"""
         assert self.state is ProducerState.IN_TRANSACTION and self._offsets is None
-        self._offsets, self._group_is_added = _Offsets(offsets, group), self._is_v2
+        self._offsets, self._group_is_added = _Offsets(offsets, group), self.level.is_v2
         if self._group_coordinator.key != group.group_id:
             self._group_coordinator = Coordinator(group.group_id, GROUP)
 
@@ -162,22 +147,8 @@ class TransactionManager:
     def end(self, *, commit: bool) -> None:
         """What was sent is delivered first, or given up. source: beginCompletingTransaction"""
         self.state = ProducerState.COMMITTING if commit else ProducerState.ABORTING
-        was_v2 = self._ends_as_v2 = self._is_v2
-        self._learn_level()
         # The first transaction of the new kind begins with an epoch of its own.
-        self._needs_epoch = self._needs_epoch or (self._is_v2 and not was_v2)
-
-    def _learn_level(self) -> None:
-        """Of the feature, if a broker has told a newer one. source: maybeUpdateTransactionV2Enabled"""
-        if self._features_epoch < self._versions.features_epoch:
-            self._features_epoch = self._versions.features_epoch
-            self._is_v2 = self._versions.features.get(TRANSACTION_VERSION, 0) >= V2
-
-    def allowed(self, api_key: int, *, as_v2: bool | None = None) -> Allowed:
-        """The versions of a request of this producer. as_v2: None: as its transactions are now"""
-        oldest, latest = SPOKEN[api_key]
-        is_v2 = self._is_v2 if as_v2 is None else as_v2
-        return Allowed(oldest, latest if is_v2 else LAST_BEFORE_V2[api_key])
+        self._needs_epoch = self.level.end() or self._needs_epoch
 
     @property
     def has_failed(self) -> bool:
@@ -200,7 +171,7 @@ class TransactionManager:
     def sends_to(self, name: TopicPartition) -> None:
         """A record for this partition is in the accumulator."""
         if name not in self._partitions and name not in self._new_partitions:
-            (self._partitions if self._is_v2 else self._new_partitions)[name] = None
+            (self._partitions if self.level.is_v2 else self._new_partitions)[name] = None
 
     # -------------------------------------------------------------------------------------------------------- sender
 
@@ -248,21 +219,16 @@ class TransactionManager:
         if error in FATAL:
             self._fail_fatally(error, reason)
         elif self.state is not ProducerState.ABORTING:
-            self._needs_epoch = self._needs_epoch or (self._raises_epoch and not self.is_ending)
+            self._needs_epoch = self._needs_epoch or (self.level.asks_for_epochs and not self.is_ending)
             self._fail_abortably(error, reason)
 
     def sequences_lost(self) -> None:
         """A batch was given up that may be in a log. source: maybeResolveSequences"""
         reason = "some sent records were never acknowledged, and cannot be sent again"
-        if self.state is ProducerState.ABORTING and (self._can_raise_epoch or self._is_v2):
-            self._needs_epoch = self._needs_epoch or self._raises_epoch
+        if self.state is ProducerState.ABORTING and self.level.survives_gaps:
+            self._needs_epoch = self._needs_epoch or self.level.asks_for_epochs
         else:
             self._fail_abortably_or_fatally(ErrorCode.REQUEST_TIMED_OUT, reason)
-
-    @property
-    def _raises_epoch(self) -> bool:
-        """With v2 every end of a transaction raises it. source: needToTriggerEpochBumpFromClient"""
-        return self._can_raise_epoch and not self._is_v2
 
     # ------------------------------------------------------------------------------------------------------ requests
 
@@ -272,7 +238,7 @@ class TransactionManager:
             self._fail_fatally(error, f"no coordinator of {coordinator.key}: {error.name}")
 
     def _ask_producer_id(self, node_id: int, now_us: int) -> None:
-        self._can_raise_epoch = self._versions.of(node_id).highest(INIT_PRODUCER_ID) >= FIRST_THAT_GIVES_EPOCHS
+        self.level.coordinator_is(node_id)
         known = self._idempotence.producer_id, self._idempotence.producer_epoch
         producer_id, epoch = known if self._needs_epoch else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         values = {
@@ -287,7 +253,7 @@ class TransactionManager:
         if error is ErrorCode.NONE:
             self._idempotence.producer_id_given(int(answer.producer_id), int(answer.producer_epoch))
             if not self._needs_epoch:
-                self._learn_level()
+                self.level.learn()
             self._needs_epoch = False
             self.state = ProducerState.READY
         else:
@@ -352,9 +318,7 @@ class TransactionManager:
             "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
         }
         self._group_is_part = True
-        allowed = self.allowed(TXN_OFFSET_COMMIT)
-        if group != GroupMetadata(group.group_id):
-            allowed = allowed._replace(oldest=FIRST_WITH_GROUP_METADATA)
+        allowed = self.level.commits_offsets(names_member=group != GroupMetadata(group.group_id))
         self._requests.ask(node_id, TXN_OFFSET_COMMIT, values, self._offsets_answered, now_us, allowed=allowed)
 
     def _offsets_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
@@ -391,15 +355,14 @@ class TransactionManager:
             "producer_epoch": self._idempotence.producer_epoch,
             "committed": self.state is ProducerState.COMMITTING,
         }
-        allowed = self.allowed(END_TXN, as_v2=self._ends_as_v2)
-        self._requests.ask(node_id, END_TXN, values, self._end_answered, now_us, allowed=allowed)
+        self._requests.ask(node_id, END_TXN, values, self._end_answered, now_us, allowed=self.level.ends())
 
     def _end_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         if error is not ErrorCode.NONE:
             self._refused("EndTxn", error, now_us)
             return
         self._ended()
-        if self._ends_as_v2:
+        if self.level.ends_as_v2:
             self._idempotence.producer_id_given(int(answer.producer_id), int(answer.producer_epoch))
             self._needs_epoch = False
             self.state = ProducerState.READY
@@ -442,10 +405,10 @@ class TransactionManager:
 
     def _fail_abortably_or_fatally(self, error: ErrorCode, reason: str) -> None:
         """Without a new epoch the producer could not go on. source: transitionToAbortableErrorOrFatalError"""
-        if not (self._can_raise_epoch or self._is_v2):
+        if not self.level.survives_gaps:
             self._fail_fatally(error, reason)
             return
-        self._needs_epoch = self._needs_epoch or self._raises_epoch
+        self._needs_epoch = self._needs_epoch or self.level.asks_for_epochs
         self._fail_abortably(error, reason)
 
     def _fail_fatally(self, error: ErrorCode, reason: str) -> None:

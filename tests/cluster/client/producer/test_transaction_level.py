@@ -21,7 +21,6 @@ from cluster.protocol.versions import (
     END_TXN,
     FIND_COORDINATOR,
     INIT_PRODUCER_ID,
-    PRODUCE,
     TXN_OFFSET_COMMIT,
     VERSIONS,
     api_name,
@@ -115,13 +114,13 @@ def producer(level: int, epoch: int = 5) -> Producer:
 
 def test_without_level_2_partitions_are_added_and_older_versions_sent() -> None:
     one = producer(level=0)
-    assert one.manager.allowed(PRODUCE).latest == 11
+    assert one.manager.level.produces().latest == 11
     assert one.transaction() == [("AddPartitionsToTxn", 3), ("EndTxn", 4)]
 
 
 def test_with_level_2_producing_adds_them() -> None:
     one = producer(level=2)
-    assert one.manager.allowed(PRODUCE).latest == 12
+    assert one.manager.level.produces().latest == 12
     assert one.transaction() == [("EndTxn", 5)]
 
 
@@ -131,7 +130,7 @@ def test_a_new_level_counts_from_the_next_transaction_on_which_has_an_epoch_of_i
     one.manager.sends_to(TP)
     one.run()
     one.connections.tells(2, epoch=9)
-    assert one.manager.allowed(PRODUCE).latest == 11, "not within a transaction"
+    assert one.manager.level.produces().latest == 11, "not within a transaction"
     one.manager.end(commit=True)
     assert one.run() == [("EndTxn", 4), ("InitProducerId", 5)]
     assert one.transaction() == [("EndTxn", 5)]
