@@ -106,15 +106,15 @@ def first_after(rows: DataFrame, facts: DataFrame, key: Sequence[str], after: st
     )
 
 
-def joined_up(intervals: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Intervals of one key that touch or overlap are one. in, out: *key, from_us, until_us"""
-    in_order = Window.partitionBy(*key).orderBy("from_us", "until_us")
+def joined_up(stretches: DataFrame, key: Sequence[str], begin: str = "from_us", end: str = "until_us") -> DataFrame:
+    """Stretches of one key that touch or overlap are one. in, out: *key, and the columns `begin` and `end`"""
+    in_order = Window.partitionBy(*key).orderBy(begin, end)
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    begins = F.col("from_us") > F.max("until_us").over(before)
+    begins = F.col(begin) > F.max(end).over(before)
     return (
-        intervals.withColumn("_begins", F.coalesce(begins.cast("int"), F.lit(1)))
+        stretches.withColumn("_begins", F.coalesce(begins.cast("int"), F.lit(1)))
         .withColumn("_stretch", F.sum("_begins").over(in_order))
         .groupBy(*key, "_stretch")
-        .agg(F.min("from_us").alias("from_us"), F.max("until_us").alias("until_us"))
+        .agg(F.min(begin).alias(begin), F.max(end).alias(end))
         .drop("_stretch")
     )

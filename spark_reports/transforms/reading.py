@@ -109,11 +109,9 @@ def _past_what_is_not_handed_out(moves: DataFrame, transaction: DataFrame) -> Da
 
 def _behind(moves: DataFrame, offsets: DataFrame) -> DataFrame:
     """Positions that lie among these offsets of their partition move behind them. out: _STEP"""
-    each = offsets.distinct().select(
-        *PARTITION_KEY, F.col("offset").alias("from_us"), (F.col("offset") + 1).alias("until_us")
-    )
-    stretches = joined_up(each, PARTITION_KEY).select(
-        *PARTITION_KEY, F.col("from_us").alias("from_seq"), (F.col("until_us") - 1).alias("until_seq")
+    each = offsets.distinct().select(*PARTITION_KEY, "offset", (F.col("offset") + 1).alias("next_offset"))
+    stretches = joined_up(each, PARTITION_KEY, "offset", "next_offset").select(
+        *PARTITION_KEY, F.col("offset").alias("from_seq"), (F.col("next_offset") - 1).alias("until_seq")
     )
     asked = moves.withColumnRenamed("seq", "of_seq").withColumn("seq", F.coalesce("position", F.lit(_GONE)))
     found = held_by(asked, stretches, PARTITION_KEY, "left")
