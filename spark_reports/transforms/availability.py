@@ -172,5 +172,5 @@ def _all_are_placed(produce: DataFrame) -> bool:
     """
     if is_for_short_traces(produce.sparkSession):
         return False
-    is_placed = F.coalesce(F.col("partition") >= 0, F.lit(False))
-    return produce.filter((F.col("event") == RECORD_SENT) & ~is_placed).isEmpty()
+    is_unplaced = F.col("partition").isNull() | (F.col("partition") < 0)
+    return produce.filter(is_unplaced & (F.col("event") == RECORD_SENT)).isEmpty()
