@@ -9,11 +9,20 @@ from pyspark.sql.types import StructType
 
 from spark_reports.session import SMALL_TRACE_SETTINGS, name_call_site
 
+_CHOSEN = {name: value for name, value in SMALL_TRACE_SETTINGS.items() if name.startswith("spark.sql.")}
+
 
 def is_for_short_traces(spark: SparkSession) -> bool:
     """Whether the session has the settings for short traces: all of them, for a user may have chosen one."""
-    chosen = {name: value for name, value in SMALL_TRACE_SETTINGS.items() if name.startswith("spark.sql.")}
-    return all(spark.conf.get(name, None) == value for name, value in chosen.items())
+    return all(spark.conf.get(name, None) == value for name, value in _CHOSEN.items())
+
+
+def session_for_short_traces(spark: SparkSession) -> SparkSession:
+    """Another session of the same Spark, with those settings."""
+    session = spark.newSession()
+    for name, value in _CHOSEN.items():
+        session.conf.set(name, value)
+    return session
 
 
 def held(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:

@@ -19,11 +19,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES
-from spark_reports.held import held, is_for_short_traces, no_rows
+from spark_reports.held import held, is_for_short_traces, no_rows, session_for_short_traces
 from spark_reports.schema import RUN, trace_schema
 
 SHORT_TRACE_BYTES = 256 << 10
 """Some 20,000 events, compressed."""
+
+
+FEW_EVENTS = ("control", "group")
+"""Tables that grow with the failovers and not with the records."""
+FEW_EVENTS_BYTES = 512 << 10
+"""Some 40,000 of them, compressed: rows in the heap, of which plans hold copies."""
 
 
 class RunFolderUnusable(Exception):
@@ -64,6 +70,25 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
     return Trace(**{table: read(spark, run_dirs, table, observed) for table in Trace._fields})
 
 
+def brief_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace | None:
+    """Of long traces the tables FEW_EVENTS, in a session for short traces; no other has rows. None if they are many.
+
+    raises: RunFolderUnusable
+    """
+    if trace_bytes(run_dirs, FEW_EVENTS) >= FEW_EVENTS_BYTES:
+        return None
+    brief = session_for_short_traces(spark)
+    observed = any(map(_is_observed, run_dirs))
+    return Trace(
+        **{
+            table: _held_table(brief, run_dirs, table, observed)
+            if table in FEW_EVENTS
+            else no_rows(brief, _columns(table, observed))
+            for table in Trace._fields
+        }
+    )
+
+
 def _is_observed(run_dir: Path) -> bool:
     """Whether it was a run on real Kafka, whose tables have one column more. Damage is named by those who read on."""
     first = run_dir / "trace" / "control" / "part-00000.parquet"
@@ -72,9 +97,10 @@ def _is_observed(run_dir: Path) -> bool:
     return False
 
 
-def trace_bytes(run_dirs: Sequence[Path]) -> int:
-    """How long the traces are, compressed."""
-    return sum(part.stat().st_size for run_dir in run_dirs for part in (run_dir / "trace").glob("*/part-*.parquet"))
+def trace_bytes(run_dirs: Sequence[Path], tables: Sequence[str] = ("*",)) -> int:
+    """How long the traces are, compressed; or these tables of them."""
+    parts = [part for run_dir in run_dirs for name in tables for part in run_dir.glob(f"trace/{name}/part-*.parquet")]
+    return sum(part.stat().st_size for part in parts)
 
 
 @contextlib.contextmanager

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from spark_reports.held import has_no_rows, no_rows
-from spark_reports.io import Trace
+from spark_reports.held import collected, has_no_rows, held, no_rows
+from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
 from spark_reports.transforms.compaction import gone_records
-from spark_reports.transforms.elections import elections
+from spark_reports.transforms.elections import elections, leader_losses
 from spark_reports.transforms.exposure import data_at_risk
 from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
 from spark_reports.transforms.groups import group_assignments, group_unread
@@ -53,10 +55,14 @@ class ResultTables(Mapping[str, DataFrame]):
     Defining takes PySpark longer than a small trace takes to read. Threads may ask at once; one at a time defines.
     """
 
-    def __init__(self, trace: Trace, keep: Keep = in_memory) -> None:
-        """keep: called with tables that grow with the records; tables that grow with the failovers stay in memory"""
+    def __init__(self, trace: Trace, keep: Keep = in_memory, brief: ResultTables | None = None) -> None:
+        """keep:  called with tables that grow with the records; tables that grow with the failovers stay in memory
+        brief: of a long trace, its tables that follow from few events (`brief_trace`), in a session for short traces
+        """
         self._trace = trace
         self._keep = keep
+        self._brief = brief
+        self._rows: dict[str, pa.Table] = {}
         self._defined: dict[str, DataFrame] = {}
         self._defining = threading.RLock()
 
@@ -64,8 +70,20 @@ class ResultTables(Mapping[str, DataFrame]):
         define = _DEFINITIONS[name]
         with self._defining:
             if name not in self._defined:
-                self._defined[name] = self._empty(name) or define(self, self._trace)
+                if self._brief is not None and name in _OF_FEW_EVENTS:
+                    self._defined[name] = self._taken(name, self._brief[name])
+                else:
+                    self._defined[name] = self._empty(name) or define(self, self._trace)
             return self._defined[name]
+
+    def rows_at_hand(self, name: str) -> pa.Table | None:
+        """The rows of a table that is computed already, and small."""
+        return self._rows.get(name)
+
+    def _taken(self, name: str, table: DataFrame) -> DataFrame:
+        """A table of the few events, for the queries of all."""
+        self._rows[name] = collected(table)
+        return held(self._trace.control.sparkSession, self._rows[name], table.schema)
 
     def _empty(self, name: str) -> DataFrame | None:
         """The table, where it is known to have no rows: to define it would take as long as if it had any."""
@@ -82,17 +100,31 @@ class ResultTables(Mapping[str, DataFrame]):
     def __len__(self) -> int:
         return len(_DEFINITIONS)
 
-    @functools.cached_property
+    @property
     def control(self) -> DataFrame:
-        return settled(with_the_leaders_reasons(self._trace.control))
+        return self._helper("control", lambda tables: settled(with_the_leaders_reasons(tables._trace.control)))
 
-    @functools.cached_property
+    @property
     def run_ends(self) -> DataFrame:
-        return settled(run_ends(self.control))
+        return self._helper("run_ends", lambda tables: settled(run_ends(tables.control)))
 
-    @functools.cached_property
+    @property
     def node_turns(self) -> DataFrame:
-        return settled(node_turns(self.control))
+        return self._helper("node_turns", lambda tables: settled(node_turns(tables.control)))
+
+    @property
+    def leader_losses(self) -> DataFrame:
+        return self._helper("leader_losses", lambda tables: leader_losses(tables.control, tables.node_turns))
+
+    def _helper(self, name: str, define: Callable[[ResultTables], DataFrame]) -> DataFrame:
+        """A table that others follow from, and no result itself."""
+        with self._defining:
+            if name not in self._defined:
+                if self._brief is not None:
+                    self._defined[name] = self._taken(name, self._brief._helper(name, define))
+                else:
+                    self._defined[name] = define(self)
+            return self._defined[name]
 
     @functools.cached_property
     def entries(self) -> DataFrame:
@@ -101,6 +133,12 @@ class ResultTables(Mapping[str, DataFrame]):
     def records(self) -> DataFrame:
         deleted = gone_records(self._trace, self.control)
         return self._keep("records", record_fates(self._trace.produce, self._trace.consume, self.entries, deleted))
+
+
+def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], keep: Keep) -> ResultTables:
+    """keep: as of ResultTables     raises: RunFolderUnusable"""
+    few = brief_trace(spark, run_dirs)
+    return ResultTables(read_trace(spark, run_dirs), keep, None if few is None else ResultTables(few))
 
 
 _Define = Callable[[ResultTables, Trace], DataFrame]
@@ -112,6 +150,14 @@ _ONLY_FROM = {
     "group_unread": "group",
 }
 """Tables that have no rows if this table of the trace has none."""
+
+_OF_FEW_EVENTS = frozenset(
+    (
+        "runs", "key_moments", "partition_states", "isr_changes", "isr_intervals", "stopped_intervals",
+        "fault_intervals", "unavailability", "availability", "leader_terms", "group_assignments", "group_unread",
+    )
+)  # fmt: skip
+"""Tables that follow from `io.FEW_EVENTS` of the trace alone."""
 
 _DEFINITIONS: dict[str, _Define] = {
     "runs": lambda tables, trace: runs(tables.control),
@@ -131,7 +177,7 @@ _DEFINITIONS: dict[str, _Define] = {
     "replication_lag": lambda tables, trace: replication_lag(
         tables.control, tables.node_turns, trace.log, trace.fetch, tables["leader_terms"]
     ),
-    "elections": lambda tables, trace: elections(tables.control, tables.node_turns, trace.log),
+    "elections": lambda tables, trace: elections(tables.control, tables.leader_losses, trace.log),
     "unavailability": lambda tables, trace: settled(
         unavailability(tables["partition_states"], tables["stopped_intervals"])
     ),

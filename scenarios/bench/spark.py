@@ -91,10 +91,9 @@ def _measure_tables(
 ) -> list[dict[str, Any]]:
     """Computes every table once, each in a new session, and discards the rows; writes tables that others are
     computed from."""
-    from spark_reports.io import read_trace
     from spark_reports.report.build import keep_on_disk
     from spark_reports.session import spark_session
-    from spark_reports.tables import ResultTables
+    from spark_reports.tables import tables_of_long_traces
 
     measured = []
 
@@ -114,7 +113,7 @@ def _measure_tables(
             take(name, lambda: kept.update({name: on_disk(name, table)}))
             return kept[name]
 
-        tables = ResultTables(read_trace(spark, [run_dir]), keep)
+        tables = tables_of_long_traces(spark, [run_dir], keep)
         for place, (name, table) in enumerate(tables.items()):
             progress(0.6 + 0.4 * place / len(tables), name)
             if name not in kept:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
@@ -23,7 +24,7 @@ from spark_reports.report.rows import Rows
 from spark_reports.report.thin import PICTURED, picture
 from spark_reports.results import as_markdown
 from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, name_call_site, spark_session
-from spark_reports.tables import Keep, ResultTables, in_memory
+from spark_reports.tables import Keep, ResultTables, tables_of_long_traces
 
 Progress = Callable[[str, float], None]
 
@@ -129,10 +130,11 @@ def _build(
     is_small = trace_bytes(run_dirs) < _SMALL_TRACE_BYTES
     progress("table records", 0.1)
     with damage_named():
-        tables = ResultTables(
-            read_trace(spark, run_dirs), in_memory if is_small else keep_on_disk(spark, folder / "tables")
-        )
-        _write_all(spark, tables, folder / "tables", _collect_and_write if is_small else write_table, progress)
+        if is_small:
+            tables = ResultTables(read_trace(spark, run_dirs))
+        else:
+            tables = tables_of_long_traces(spark, run_dirs, keep_on_disk(spark, folder / "tables"))
+        _write_all(spark, tables, folder / "tables", is_small, progress)
     progress("drawing", 0.9)
     rows = {name: Rows.stored(folder / "tables" / name) for name in tables}
     end_us = {row["run"]: row["end_us"] for row in rows["runs"]}
@@ -145,25 +147,22 @@ def _build(
     return {name: verdict_of(rows["anomalies"].where(run=name)) for name in names}
 
 
-def _collect_and_write(table: DataFrame, folder: Path) -> None:
-    """For a table of a small trace: a Spark job that writes files does several times the work for a few rows."""
-    rows = collected(table)
+def _write_here(rows: pa.Table, folder: Path) -> None:
+    """For a small table: a Spark job that writes files does several times the work for a few rows."""
     folder.mkdir(parents=True)
     pq.write_table(rows, folder / "part-00000.parquet", compression="zstd")
 
 
 def _write_all(
-    spark: SparkSession,
-    tables: ResultTables,
-    folder: Path,
-    write: Callable[[DataFrame, Path], None],
-    progress: Progress,
+    spark: SparkSession, tables: ResultTables, folder: Path, all_are_small: bool, progress: Progress
 ) -> None:
     def define_and_write(name: str) -> str:
         table, path = tables[name], folder / name
-        # Those that others are computed from may be there already.
-        if not path.exists():
-            write(table, path)
+        rows = collected(table) if all_are_small else tables.rows_at_hand(name)
+        if rows is not None:
+            _write_here(rows, path)
+        elif not path.exists():  # Those that others are computed from may be there already.
+            write_table(table, path)
         return name
 
     pool = ThreadPoolExecutor(_QUERIES_AT_ONCE, initializer=name_call_site, initargs=(spark,))

@@ -21,10 +21,10 @@ from spark_reports.transforms.intervals import BEYOND_ALL
 _WHOSE = (*PARTITION_KEY, "leader_epoch", "node")
 
 
-def elections(control: DataFrame, turns: DataFrame, log: DataFrame) -> DataFrame:
+def elections(control: DataFrame, losses: DataFrame, log: DataFrame) -> DataFrame:
     """One row per leader the controller chose.
 
-    in:  the table control, node_turns(), the table log
+    in:  the table control, leader_losses(), the table log
     out: *PARTITION_KEY, at_us, seq, leader, previous_leader, leader_epoch, clean, isr, reason,
          lost_us         since when the partition had had no running leader: its leader's process stopped, the partition
                          went offline, or a broker was chosen that was down, whichever was first since a leader learned
@@ -54,7 +54,7 @@ def elections(control: DataFrame, turns: DataFrame, log: DataFrame) -> DataFrame
 
     election = [*PARTITION_KEY, "seq"]
     return (
-        chosen.join(F.broadcast(_losses(control, turns)), election, "left")
+        chosen.join(F.broadcast(losses), election, "left")
         .join(F.broadcast(first(began, "leading_us")), election, "left")
         .join(F.broadcast(first(appended, "first_write_us")), election, "left")
         .withColumn("elect_us", F.col("at_us") - F.col("lost_us"))
@@ -63,7 +63,7 @@ def elections(control: DataFrame, turns: DataFrame, log: DataFrame) -> DataFrame
     )
 
 
-def _losses(control: DataFrame, turns: DataFrame) -> DataFrame:
+def leader_losses(control: DataFrame, turns: DataFrame) -> DataFrame:
     """When each election's outage began. out: *PARTITION_KEY, seq, lost_us (null: none was under way)"""
     at: list[Column | str] = [*PARTITION_KEY, "seq", "at_us"]
 

@@ -24,7 +24,7 @@ from replica.trace.broker_marks import BROKER_MARKS
 from replica.trace.events import TABLES, columns_of_table
 from spark_reports import io, java
 from spark_reports.io import RunFolderUnusable, read_trace
-from spark_reports.report import ReportResult, page, series, write_report
+from spark_reports.report import ReportResult, build, page, series, write_report
 from spark_reports.report.charts import partition_chart
 from spark_reports.report.embedding import page_style
 from spark_reports.report.words import blame, headline, name_ranges, notes, seconds, why_lost
@@ -154,6 +154,27 @@ def test_a_short_trace_is_read_as_a_long_one_is(
     for one, other in zip(short, read_trace(spark, [leader_kill_dir]), strict=True):
         assert [_column(field) for field in one.schema] == [_column(field) for field in other.schema]
         assert one.collect() == other.collect()
+
+
+@pytest.mark.parametrize("limit", [io.FEW_EVENTS_BYTES, 0])
+def test_a_long_trace_gives_the_same_tables(
+    limit: int,
+    spark: SparkSession,
+    report: ReportResult,
+    leader_kill_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its few events are read apart from the others; if they are many, they are not."""
+    monkeypatch.setattr(build, "_SMALL_TRACE_BYTES", 0)
+    monkeypatch.setattr(io, "SHORT_TRACE_BYTES", 0)
+    monkeypatch.setattr(io, "FEW_EVENTS_BYTES", limit)
+    found = write_report([leader_kill_dir], tmp_path, spark=spark)
+    assert found.verdicts == report.verdicts
+    for name in RESULT_TABLES:
+        one, other = (pq.read_table(folder / name) for folder in (found.tables, report.tables))
+        assert one.column_names == other.column_names, name
+        assert sorted(map(str, one.to_pylist())) == sorted(map(str, other.to_pylist())), name
 
 
 def _column(field: StructField) -> tuple[str, DataType, dict[str, Any]]:
