@@ -257,7 +257,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "consumer_migration_policy not in UPGRADES",
         "consumer_migration_policy in ()",
         OF_GROUPS + "[groups_migration_refused]",
-        "group-changes-protocol / disabled: events.0",
+        "group-changes-protocol / disabled: event never group_migrated",
     ),
     mutant(
         "data-of-an-assignor-of-ones-own-is-dropped",
@@ -282,7 +282,6 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "        if joining is None:\n",
         "        if False:\n",
         OF_GROUPS + "[groups_migration]",
-        "group-changes-protocol / back: records.acked",
     ),
     mutant(
         "a-consumer-group-of-classic-members-alone",
@@ -299,7 +298,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "            member.epoch < group.epoch\n",
         "            False\n",
         OF_GROUPS + "[groups_migration]",
-        "group-changes-protocol: records.acked",
+        "group-changes-protocol: event record_read with client n1, between 26.000 s and 28.000 s",
     ),
     mutant(
         "classic-members-are-told-before-what-they-wait-for-is-free",
