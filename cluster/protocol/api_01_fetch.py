@@ -34,7 +34,7 @@ Source: FetchRequest.json, FetchResponse.json.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from cluster.node import Segment
@@ -54,9 +54,19 @@ from replica.ids import (
 )
 from replica.log.file_slice import EMPTY_SLICE, FileSlice
 
-NO_SESSION = 0
-FINAL_EPOCH = -1
-"""session_epoch of a fetch outside any session (FetchMetadata.FINAL_EPOCH); 0 asks for a new one."""
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+"""session_epoch of a fetch that asks for a new session."""
+FINAL_EPOCH: Final = -1
+"""session_epoch of a fetch outside any session; it ends the one that it names."""
+
+
+def next_epoch(epoch: int) -> int:
+    """Of a fetch session. source: FetchMetadata.nextEpoch"""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == MAX_INT32 else epoch + 1
+
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 """isolation.level of a consumer"""

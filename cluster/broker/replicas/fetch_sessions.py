@@ -15,18 +15,18 @@ from cluster.broker.replicas.resting import MANY, RestingPartitions
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
     FIRST_VERSION_WITH_TOPIC_IDS,
+    INITIAL_EPOCH,
     NO_SESSION,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
+    next_epoch,
     size_of,
 )
 from cluster.protocol.by_topic import Topic
-from cluster.protocol.primitives import MAX_INT32
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset, TopicPartition
 
-INITIAL_EPOCH: Final = 0
 MIN_EVICTION_US: Final = 120_000_000
 """KafkaServer.MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: how long a session is safe after its creation or last use."""
 
@@ -35,13 +35,6 @@ Key = tuple[Topic, int]
 
 Names = Callable[[Topic], str | None]
 """A topic's name, None while its id is unknown."""
-
-
-def next_epoch(epoch: int) -> int:
-    """source: FetchMetadata.nextEpoch"""
-    if epoch < 0:
-        return FINAL_EPOCH
-    return 1 if epoch == MAX_INT32 else epoch + 1
 
 
 class RequestedPartition(NamedTuple):

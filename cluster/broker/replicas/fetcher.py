@@ -1,7 +1,7 @@
 """One fetcher of a broker: the partitions it follows from one source, over one connection, one request in flight.
 
 The state of each partition decides what to ask of it and what to do with the answer (followed_partition.py); in a fetch
-session, requests and answers carry only changes (fetch_session_handler.py).
+session, requests and answers carry only changes (cluster/protocol/fetch_session_handler.py).
 source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from itertools import count
 
-from cluster.broker.replicas.fetch_session_handler import Entries, FetchSessionHandler, SessionFetch, Wanted
 from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.followed_partition import FollowedPartition
 from cluster.broker.replicas.partition import Partition
@@ -30,6 +29,7 @@ from cluster.protocol.api_01_fetch import (
 )
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
+from cluster.protocol.fetch_session_handler import Entries, FetchSessionHandler, SessionFetch, Wanted
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from cluster.timers import Timer
 from controller.image import BrokerRegistration, PartitionRegistration

@@ -1,7 +1,7 @@
 """The consumer's fetches: one long poll per leader, and what its answer means for each partition.
 
-Source: AbstractFetch.java, FetchCollector.java, CompletedFetch.java.
-Simplified: no fetch sessions (KIP-227), every request names all its partitions, as librdkafka's do.
+A request names what has changed since the last one to the same leader (KIP-227: fetch sessions).
+Source: AbstractFetch.java, FetchSessionHandler.java, FetchCollector.java, CompletedFetch.java.
 Simplified: the application polls all the time and takes every record at once, so max.poll.records never holds it up.
 """
 
@@ -23,8 +23,9 @@ from cluster.protocol.api_01_fetch import (
     FetchPartition,
     FetchRequest,
 )
-from cluster.protocol.fetch_request_codec import RepeatedFetches
+from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
+from cluster.protocol.fetch_session_handler import FetchSessionHandler, SessionFetch, Wanted
 from cluster.protocol.versions import FETCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
@@ -56,8 +57,7 @@ class ConsumerFetcher:
         self._events = events
         self._backoff = backoff
         self._pending_nodes: dict[int, bool] = {}
-        self._fetches: dict[tuple[int, int], RepeatedFetches] = {}
-        """By broker and version."""
+        self._sessions: dict[int, FetchSessionHandler] = {}
         self.next_deadline_us = NEVER
         """When `run_once` has something to do by the passing of time alone."""
 
@@ -92,67 +92,73 @@ class ConsumerFetcher:
             self.next_deadline_us = min(self.next_deadline_us, at_us)
 
     def _fetch(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
-        topics: dict[str, list[FetchPartition]] = {}
-        asked: dict[TopicPartition, int] = {}
-        for position in positions:
-            tp = position.topic_partition
-            asked[tp] = position.offset
-            # The last fetched epoch stays -1: consumers find truncation by validating, not from diverging_epoch.
-            topics.setdefault(tp.topic, []).append(
-                FetchPartition(
-                    tp.partition,
-                    current_leader_epoch=position.leader.epoch,
-                    fetch_offset=position.offset,
-                    max_bytes=self._config.max_partition_fetch_bytes,
-                )
-            )
-        request = FetchRequest(
+        session = self._sessions.setdefault(node_id, FetchSessionHandler())
+        wanted = {position.topic_partition: self._wanted(position) for position in positions}
+        fetch = session.build(wanted, [*session.partitions, *wanted])
+        assert fetch is not None, "there are positions to fetch from"
+        request = self._request(fetch)
+        asked = {position.topic_partition: position.offset for position in positions}
+        self._pending_nodes[node_id] = True
+        self._connections.send(
+            node_id,
+            FETCH,
+            lambda version, correlation_id: encode_fetch_request(
+                version, correlation_id, self._connections.client_id, request
+            ),
+            lambda answer, answered_us: self._answered(node_id, asked, answer, answered_us),
+            now_us,
+        )
+
+    def _wanted(self, position: PartitionPosition) -> Wanted:
+        name = position.topic_partition
+        # The last fetched epoch stays -1: consumers find truncation by validating, not from diverging_epoch.
+        entry = FetchPartition(
+            name.partition,
+            current_leader_epoch=position.leader.epoch,
+            fetch_offset=position.offset,
+            max_bytes=self._config.max_partition_fetch_bytes,
+        )
+        return Wanted(name.topic, entry)
+
+    def _request(self, fetch: SessionFetch) -> FetchRequest:
+        return FetchRequest(
             replica_id=NO_BROKER,
             max_wait_ms=self._config.fetch_max_wait_ms,
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_max_bytes,
             isolation=READ_COMMITTED if self._read_committed else READ_UNCOMMITTED,
-            topics=list(topics.items()),
+            session_id=fetch.session_id,
+            session_epoch=fetch.session_epoch,
+            topics=fetch.topics,
+            forgotten=fetch.forgotten,
         )
-        self._pending_nodes[node_id] = True
-        self._connections.send(
-            node_id,
-            FETCH,
-            lambda version, correlation_id: self._fetches_of(node_id, version).encode(correlation_id, request),
-            lambda answer, answered_us: self._answered(node_id, asked, answer, answered_us),
-            now_us,
-        )
-
-    def _fetches_of(self, node_id: int, version: int) -> RepeatedFetches:
-        known = self._fetches.get((node_id, version))
-        if known is None:
-            known = self._fetches[node_id, version] = RepeatedFetches(version, self._connections.client_id)
-        return known
 
     # ------------------------------------------------------------------------------------------------------ answers
 
     def _answered(self, node_id: int, asked: Mapping[TopicPartition, int], answer: ClientResponse, now_us: int) -> None:
+        del self._pending_nodes[node_id]
+        session = self._sessions[node_id]
         if answer.frame is None:  # the lost connection has asked for metadata already
-            del self._pending_nodes[node_id]
+            session.failed()
             return
         response = decode_fetch_response(answer.version, answer.frame)
         if response.throttle_time_ms:
             self._connections.throttled(FETCH, answer.version, response.throttle_time_ms, now_us)
-        del self._pending_nodes[node_id]
+        entries = session.answered(response)
+        if entries is None:  # The next request names everything again.
+            return
         peer = self._connections.name(node_id)
-        for topic, parts in response.topics:
-            for part in parts:
-                tp = TopicPartition(str(topic), part.partition)
-                position = self._positions.get(tp)
-                # An answer to where the consumer no longer stands is dropped (FetchCollector.fetchRecords).
-                if (
-                    position is not None
-                    and position.state is PositionState.FETCHING
-                    and position.offset == asked.get(tp)
-                ):
-                    self._take(position, part, peer, now_us)
-                if part.current_leader is not None:
-                    self._metadata.update_leader(tp, part.current_leader, response.node_endpoints)
+        for name, part in entries.items():
+            position = self._positions.get(name)
+            # An answer to where the consumer no longer stands is dropped (FetchCollector.fetchRecords).
+            if (
+                position is not None
+                and position.state is PositionState.FETCHING
+                and position.offset == asked.get(name)
+            ):
+                self._take(position, part, peer, now_us)
+            if part.current_leader is not None:
+                self._metadata.update_leader(name, part.current_leader, response.node_endpoints)
 
     def _take(self, position: PartitionPosition, part: FetchedPartition, peer: str, now_us: int) -> None:
         if part.error is not ErrorCode.NONE:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from segments import joined
 
-from cluster.broker.replicas.fetch_session_handler import FetchSessionHandler, Wanted
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
@@ -24,6 +23,7 @@ from cluster.protocol.api_01_fetch import (
 )
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
+from cluster.protocol.fetch_session_handler import FetchSessionHandler, Wanted
 from cluster.protocol.headers import read_request_header
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

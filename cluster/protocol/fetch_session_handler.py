@@ -1,6 +1,6 @@
 """The fetcher's side of a fetch session: each request names only what the leader does not know yet (KIP-227).
 
-The leader's side is in fetch_sessions.py. Pure: no connection, no time.
+The broker's side is cluster/broker/replicas/fetch_sessions.py. Pure: no connection, no time.
 source: FetchSessionHandler.java, FetchMetadata.java
 """
 
@@ -10,8 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from cluster.broker.replicas.fetch_sessions import INITIAL_EPOCH, next_epoch
-from cluster.protocol.api_01_fetch import FINAL_EPOCH, NO_SESSION, FetchedPartition, FetchPartition, FetchResponse
+from cluster.protocol.api_01_fetch import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchedPartition,
+    FetchPartition,
+    FetchResponse,
+    next_epoch,
+)
 from cluster.protocol.by_topic import Topic
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -48,6 +55,11 @@ class FetchSessionHandler:
         self._names: dict[Topic, str] = {}
         self._places: dict[TopicPartition, int] = {}
         self._count = count()
+
+    @property
+    def partitions(self) -> Iterable[TopicPartition]:
+        """What the last request was for."""
+        return self._partitions
 
     @property
     def is_full(self) -> bool:
