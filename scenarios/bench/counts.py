@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from replica.trace.events import TraceLog
 from scenarios.bench.steady import steady
+from scenarios.language.spec import Scenario
 from scenarios.run.runner import ScenarioRun
 from scenarios.run.worlds import simulated
 
@@ -24,12 +25,12 @@ SHORT_S, LONG_S = 2, 4
 _OURS = Path(__file__).resolve().parents[2]
 
 _SOCKETS = "calls of sockets"
-_OBJECTS, _OWN, _IN_C = (
+_OBJECTS, OWN_CALLS, _IN_C = (
     "objects of declared classes",
     "calls of own functions",
     "calls of functions in C by own functions",
 )
-_WITHIN_A_PERCENT = (_OBJECTS, _OWN, _IN_C, _SOCKETS)
+_WITHIN_A_PERCENT = (_OBJECTS, OWN_CALLS, _IN_C, _SOCKETS)
 """Python's collector has its own moments: a few more or fewer calls follow. How much a socket takes and gives at once
 is the kernel's: one call more in a run of thousands, seen under load."""
 
@@ -51,7 +52,7 @@ _CALLS: dict[str, tuple[str, ...]] = {
     "batches decoded into records": ("replica/log/records.py read_records",),
     "CRCs checked": ("replica/log/records.py check_crc",),
 }
-_RECORDS, _FETCHES = "records", "fetches"
+RECORDS, _FETCHES = "records", "fetches"
 _FETCH_HANDLER = "cluster/broker/apis/api_01_fetch.py FetchHandler.__call__"
 
 
@@ -73,22 +74,24 @@ def is_exact(name: str) -> bool:
 
 
 def count_prices() -> list[Price]:
-    _play(2, 100)  # What is loaded or remembered by the first run of a process is none of the others' business.
-    return [_price("record", 100, _RECORDS), _price("fetch without records", 0, _FETCHES)]
+    play_counted(
+        steady(2, 100)
+    )  # What is loaded or remembered by the first run of a process is none of the others' business.
+    return [_price("record", 100, RECORDS), _price("fetch without records", 0, _FETCHES)]
 
 
 def _price(what: str, rate: int, unit: str) -> Price:
-    short, long = _play(SHORT_S, rate), _play(LONG_S, rate)
+    short, long = play_counted(steady(SHORT_S, rate)), play_counted(steady(LONG_S, rate))
     more = long[unit] - short[unit]
-    counted = [name for name in long if name not in (_RECORDS, _FETCHES)]
+    counted = [name for name in long if name not in (RECORDS, _FETCHES)]
     return Price(what, {name: round((long[name] - short[name]) / more, 2) for name in counted})
 
 
-def _play(seconds: int, rate: int) -> dict[str, int]:
-    """Totals of one run."""
+def play_counted(scenario: Scenario) -> dict[str, int]:
+    """Totals of one run: records and fetches, and all that is counted, by name."""
     profiler = cProfile.Profile()
     with TemporaryDirectory(prefix="highwater-") as folder:
-        run = ScenarioRun(steady(seconds, rate), simulated, Path(folder))
+        run = ScenarioRun(scenario, simulated, Path(folder))
         profiler.enable()
         run.execute()
         profiler.disable()
@@ -109,7 +112,7 @@ def _play(seconds: int, rate: int) -> dict[str, int]:
                     calls[_name_in_c(called.code)] += called.callcount
     sent = [machine.host.bytes for machine in run.cluster.machines.values()]
     return {
-        _RECORDS: sum(entry.acked for entry in run.ledger),
+        RECORDS: sum(entry.acked for entry in run.ledger),
         _FETCHES: calls[_FETCH_HANDLER],
         "events of the trace": run.trace.next_seq,
         "deliveries and timers": run.cluster.time.events,
@@ -117,7 +120,7 @@ def _play(seconds: int, rate: int) -> dict[str, int]:
         "bytes sent by the codec": sum(node.protocol for node in sent),
         "bytes sent by sendfile": sum(node.sendfile for node in sent),
         _OBJECTS: objects,
-        _OWN: own,
+        OWN_CALLS: own,
         _IN_C: in_c,
     }
 

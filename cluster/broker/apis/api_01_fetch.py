@@ -147,7 +147,9 @@ class FetchHandler:
                 self._respond_empty(connection, header, context.throttled(), throttle_ms)
                 return
         answered = context.answer({**by_key, **refused}, now_us)
-        if context.may_rest and answered.error is ErrorCode.NONE:
+        # Whether a client may read a partition is asked with each of its requests.
+        may_rest = context.may_rest and (params.from_follower or not self._access.is_on)
+        if may_rest and answered.error is ErrorCode.NONE:
             sent_back = answered.partitions
             unchanged = [
                 (wanted[name], result.high_watermark)

@@ -65,7 +65,7 @@ class FetchContext(Protocol):
 
     @property
     def resting(self) -> RestingPartitions | None:
-        """The partitions that `asked` leaves out, in the session of a follower."""
+        """The partitions of its session that `asked` leaves out."""
         ...
 
     @property
@@ -342,12 +342,12 @@ class IncrementalFetch:
         self._epoch = session.epoch
 
     @property
-    def resting(self) -> RestingPartitions | None:
-        return self._session.resting if self._session.privileged else None
+    def resting(self) -> RestingPartitions:
+        return self._session.resting
 
     @property
     def may_rest(self) -> bool:
-        return self._session.privileged and len(self._session.partitions) > self._rests_above
+        return len(self._session.partitions) > self._rests_above
 
     def asked(self) -> list[RequestedPartition]:
         due = self._session.in_turn()

@@ -219,7 +219,7 @@ class Fetches:
             self._waiting.watch_too(delayed, asked.name)
 
     def fetched_again(self, resting: RestingPartitions, replica_id: BrokerId, now_us: int) -> None:
-        """A follower has come with the next fetch of a session in which these rest."""
+        """A fetcher has come with the next fetch of a session in which these rest."""
         resting.fetched(self._clock.at(now_us), self._registration(replica_id))
 
     def rest(self, params: FetchParams, unchanged: Sequence[tuple[RequestedPartition, Offset]]) -> None:
@@ -231,7 +231,7 @@ class Fetches:
             partition = None if asked.name is None else self._replicas.partitions.get(asked.name)
             if params.resting is None or partition is None:
                 continue
-            if partition.may_rest(params.replica_id, asked.entry, known):
+            if partition.may_rest(params, asked.entry, known):
                 params.resting.add(asked, partition, params.replica_id)
 
     def _end_wait(self, delayed: DelayedFetch) -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 from cluster.broker.replicas.delayed import FetchParams
 from cluster.broker.replicas.high_watermark_push import HighWatermarkPush, pushes_high_watermark
 from cluster.broker.replicas.partition_events import PartitionEvents
-from cluster.broker.replicas.resting import Rest
+from cluster.broker.replicas.resting import Rest, RestingPartitions
 from cluster.broker.replicas.stable_offset import TransactionsInSight
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.wall_clock import WallClock
@@ -126,7 +126,8 @@ class Partition:
         self._clock = clock
         self._high_watermark = high_watermark
         self._followed: tuple[BrokerId, LeaderEpoch] | None = None
-        self._rests: dict[BrokerId, Rest] = {}
+        self._rests: dict[BrokerId | RestingPartitions, Rest] = {}
+        """By the follower, or by the session of a consumer."""
 
     @property
     def node(self) -> str:
@@ -405,16 +406,20 @@ class Partition:
 
     # ---------------------------------------------------------------------------------------------------------- rest
 
-    def may_rest(self, replica_id: BrokerId, entry: FetchPartition, known: Offset) -> bool:
+    def may_rest(self, params: FetchParams, entry: FetchPartition, known: Offset) -> bool:
         """Whether repeating this fetch would change only the time of the latest fetch; it has just been answered, with
         nothing new.
 
         known: the high watermark of the answer, which was read before this very fetch may have moved it
         """
         leader = self.leader
-        if leader is None or leader.may_want(replica_id):
+        if leader is None:
             return False
-        replica = leader.replicas.get(replica_id)
+        if not params.from_follower:
+            return entry.fetch_offset == known == self.upper_offset(params) == self.log.log_end_offset
+        if leader.may_want(params.replica_id):
+            return False
+        replica = leader.replicas.get(params.replica_id)
         if replica is None or replica.log_start_offset != entry.log_start_offset:
             return False
         # In 0.8 a silent follower left the ISR even if it held every record; and 2.4 pushed high watermarks to it.
@@ -422,15 +427,18 @@ class Partition:
         end = self.log.log_end_offset
         return is_plain and replica.log_end_offset == entry.fetch_offset == known == leader.high_watermark == end
 
-    def rest(self, replica_id: BrokerId, rest: Rest) -> None:
-        self._rests[replica_id] = rest
+    def rest(self, rest: Rest) -> None:
+        self._rests[rest.fetcher] = rest
 
-    def rested(self, replica_id: BrokerId, rest: Rest, fetched_us: int) -> None:
+    def rested(self, rest: Rest, fetched_us: int) -> None:
         """The rest is over: its follower, which had everything, has last fetched at `fetched_us` (wall clock)."""
-        if self._rests.get(replica_id) is not rest:
+        fetcher = rest.fetcher
+        if self._rests.get(fetcher) is not rest:
             return
-        del self._rests[replica_id]
-        replica = None if self.leader is None else self.leader.replicas.get(replica_id)
+        del self._rests[fetcher]
+        if self.leader is None or isinstance(fetcher, RestingPartitions):
+            return
+        replica = self.leader.replicas.get(fetcher)
         if replica is not None:
             replica.fetched_the_same(fetched_us)
 

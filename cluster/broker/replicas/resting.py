@@ -1,11 +1,11 @@
-"""Partitions of a follower's fetch session about which there is nothing to say: a fetch costs only what has news.
+"""Partitions of a fetch session about which there is nothing to say: a fetch costs only what has news.
 
 Kafka looks at every partition of the session with every fetch, and so does this broker in a session of few; how many
-are few depends on the world (`rests_above` of BrokerCore). In one of many, a partition whose follower has everything
-and has had the answer rests, if it is in sync or may not join the ISR yet: it is not looked at until something happens
-to it or to the follower's registration, and then its follower counts as having fetched it with the session's latest
-fetch, as it had.
-Meanwhile these fetches do not appear in the trace.
+are few depends on the world (`rests_above` of BrokerCore). In one of many, a partition rests whose consumer has
+read everything, or whose follower has everything and has had the answer, if it is in sync or may not join the ISR yet:
+it is not looked at until something happens to it or to the follower's registration, and then its follower counts as
+having fetched it with the session's latest fetch, as it had.
+Meanwhile a follower's fetches of it do not appear in the trace.
 source: IncrementalFetchContext.foreachPartition, Partition.updateFollowerFetchState
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cluster.broker.replicas.partition import Partition
     from controller.image import BrokerRegistration
 
-MANY = 100
+MANY = 8
 """In a session of more partitions than this they rest: in virtual time, where a trace of few shows every fetch."""
 
 FEW = 1
@@ -55,7 +55,7 @@ class RestingPartitions:
     def add(self, asked: RequestedPartition, partition: Partition, replica_id: BrokerId) -> None:
         key = asked.topic, asked.entry.partition
         rest = self._rests[key] = Rest(self, self._awake.pop(key), partition, replica_id)
-        partition.rest(replica_id, rest)
+        partition.rest(rest)
 
     def fetched(self, now_us: int, follower: BrokerRegistration | None) -> None:
         """Once more, of all of them. Whether a follower may join an ISR depends on its registration."""
@@ -79,7 +79,7 @@ class RestingPartitions:
 
 
 class Rest:
-    """One partition at rest for one follower."""
+    """One partition at rest for one fetcher. replica_id: negative for a consumer"""
 
     __slots__ = ("_of", "_partition", "_replica_id", "cached")
 
@@ -95,7 +95,12 @@ class Rest:
     def key(self) -> tuple[Topic, int]:
         return self.cached.asked.topic, self.cached.asked.entry.partition
 
+    @property
+    def fetcher(self) -> BrokerId | RestingPartitions:
+        """A follower, or a consumer's session."""
+        return self._of if self._replica_id < 0 else self._replica_id
+
     def end(self) -> None:
-        """Something happens to it, or its follower asks for something else."""
-        self._partition.rested(self._replica_id, self, self._of.fetched_us)
+        """Something happens to it, or its fetcher asks for something else."""
+        self._partition.rested(self, self._of.fetched_us)
         self._of.ended(self)

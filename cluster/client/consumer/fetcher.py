@@ -2,6 +2,7 @@
 
 A request names what has changed since the last one to the same leader (KIP-227: fetch sessions).
 Source: AbstractFetch.java, FetchSessionHandler.java, FetchCollector.java, CompletedFetch.java.
+Simplified: a consumer that stops does not close its sessions.
 Simplified: the application polls all the time and takes every record at once, so max.poll.records never holds it up.
 """
 
@@ -151,11 +152,7 @@ class ConsumerFetcher:
         for name, part in entries.items():
             position = self._positions.get(name)
             # An answer to where the consumer no longer stands is dropped (FetchCollector.fetchRecords).
-            if (
-                position is not None
-                and position.state is PositionState.FETCHING
-                and position.offset == asked.get(name)
-            ):
+            if position is not None and position.state is PositionState.FETCHING and position.offset == asked.get(name):
                 self._take(position, part, peer, now_us)
             if part.current_leader is not None:
                 self._metadata.update_leader(name, part.current_leader, response.node_endpoints)

@@ -22,7 +22,7 @@ import click
 from replica.rules import PROFILES
 from scenarios.building.running import build_here
 from scenarios.cli.bench.acks_screen import print_acks
-from scenarios.cli.bench.counts_screen import show_counts
+from scenarios.cli.bench.counts_screen import show_counts, show_growth
 from scenarios.cli.common import format_option, print_json
 from scenarios.process.own_python import environment
 from scenarios.terminal.exit_codes import ExitCode
@@ -85,11 +85,14 @@ def _median_s(measure: Callable[[], float], repeat: int, line: ProgressLine, don
 @bench.command()
 @click.option("--repeat", type=click.IntRange(1, 99), default=5, show_default=True, help="Runs per figure.")
 @click.option("--counts", is_flag=True, help="Count, and measure no time: what a record costs, and a fetch.")
+@click.option("--growth", is_flag=True, help="What a record costs with more partitions, brokers, records; minutes.")
 @format_option
-def sim(repeat: int, counts: bool, format_: str) -> int:
+def sim(repeat: int, counts: bool, growth: bool, format_: str) -> int:
     """Whole-process time of `run` and `compare`, events per second, virtual seconds per second."""
     if counts:
         return show_counts(format_)
+    if growth:
+        return show_growth(format_, machine_line(machine()))
     with ProgressLine("bench sim") as line:
         run_s = _median_s(lambda: _process_s(["run", "acks1-leader-kill"]), repeat, line, 0, 5)
         compare_s = _median_s(lambda: _process_s(["compare", "acks1-leader-kill"]), repeat, line, 1, 5)

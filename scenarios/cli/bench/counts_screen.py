@@ -1,4 +1,4 @@
-"""The screen of `highwater bench sim --counts`."""
+"""The screens of `highwater bench sim --counts` and `--growth`."""
 
 from __future__ import annotations
 
@@ -24,4 +24,26 @@ def show_counts(format_: str) -> int:
     click.echo(f"  {'':<40}" + "".join(f"{price.what:>24}" for price in prices))
     for name in prices[0].counts:
         click.echo(f"  {name:<40}" + "".join(f"{price.counts[name]:>24,.2f}" for price in prices))
+    return ExitCode.HELD
+
+
+def show_growth(format_: str, machine: str) -> int:
+    """machine: described in a line or two"""
+    from scenarios.bench.counts import is_countable
+    from scenarios.bench.growth import PARTITIONS_ON_BROKERS, RATE, measure_growth
+
+    if not is_countable():
+        raise click.UsageError("compiled functions are not counted: set HIGHWATER_PURE=1")
+    with ProgressLine("bench sim") as line:
+        rows = list(measure_growth(line.show))
+    if format_ == "json":
+        print_json([row._asdict() for row in rows])
+        return ExitCode.HELD
+    click.echo(f"bench sim --growth: {RATE} records/s, RF 3, acks=all, one consumer, all invariants on, trace written")
+    click.echo(machine)
+    click.echo(f"  {'for one record':<34}{'calls of own functions':>24}{'CPU us':>12}")
+    for row in rows:
+        with_ = f", {PARTITIONS_ON_BROKERS} partitions" if row.axis == "brokers" else ""
+        calls = "" if row.calls is None else f"{row.calls:,.0f}"
+        click.echo(f"  {f'{row.size:,} {row.axis}{with_}':<34}{calls:>24}{row.cpu_us:>12,.0f}")
     return ExitCode.HELD

@@ -36,7 +36,7 @@ from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 from scenarios.language.verbs.cluster import SetQuota
 
 BROKERS_MAX = 31
-PARTITIONS_MAX = 200
+PARTITIONS_MAX = 1000
 LOG_DIRS_MAX = 8
 CPU_KEYS = ("request", "produce", "fetch", "replicate", "connection", "connections_per_poll")
 

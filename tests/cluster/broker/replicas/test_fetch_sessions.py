@@ -120,8 +120,10 @@ STEP = st.tuples(
 )
 
 
-@pytest.mark.parametrize(("replica_id", "partitions", "may_rest"), [(2, 1, False), (2, 2, True), (-1, 2, False)])
-def test_by_the_wall_clock_partitions_rest_in_each_session_of_a_follower_with_more_than_one(
+@pytest.mark.parametrize(
+    ("replica_id", "partitions", "may_rest"), [(2, 1, False), (2, 2, True), (-1, 1, False), (-1, 2, True)]
+)
+def test_by_the_wall_clock_partitions_rest_in_each_session_with_more_than_one(
     replica_id: int, partitions: int, may_rest: bool
 ):
     sessions = FetchSessions(FetchSessionCache(10, lambda: 7, rests_above=FEW), str)

@@ -26,19 +26,21 @@ SEVENTH = TopicPartition("t", 7)
 
 
 class Session:
-    """b2's, with b1 that leads all: full at first, then `fetch` names what has changed for b2."""
+    """A fetcher's, with b1 that leads all: full at first, then `fetch` names what has changed for the fetcher."""
 
-    def __init__(self, world: BrokerWorld) -> None:
+    def __init__(self, world: BrokerWorld, replica_id: int = B2) -> None:
+        """replica_id: -1 for a consumer"""
         self._world = world
-        self._caller = world.call("b2")
+        self._replica_id = replica_id
+        self._caller = world.call("b2" if replica_id == B2 else "c1")
         self._id, self._epoch = 0, 0
         self._topic = world.topic_id("t")
 
     def fetch(self, *changed: FetchPartition) -> Any:
         """The answer, None while it waits."""
         request = FetchRequest(
-            replica_id=B2,
-            replica_epoch=self._world.broker_epoch(B2),
+            replica_id=self._replica_id,
+            replica_epoch=self._world.broker_epoch(B2) if self._replica_id == B2 else -1,
             max_wait_ms=500,
             min_bytes=1,
             max_bytes=1 << 20,
@@ -213,6 +215,84 @@ def test_what_the_follower_asks_anew_is_looked_at(world: BrokerWorld, session: S
     assert [event.partition for event in world.events(FollowerFetched)[before:]] == [SEVENTH.partition]
 
 
+# ----------------------------------------------------------------------------------------------------------- consumers
+
+
+@pytest.fixture
+def lone(tmp_path: Path) -> BrokerWorld:
+    """b1 has the only replicas."""
+    return world_of(tmp_path, (B1,), COUNT)
+
+
+@pytest.fixture
+def reading(lone: BrokerWorld) -> Session:
+    """Of a consumer that has read everything: all of its partitions rest."""
+    session = Session(lone, -1)
+    session.begin()
+    session.idle()
+    return session
+
+
+def test_a_consumer_that_waits_gets_a_record_of_a_partition_that_rested(lone: BrokerWorld, reading: Session) -> None:
+    assert reading.fetch() is None
+    produce(lone, SEVENTH.partition)
+    ((_, (told,)),) = reading.answer().topics
+    assert (told.partition, told.high_watermark) == (SEVENTH.partition, 1) and len(told.records) > 0
+    assert reading.fetch(consumers_entry(SEVENTH.partition, 1)) is None
+    produce(lone, SEVENTH.partition)
+    ((_, (told,)),) = reading.answer().topics
+    assert told.high_watermark == 2
+
+
+def test_a_consumer_gets_what_came_between_two_fetches(lone: BrokerWorld, reading: Session) -> None:
+    for number in (8, 7):
+        produce(lone, number)
+    ((_, told),) = reading.fetch().topics
+    assert sorted(one.partition for one in told) == [7, 8]
+
+
+def test_a_consumer_of_a_topic_that_is_deleted_hears_of_it(lone: BrokerWorld, reading: Session) -> None:
+    assert reading.fetch() is None
+    lone.decide(DeleteTopic(now_us=lone.now_us, name="t"))
+    lone.run(1000)
+    told = [part for answer in (reading.answer(), reading.fetch()) for _, parts in answer.topics for part in parts]
+    assert {one.partition for one in told} == set(range(COUNT))
+    assert ErrorCode.NONE not in {one.error for one in told}
+
+
+def test_a_consumer_hears_where_the_log_begins_now(lone: BrokerWorld, reading: Session) -> None:
+    produce(lone, SEVENTH.partition)
+    reading.fetch()
+    assert reading.fetch(consumers_entry(SEVENTH.partition, 1)) is None
+    lone.run(500)
+    reading.answer()
+    reading.idle()
+    lone.call("admin").ask(
+        21,
+        2,
+        topics=[{"name": "t", "partitions": [{"partition_index": SEVENTH.partition, "offset": 1}]}],
+        timeout=1000,
+    )
+    assert reading.fetch() is None
+    lone.run(500)
+    ((_, (told,)),) = reading.answer().topics
+    assert (told.partition, told.log_start_offset) == (SEVENTH.partition, 1)
+
+
+def test_two_consumers_rest_each_for_itself(lone: BrokerWorld, reading: Session) -> None:
+    other = Session(lone, -1)
+    other.begin()
+    other.idle()
+    produce(lone, SEVENTH.partition)
+    for session in (reading, other):
+        ((_, (told,)),) = session.fetch().topics
+        assert told.partition == SEVENTH.partition and len(told.records) > 0
+
+
+def consumers_entry(number: int, offset: int) -> FetchPartition:
+    return FetchPartition(number, 0, offset, -1, -1, 1 << 20)
+
+
 # ------------------------------------------------------------------------------------------------------------- counted
 
 
@@ -244,6 +324,15 @@ def calls_of_a_leader(root: Path, count: int) -> tuple[int, int]:
     return produced, calls_of(lambda: world.run(1000))
 
 
+def calls_of_a_consumer(root: Path, count: int) -> int:
+    """For a fetch that gets a record after it has waited."""
+    world = world_of(root, (B1,), count)
+    session = Session(world, -1)
+    session.begin()
+    session.idle()
+    return calls_of(lambda: (session.fetch(), produce(world, SEVENTH.partition), session.answer()))
+
+
 def calls_of_a_follower(root: Path, count: int) -> int:
     """For a fetch and its empty answer."""
     world = world_of(root, (B2, B1), count)
@@ -269,4 +358,5 @@ def test_a_fetch_costs_what_has_news(tmp_path: Path) -> None:
     (few, few_idle), (many, many_idle) = (calls_of_a_leader(tmp_path / str(n), n) for n in (2 * MANY, 4 * MANY))
     assert many < 1.2 * few
     assert many_idle < 2.2 * few_idle
+    assert calls_of_a_consumer(tmp_path / "a", 4 * MANY) < 1.2 * calls_of_a_consumer(tmp_path / "b", 2 * MANY)
     assert calls_of_a_follower(tmp_path / "c", 4 * MANY) < 1.2 * calls_of_a_follower(tmp_path / "d", 2 * MANY)
