@@ -90,7 +90,7 @@ SINGLE_ERRORS = [
     ("[b1, b2, b3]", "[b1, b2, b4]", "E131", "b4", None),
     ("[b1, b2, b3]", "[b1, b2, b2]", "E134", "[b1, b2, b2]", None),
     ("{0: [b1, b2, b3]}", "{1: [b1, b2, b3]}", "E112", "{1: [b1, b2, b3]}", None),
-    ("{0: [b1, b2, b3]}", "1000", "E112", "1000", None),
+    ("{0: [b1, b2, b3]}", "1001", "E112", "1001", None),
     ("t: {partitions", "../../x: {partitions", "E113", "../../x", None),
     ("t: {partitions", "__cluster_metadata: {partitions", "E113", "__cluster_metadata", None),
     ("min.insync.replicas: 2", "min_insync_replicas: 2", "E126", "min_insync_replicas", "min.insync.replicas"),
