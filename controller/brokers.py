@@ -62,9 +62,16 @@ class BrokerControl:
             # Differs from Kafka: 3.9 leaves a broker whose session ends in this very instant in its ISRs (4.0 handles
             # it like a fencing, as here).
             self._fence(existing, self._silence(given.broker_id, given.now_us))
-        if existing is None or not _was_clean(given, existing):
-            self._partitions.strike_out(given.broker_id, self._registered_unclean(given, existing))
+        self._leave_partitions(given, existing)
         self._register(given, None, existing)
+
+    def _leave_partitions(self, given: RegisterBroker, existing: BrokerRegistration | None) -> None:
+        """Source: ReplicationControlManager.handleBrokerShutdown"""
+        if not self._partitions.has_elr or (existing is not None and _was_clean(given, existing)):
+            # It has left every ISR as it was fenced, unless it was alone there, which it may be without ELR.
+            self._partitions.remove_broker(given.broker_id, f" as {self._names(given.broker_id)} registered", None)
+        else:
+            self._partitions.strike_out(given.broker_id, self._registered_unclean(given, existing))
 
     def _registered_unclean(self, given: RegisterBroker, replaced: BrokerRegistration | None) -> str:
         """Ends the reasons of what becomes of its partitions."""

@@ -19,11 +19,13 @@ from replica.trace import events as trace
 
 
 class PartitionChange(NamedTuple):
-    """struck_out: a broker that lost its place among the eligible leaders because it may have lost records"""
+    """struck_out: a broker that lost its place among the eligible leaders because it may have lost records
+    has_elr: whether the cluster has eligible leader replicas"""
 
     record: PartitionChangeRecord
     choice: Choice
     struck_out: BrokerId | None = None
+    has_elr: bool = True
 
 
 def build_change(
@@ -45,7 +47,8 @@ def build_change(
 
     A reassignment in progress is completed as soon as the ISR allows, on any occasion.
 
-    elr_min_isr: effective min.insync.replicas, below which who leaves the ISR stays eligible; None: there is no ELR
+    elr_min_isr: effective min.insync.replicas, below which who leaves the ISR stays eligible; None: there is no ELR.
+        One that is left from before still finds the next leader where the ISR is empty, and goes with that change.
     struck_out: a broker that may have lost records, and is no longer eligible
 
     The leader field is set iff the leader changes, so only then does the leader epoch rise: a mere ISR change keeps it
@@ -59,7 +62,7 @@ def build_change(
     completed = maybe_complete(Reassignment(replicas, adding, removing), isr)
     if completed is not None:
         replicas, isr, adding, removing = completed.replicas, completed.in_sync_replicas, (), ()
-    elr = () if elr_min_isr is None else eligible_leaders(partition, isr, elr_min_isr, struck_out)
+    elr = partition.elr if elr_min_isr is None else eligible_leaders(partition, isr, elr_min_isr, struck_out)
     elr = tuple(broker_id for broker_id in elr if broker_id in replicas)
     choice = elect(
         election,
@@ -68,6 +71,7 @@ def build_change(
             replicas=replicas,
             in_sync_replicas=isr,
             elr=elr,
+            last_known=() if elr_min_isr is None else partition.last_known_elr,
             is_acceptable=is_acceptable,
             names=names,
         ),
@@ -80,7 +84,10 @@ def build_change(
     elif elr_min_isr is None:
         # Without ELR the ISR is never empty: its last member stays in it, and the partition has no leader.
         isr = isr or partition.in_sync_replicas
-    last_known = last_known_leader(partition, isr, leader_is_known=choice.leader != NO_BROKER)
+    if elr_min_isr is None:
+        elr, last_known = (), partition.last_known_elr
+    else:
+        last_known = last_known_leader(partition, isr, leader_is_known=choice.leader != NO_BROKER)
     record = PartitionChangeRecord(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
@@ -94,7 +101,7 @@ def build_change(
         adding_replicas=adding if adding != partition.adding_replicas else None,
         removing_replicas=removing if removing != partition.removing_replicas else None,
     )
-    return None if record.is_no_op else PartitionChange(record, choice, struck_out)
+    return None if record.is_no_op else PartitionChange(record, choice, struck_out, elr_min_isr is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +119,8 @@ class ChangeEvents:
         choice: Choice,
         occasion: str,
         struck_out: BrokerId | None = None,
+        *,
+        has_elr: bool = True,
     ) -> Iterator[trace.TraceEvent]:
         """The election, then ISR and ELR. `occasion` ends their reasons: " after ...", "; an operator asked ..."."""
         if after.leader_epoch != before.leader_epoch:
@@ -119,7 +128,7 @@ class ChangeEvents:
         if after.in_sync_replicas != before.in_sync_replicas:
             reason = self.membership(before, after) + occasion if choice.clean else self._uncleanly(before, after)
             yield self.isr_committed(topic_partition, before, after, reason)
-        eligibility = self.eligibility(before, after, struck_out)
+        eligibility = self.eligibility(before, after, struck_out, has_elr=has_elr)
         if eligibility:
             yield self.elr_committed(topic_partition, before, after, eligibility + occasion)
         if before.is_reassigning and not after.is_reassigning:
@@ -222,7 +231,12 @@ class ChangeEvents:
         )
 
     def eligibility(
-        self, before: PartitionRegistration, after: PartitionRegistration, struck_out: BrokerId | None = None
+        self,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+        struck_out: BrokerId | None = None,
+        *,
+        has_elr: bool = True,
     ) -> str:
         """Why each came to the ELR or went from it, and whom the controller remembers; "" where that is as it was."""
         reasons = []
@@ -232,16 +246,21 @@ class ChangeEvents:
             reasons.append(f"{' and '.join(self.named(came))} may still lead: {below}")
         for broker_id in before.elr:
             if broker_id not in after.elr:
-                reasons.append(f"{self.names(broker_id)} {self._why_gone(broker_id, after, struck_out)}")
+                why = self._why_gone(broker_id, after, struck_out, has_elr=has_elr)
+                reasons.append(f"{self.names(broker_id)} {why}")
         if after.last_known_elr and after.last_known_elr != before.last_known_elr:
             reasons.append(f"{self.names(after.last_known_elr[0])} is remembered as the last leader")
         return "; ".join(reasons)
 
-    def _why_gone(self, broker_id: BrokerId, after: PartitionRegistration, struck_out: BrokerId | None) -> str:
+    def _why_gone(
+        self, broker_id: BrokerId, after: PartitionRegistration, struck_out: BrokerId | None, *, has_elr: bool
+    ) -> str:
         if broker_id == struck_out:
             return "may have lost records and may not lead"
         if broker_id in after.in_sync_replicas:
             return "is in the ISR again"
+        if not has_elr:
+            return "may not lead: the cluster has no eligible leader replicas any more"
         return f"has to catch up first: the ISR is {self.names.set_of(after.in_sync_replicas)}"
 
     def membership(self, before: PartitionRegistration, after: PartitionRegistration) -> str:

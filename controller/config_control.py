@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller import topics
+from controller.features import ELR_VERSION, UPGRADE, finalized, refusal
 from controller.image import MetadataImage
-from controller.inputs import ChangeBrokerConfig, ChangeConfig, SetFeatureLevels, TopicReply
+from controller.inputs import ChangeBrokerConfig, ChangeConfig, TopicReply, UpdateFeatures
 from controller.journal import Journal
 from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord
 from controller.partitions import Partitions
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import EVERY_BROKER
+from replica.ids import EVERY_BROKER, BrokerId
+from replica.rules import Rules
 from replica.settings import NodeSettings
 from replica.trace import events as trace
 
@@ -24,13 +26,13 @@ MIN_ISR = "min.insync.replicas"
 class ConfigControl:
     """settings: of this controller"""
 
-    __slots__ = ("_elr", "_journal", "_partitions", "_settings")
+    __slots__ = ("_journal", "_partitions", "_rules", "_settings")
 
-    def __init__(self, journal: Journal, partitions: Partitions, settings: NodeSettings, *, elr: bool) -> None:
+    def __init__(self, journal: Journal, partitions: Partitions, settings: NodeSettings, rules: Rules) -> None:
         self._journal = journal
         self._partitions = partitions
         self._settings = settings
-        self._elr = elr
+        self._rules = rules
 
     @property
     def _image(self) -> MetadataImage:
@@ -84,22 +86,26 @@ class ConfigControl:
             self._journal.reply(TopicReply(error=ErrorCode.NONE))
             return
         before = self._min_isrs() if MIN_ISR in stored else {}
-        who = "every broker" if of_all else self._journal.names(given.broker_id)
         for key, value in stored.items():
-            self._journal.append(BrokerConfigRecord(broker_id=given.broker_id, key=key, value=value))
-            self._journal.tell(
-                trace.ConfigAltered(
-                    node=self._journal.node,
-                    broker=None if of_all else who,
-                    key=key,
-                    value=value,
-                    reason=f"an operator sets {key} of {who} {_to(value)}",
-                )
-            )
+            self._set(given.broker_id, key, value, "an operator")
         if MIN_ISR in stored:
             self._tell_min_isrs(before)
             self._partitions.min_isr_changed(list(self._image.topics))
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def _set(self, broker_id: BrokerId, key: str, value: str | None, by: str) -> None:
+        of_all = broker_id == EVERY_BROKER
+        who = "every broker" if of_all else self._journal.names(broker_id)
+        self._journal.append(BrokerConfigRecord(broker_id=broker_id, key=key, value=value))
+        self._journal.tell(
+            trace.ConfigAltered(
+                node=self._journal.node,
+                broker=None if of_all else who,
+                key=key,
+                value=value,
+                reason=f"{by} sets {key} of {who} {_to(value)}",
+            )
+        )
 
     def _min_isrs(self) -> dict[str, int]:
         """The effective min.insync.replicas of each topic; where brokers have several, the lowest of them."""
@@ -127,7 +133,7 @@ class ConfigControl:
 
         source: ConfigurationControlManager.isDisallowedBrokerMinIsrTransition, .isDisallowedClusterMinIsrTransition
         """
-        if not self._elr or MIN_ISR not in config:
+        if not self._partitions.has_elr or MIN_ISR not in config:
             return
         if not of_all:
             message = f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
@@ -136,14 +142,35 @@ class ConfigControl:
             message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
-    def set_feature_levels(self, given: SetFeatureLevels) -> None:
-        """source: FeatureControlManager.updateFeature"""
+    def update_features(self, given: UpdateFeatures) -> None:
+        """source: FeatureControlManager.updateFeatures, ConfigurationControlManager.updateFeatures"""
+        known = {one.name: one for one in finalized(self._rules, self._image.feature_levels)}
+        for name, level in given.levels.items():
+            upgrade_type = given.upgrade_types.get(name, UPGRADE)
+            if why := refusal(self._image.node_id, known.get(name), name, level, upgrade_type):
+                self._refuse(ErrorCode.INVALID_UPDATE_VERSION, why)
+                return
         levels: Mapping[str, int] = {} if given.validate_only else given.levels
+        if levels.get(ELR_VERSION, 0) > 0:
+            self._make_min_isr_the_same()
         for name, level in levels.items():
             self._journal.append(FeatureLevelRecord(name=name, feature_level=level))
             reason = f"an operator sets the level of feature {name} to {level}"
             self._journal.tell(trace.ConfigAltered(node=self._journal.node, key=name, value=str(level), reason=reason))
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def _make_min_isr_the_same(self) -> None:
+        """For with ELR it decides who is eligible: what brokers have of their own goes, and all have one, which is in
+        the metadata log.     source: ConfigurationControlManager.maybeGenerateElrSafetyRecords
+        """
+        before, settings, by = self._min_isrs(), self._image.broker_config, "the controller, for ELR,"
+        if MIN_ISR not in settings.get(EVERY_BROKER, {}):
+            own = self._settings.topic_defaults({}).min_insync_replicas
+            self._set(EVERY_BROKER, MIN_ISR, str(own), by)
+        for broker_id in sorted(broker_id for broker_id, config in settings.items() if MIN_ISR in config):
+            if broker_id != EVERY_BROKER:
+                self._set(broker_id, MIN_ISR, None, by)
+        self._tell_min_isrs(before)
 
     def _refuse(self, error: ErrorCode, message: str) -> None:
         self._journal.reply(TopicReply(error=error, message=message))

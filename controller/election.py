@@ -36,7 +36,10 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """The inputs of an election: the partition before it, and the replicas, ISR and ELR it is about to have."""
+    """The inputs of an election: the partition before it, and the replicas, ISR and ELR it is about to have.
+
+    last_known: who led last, if the cluster may elect it
+    """
 
     partition: PartitionRegistration
     replicas: tuple[BrokerId, ...]
@@ -44,6 +47,7 @@ class Candidates:
     is_acceptable: Callable[[BrokerId], bool]
     names: Names
     elr: tuple[BrokerId, ...] = ()
+    last_known: tuple[BrokerId, ...] = ()
 
     def is_valid(self, broker_id: BrokerId) -> bool:
         return broker_id in (self.in_sync_replicas or self.elr) and self.is_acceptable(broker_id)
@@ -52,7 +56,7 @@ class Candidates:
     def last_known_leader(self) -> BrokerId | None:
         """The last leader, if no other replica is worth waiting for and it is live. Source: canElectLastKnownLeader"""
         # 4.0 elected it also while it was fenced (KAFKA-19522, fixed in 4.1).
-        known = self.partition.last_known_elr
+        known = self.last_known
         if self.in_sync_replicas or self.elr or not known or not self.is_acceptable(known[0]):
             return None
         return known[0]

@@ -4,6 +4,9 @@ While the ISR is below min.insync.replicas the high watermark stands still. So a
 every committed record, and may lead once no other replica is left, unless it shut down uncleanly since: a broker that
 cannot name its last broker epoch (from the clean-shutdown file) when it registers may have lost records. That outlasts
 min.insync.replicas - 1 such shutdowns.
+
+Whether there is an ELR is the level of a feature, which can change while the cluster runs. Nothing is computed anew
+then: the next change of each partition takes it into account.
 source: KIP-966 part 1, PartitionChangeBuilder.maybePopulateTargetElr, .maybeUpdateLastKnownLeader (4.1)
 """
 

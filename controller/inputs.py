@@ -157,11 +157,12 @@ class ChangeBrokerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetFeatureLevels:
-    """UpdateFeatures(57), levels that the features may have."""
+class UpdateFeatures:
+    """UpdateFeatures(57): all features or none.     upgrade_types: by feature (features.py); UPGRADE without one"""
 
     now_us: int
     levels: Mapping[str, int]
+    upgrade_types: Mapping[str, int] = field(default_factory=dict)
     validate_only: bool = False
 
 
@@ -277,7 +278,7 @@ SingleInput = (
     | DeleteTopic
     | ChangeConfig
     | ChangeBrokerConfig
-    | SetFeatureLevels
+    | UpdateFeatures
     | AlterScramCredential
     | Bootstrap
     | AlterClientQuota
@@ -383,7 +384,7 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, SetFeatureLevels, AlterScramCredential,
+    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, UpdateFeatures, AlterScramCredential,
     AlterClientQuota, CreateAcl, UnregisterBroker and
     AlterReassignment."""
 

@@ -60,7 +60,8 @@ class Journal:
     ) -> None:
         """Append the change, then the events of its election and ISR; `occasion` ends their reasons."""
         before, after = self.append_change(topic_partition, change)
-        for event in self.teller.events(topic_partition, before, after, change.choice, occasion, change.struck_out):
+        choice, gone = change.choice, change.struck_out
+        for event in self.teller.events(topic_partition, before, after, choice, occasion, gone, has_elr=change.has_elr):
             self.tell(event, cause)
 
     def append_change(

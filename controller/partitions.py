@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from controller.alter_partition import Refusal, check_proposal
 from controller.changes import PartitionChange, build_change
 from controller.election import Election
+from controller.features import is_elr_enabled
 from controller.image import PartitionRegistration
 from controller.inputs import (
     AlterPartition,
@@ -43,6 +44,10 @@ class Partitions:
         self._rules = rules
         self._image = journal.image
         self._names = journal.names
+
+    @property
+    def has_elr(self) -> bool:
+        return is_elr_enabled(self._rules, self._image.feature_levels)
 
     # ------------------------------------------------------------------------------------------ brokers come and go
 
@@ -81,12 +86,10 @@ class Partitions:
                 self._journal.change_partition(topic_partition, change, occasion, cause)
 
     def strike_out(self, broker_id: BrokerId, occasion: str) -> None:
-        """A broker comes back and may have lost records: it is neither in sync nor eligible. Not checked without ELR.
+        """A broker comes back and may have lost records: it is neither in sync nor eligible.
 
         Source: ReplicationControlManager.handleBrokerShutdown
         """
-        if not self._rules.elr:
-            return
         for topic_partition, partition in list(self._image.partitions()):
             if broker_id in partition.in_sync_replicas or broker_id in partition.elr:
                 target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
@@ -101,7 +104,7 @@ class Partitions:
 
         Source: ConfigurationControlManager.createClearElrRecordsAsNeeded
         """
-        if not self._rules.elr:
+        if not self.has_elr:
             return
         reason = "min.insync.replicas was changed, and who was eligible by the old one may not be by the new one"
         for topic in topics:
@@ -145,7 +148,7 @@ class Partitions:
             target_isr=target_isr,
             target_replicas=target_replicas,
             target_recovering=target_recovering,
-            elr_min_isr=topic.effective_min_isr if self._rules.elr else None,
+            elr_min_isr=topic.effective_min_isr if self.has_elr else None,
             struck_out=struck_out,
             target_adding=target_adding,
             target_removing=target_removing,
@@ -212,7 +215,7 @@ class Partitions:
         leader = self._names(sender)
         reason = f"{' and '.join(reasons)}: {leader} proposed it as leader"
         self._journal.tell(teller.isr_committed(topic_partition, before, after, reason, proposed_by=leader))
-        eligibility = teller.eligibility(before, after)
+        eligibility = teller.eligibility(before, after, has_elr=self.has_elr)
         if eligibility:
             self._journal.tell(teller.elr_committed(topic_partition, before, after, eligibility))
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from controller.features import ELR_VERSION
 from controller.image import BrokerRegistration, MetadataImage, PartitionRegistration
 from controller.metadata import (
     BrokerConfigRecord,
@@ -82,6 +83,8 @@ def _state(image: MetadataImage, name: TopicPartition) -> tuple[UUID, PartitionR
 
 
 def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
+    # What is left of an ELR that was switched off is not written (ImageWriterOptions).
+    has_elr = image.feature_levels.get(ELR_VERSION) != 0
     # In the order in which the image came to know them: a reader of a snapshot lists everything in the order of those
     # who read the whole log.
     for broker in image.brokers.values():
@@ -89,7 +92,7 @@ def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
     for name, topic in image.topics.items():
         yield TopicRecord(name=name, topic_id=topic.topic_id, config=topic.config)
         for number, partition in topic.partitions.items():
-            yield _created(name, number, partition)
+            yield _created(name, number, partition, has_elr=has_elr)
     for broker_id, config in image.broker_config.items():
         for key, value in config.items():
             yield BrokerConfigRecord(broker_id=broker_id, key=key, value=value)
@@ -120,7 +123,7 @@ def _registered(broker: BrokerRegistration) -> RegisterBrokerRecord:
     )
 
 
-def _created(topic: str, number: int, partition: PartitionRegistration) -> PartitionRecord:
+def _created(topic: str, number: int, partition: PartitionRegistration, *, has_elr: bool) -> PartitionRecord:
     return PartitionRecord(
         topic=topic,
         partition=number,
@@ -130,8 +133,8 @@ def _created(topic: str, number: int, partition: PartitionRegistration) -> Parti
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         recovering=partition.recovering,
-        elr=partition.elr or None,
-        last_known_elr=partition.last_known_elr or None,
+        elr=partition.elr or None if has_elr else None,
+        last_known_elr=partition.last_known_elr or None if has_elr else None,
         adding_replicas=partition.adding_replicas or None,
         removing_replicas=partition.removing_replicas or None,
     )

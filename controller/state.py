@@ -38,12 +38,12 @@ from controller.inputs import (
     RebalanceDue,
     RegisterBroker,
     SessionCheckDue,
-    SetFeatureLevels,
     Several,
     SeveralReply,
     SingleInput,
     UncleanSweepDue,
     UnregisterBroker,
+    UpdateFeatures,
 )
 from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
@@ -121,7 +121,7 @@ class ControllerState:
             default_replication_factor=default_replication_factor,
             max_partitions=max_partitions,
         )
-        self._configs = ConfigControl(self._journal, self._partitions, settings, elr=rules.elr)
+        self._configs = ConfigControl(self._journal, self._partitions, settings, rules)
         self._scram = ScramControl(self._journal)
         self._client_quotas = ClientQuotaControl(self._journal)
         self._acls = AclControl(self._journal)
@@ -195,8 +195,8 @@ class ControllerState:
                 self._configs.change_topic(given)
             case ChangeBrokerConfig():
                 self._configs.change_broker(given)
-            case SetFeatureLevels():
-                self._configs.set_feature_levels(given)
+            case UpdateFeatures():
+                self._configs.update_features(given)
             case AlterScramCredential():
                 self._scram.alter(given)
             case Bootstrap():

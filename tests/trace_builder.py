@@ -243,6 +243,9 @@ class TraceBuilder:
             reason="the ELR changes",
         )  # fmt: skip
 
+    def set_level(self, feature: str, level: int) -> int:
+        return self.emit(t.ConfigAltered(node=CONTROLLER, key=feature, value=str(level), reason="the level is set"))
+
     # ------------------------------------------------------------------------------------------------------ brokers
 
     def start(self, node: str, role: str = "broker", *, reason: str | None = None) -> int:

@@ -36,7 +36,6 @@ from cluster.groups.topic_directory import TopicDirectory
 from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
-from cluster.protocol.eras import TRANSACTION_VERSION, level_of
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
 from cluster.protocol.versions import FETCH
@@ -50,6 +49,7 @@ from cluster.transactions.marker_channel import MarkerChannels
 from cluster.transactions.service import TransactionService
 from cluster.transactions.verification import TransactionVerifier
 from cluster.wall_clock import WallClock
+from controller.features import TRANSACTION_VERSION, level_of
 from controller.image import MetadataImage
 from controller.inputs import OnReply
 from controller.metadata import UserScramCredentialRecord

@@ -43,13 +43,13 @@ from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.cold import decode_request as decode_cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.eras import finalized
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
 from cluster.quotas.mutation_quotas import MUTATIONS, MutationQuota, MutationQuotas
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.wall_clock import WallClock
+from controller.features import ALL_FEATURES_OR_NONE, is_elr_enabled
 from controller.image import MetadataImage
 from controller.inputs import Action as Decided
 from controller.inputs import (
@@ -360,8 +360,8 @@ class ControllerCore:
                     self.state.image,
                     self._config,
                     now_us,
-                    elr=self._rules.elr,
-                    features=finalized(self._rules, self.state.image.feature_levels),
+                    elr=is_elr_enabled(self._rules, self.state.image.feature_levels),
+                    all_features_or_none=self._rules.release in ALL_FEATURES_OR_NONE,
                     quota=quota,
                 )
             )

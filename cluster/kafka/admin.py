@@ -18,7 +18,9 @@ from cluster.protocol.versions import (
     ELECT_LEADERS,
     INCREMENTAL_ALTER_CONFIGS,
     METADATA,
+    UPDATE_FEATURES,
 )
+from controller.features import UPGRADE
 from controller.inputs import (
     AlterClientQuota,
     AlterReassignment,
@@ -28,6 +30,7 @@ from controller.inputs import (
     CreateTopicReply,
     ElectReply,
     TopicReply,
+    UpdateFeatures,
 )
 from replica.errors import ErrorCode
 from replica.ids import EVERY_BROKER, BrokerId, TopicPartition
@@ -41,8 +44,9 @@ VERSIONS = {
     INCREMENTAL_ALTER_CONFIGS: 1,
     ALTER_PARTITION_REASSIGNMENTS: 0,
     ALTER_CLIENT_QUOTAS: 0,
+    UPDATE_FEATURES: 1,
 }
-"""Spoken by every Kafka from 2.8 to 4.x."""
+"""Spoken by every Kafka from 2.8 to 4.x; UpdateFeatures from 3.3 on."""
 ANSWER_S = 30
 REQUEST_TIMEOUT_MS = 25_000
 ANSWER_BYTES_MAX = 16 << 20
@@ -136,6 +140,8 @@ class Admin:
                 return await self._configure(BROKER, _resource(wanted.broker_id), wanted.config)
             case AlterClientQuota():
                 return await self._set_quota(wanted)
+            case UpdateFeatures():
+                return await self._update_features(wanted)
             case _:
                 raise AssertionError(f"no step of a timeline asks for {type(wanted).__name__}")
 
@@ -160,6 +166,18 @@ class Admin:
         answer = await self.ask(ALTER_CLIENT_QUOTAS, entries=[entry], validate_only=False)
         (result,) = answer.entries
         return TopicReply(error=result.error_code, message=result.error_message or "")
+
+    async def _update_features(self, wanted: UpdateFeatures) -> TopicReply:
+        """The first refusal, if there is one."""
+        updates = [
+            {"feature": name, "max_version_level": level, "upgrade_type": wanted.upgrade_types.get(name, UPGRADE)}
+            for name, level in wanted.levels.items()
+        ]
+        answer = await self.ask(UPDATE_FEATURES, feature_updates=updates, timeout=REQUEST_TIMEOUT_MS)
+        refused = [result for result in (answer, *answer.results) if result.error_code is not ErrorCode.NONE]
+        if refused:
+            return TopicReply(error=refused[0].error_code, message=refused[0].error_message or "")
+        return TopicReply(error=ErrorCode.NONE)
 
     async def _configure(self, kind: int, name: str, config: Mapping[str, object]) -> TopicReply:
         changes = [

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cluster.protocol.cold import encode_response, response
-from cluster.protocol.eras import Feature
 from cluster.protocol.versions import API_VERSIONS
+from controller.features import Feature
 from replica.errors import ErrorCode
 
 Ranges = Mapping[int, tuple[int, int]]

@@ -15,7 +15,6 @@ from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
-from cluster.protocol.eras import TRANSACTION_VERSION, level_of
 from cluster.transactions.coordinator import TransactionCoordinator
 from cluster.transactions.desk import TransactionSettings
 from cluster.transactions.inputs import (
@@ -37,6 +36,7 @@ from cluster.transactions.inputs import (
 from cluster.transactions.loading import TransactionReplay
 from cluster.transactions.marker_channel import MarkerChannels
 from cluster.wall_clock import WallClock
+from controller.features import TRANSACTION_VERSION, level_of
 from replica.ids import TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition
 from replica.log.records import BatchHeader, build_batch
 from replica.rules import Rules

@@ -188,7 +188,7 @@ UNPROMISED = {
     " (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData); the next record brings it",
     "L2 cleared-elr": "no release of Kafka keeps it: a change of min.insync.replicas clears the ELR and the last known"
     " ELR where nobody is in the ISR, too (ReplicationControlManager.removeTopicElrs), and only an unclean election"
-    " finds a leader then",
+    " finds a leader then; so may a changed level of eligible.leader.replicas.version",
     "S32 forgotten-marker": "no release of Kafka keeps it: a snapshot of the producers does not say which markers are"
     " not replicated yet, and a log that is opened, or cut, begins with one (ProducerStateManager.truncateAndReload,"
     " which assumes it to end below the high watermark)",

@@ -129,7 +129,7 @@ class Truth:
     def __init__(self, view: ClusterView, mirror: LogMirror, rules: Rules) -> None:
         self.view = view
         self.mirror = mirror
-        self._elr = rules.elr
+        self.rules = rules
         self.committed: dict[TopicPartition, CommittedLog] = {}
         self.bytes_lost = False
         self.handlers: dict[type, Callable[[TraceRow, Any], None]] = {
@@ -270,7 +270,7 @@ class Truth:
     def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         if event.broker is None:
             return
-        is_seen = self._elr and self.view.nodes[event.broker].came_in_disorder
+        is_seen = self.rules.elr and self.view.nodes[event.broker].came_in_disorder
         for (topic, number), committed in self.committed.items():
             partition = self.partition(topic, number)
             if event.broker not in committed.excused or partition is None:

@@ -39,7 +39,7 @@ class ReplicaView:
 class PartitionView:
     """One partition as the controller sees it, and its replicas as they see themselves. leader None: offline.
 
-    elr: eligible leader replicas; always empty without the rule `elr`
+    elr: eligible leader replicas; without ELR it is empty, or from the time before
     """
 
     topic_partition: TopicPartition

@@ -18,7 +18,15 @@ from replica.wording import listed
 from scenarios.language.selectors import Selector, resolve
 from scenarios.language.steps import Direction, Payload
 from scenarios.language.verbs.clients import Seek
-from scenarios.language.verbs.cluster import CancelReassign, Elect, Reassign, SetConfig, SetQuota, Throttle
+from scenarios.language.verbs.cluster import (
+    CancelReassign,
+    Elect,
+    Reassign,
+    SetConfig,
+    SetQuota,
+    Throttle,
+    UpdateFeatures,
+)
 from scenarios.language.verbs.disk import Flush, Tear
 from scenarios.language.verbs.network import (
     AddLatency,
@@ -345,6 +353,12 @@ class Faults:
             self._operator.set_broker_config(None, config)
         settings = ", ".join(f"{key}={'default' if value is None else value}" for key, value in config.items())
         return Done(nodes, f"{listed(nodes) if nodes else payload.whose} gets {settings}")
+
+    @performs(UpdateFeatures)
+    async def _update_features(self, name: str, payload: UpdateFeatures) -> Done:
+        self._operator.update_features(dict(payload.features), payload.upgrade_type)
+        levels = " and ".join(f"{feature} has level {level}" for feature, level in payload.features)
+        return Done((), f"{levels} from now on")
 
     @performs(SetQuota)
     async def _set_quota(self, name: str, payload: SetQuota) -> Done:

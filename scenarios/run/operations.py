@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 from controller.inputs import (
     AlterReassignment,
     ChangeBrokerConfig,
@@ -16,16 +17,23 @@ from controller.inputs import (
     ControllerInput,
     Reply,
     TopicReply,
+    UpdateFeatures,
 )
 from replica.errors import ErrorCode
 from replica.ids import EVERY_BROKER, TopicPartition
 from scenarios.language.spec import ClientQuota
+from scenarios.language.verbs.cluster import UpgradeType
 from scenarios.run.client_quotas import alteration
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+UPGRADE_TYPES: Mapping[UpgradeType, int] = {
+    "upgrade": UPGRADE,
+    "safe_downgrade": SAFE_DOWNGRADE,
+    "unsafe_downgrade": UNSAFE_DOWNGRADE,
+}
 Pairs = Iterable[tuple[int, int]]
 """(partition, broker id)"""
 
@@ -121,6 +129,13 @@ class Operator:
         self._ask(
             f"the configuration of topic {topic}",
             lambda now_us: ChangeConfig(now_us=now_us, topic=topic, config=dict(config)),
+        )
+
+    def update_features(self, levels: Mapping[str, int], upgrade_type: UpgradeType) -> None:
+        how = UPGRADE_TYPES[upgrade_type]
+        self._ask(
+            f"the level of {' and '.join(levels)}",
+            lambda now_us: UpdateFeatures(now_us=now_us, levels=dict(levels), upgrade_types=dict.fromkeys(levels, how)),
         )
 
     def set_quota(self, quota: ClientQuota) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from controller.features import SAFE_DOWNGRADE, UPGRADE
 from controller.image import MetadataImage, PartitionRegistration
 from controller.inputs import (
     Action,
@@ -32,6 +33,7 @@ from controller.inputs import (
     RegisterBroker,
     RegistrationReply,
     TopicReply,
+    UpdateFeatures,
 )
 from controller.metadata import encode_record
 from controller.state import ControllerState
@@ -237,6 +239,12 @@ class ControllerWorld:
         """throttle b1 leader.replication.throttled.rate=1000"""
         changed = {key: None if value == "default" else value for key, value in config.items()}
         return self._step(ChangeBrokerConfig(now_us=self.now_us, broker_id=_IDS[broker], config=changed))
+
+    def level(self, feature: str, level: int, at: int | None = None) -> list[str]:
+        """level eligible.leader.replicas.version 0"""
+        self._pass_time(at)
+        how = UPGRADE if level else SAFE_DOWNGRADE
+        return self._step(UpdateFeatures(now_us=self.now_us, levels={feature: level}, upgrade_types={feature: how}))
 
     # -------------------------------------------------------------------------------------------------------- time
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
-from cluster.protocol.eras import finalized
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import API_VERSIONS
+from controller.features import finalized
 
 
 class ApiVersionsHandler:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from cluster.client.api_versions import NO_FEATURES_EPOCH, SPOKEN, Allowed, ApiVersions
-from cluster.protocol.eras import TRANSACTION_VERSION
+from controller.features import TRANSACTION_VERSION
 from cluster.protocol.versions import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
 
 V2: Final = 2

@@ -24,6 +24,7 @@ from controller.metadata import (
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     LeaderChangeMessage,
     MetadataRecord,
     PartitionChangeRecord,
@@ -103,6 +104,8 @@ class MetadataEvents:
                 yield from self._topic_configured(written, record)
             case BrokerConfigRecord():
                 yield from self._broker_configured(written, record)
+            case FeatureLevelRecord():
+                yield from self._feature_changed(written, record)
             case PartitionRecord():
                 yield self._created(written, record)
             case PartitionChangeRecord():
@@ -212,6 +215,15 @@ class MetadataEvents:
             reason=_setting(who, record.key, record.value),
         )
         yield self._seen(written, event)
+
+    def _feature_changed(self, written: WrittenRecord, record: FeatureLevelRecord) -> Iterator[Seen]:
+        """As settings of brokers."""
+        self._apply(written)
+        if self.image.topics:
+            level = str(record.feature_level)
+            words = f"the level of feature {record.name} is now {level}"
+            event = trace.ConfigAltered(node=self.controller, key=record.name, value=level, reason=words)
+            yield self._seen(written, event)
 
     # -------------------------------------------------------------------------------------------------- partitions
 

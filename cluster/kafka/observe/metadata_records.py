@@ -30,6 +30,7 @@ from controller.metadata import (
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     LeaderChangeMessage,
     MetadataRecord,
     PartitionChangeRecord,
@@ -168,6 +169,11 @@ def _config(data: bytes, place: int, version: int, topics: TopicNames) -> Metada
     return None
 
 
+def _feature_level(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
+    name, place = read_text(data, place, flexible=True)
+    return FeatureLevelRecord(name=name, feature_level=INT16.unpack_from(data, place)[0])
+
+
 def _register(data: bytes, place: int, version: int, topics: TopicNames) -> MetadataRecord:
     (broker_id,) = INT32.unpack_from(data, place)
     place += 4 + (version >= 2)  # whether it migrates from ZooKeeper
@@ -242,6 +248,7 @@ _READERS: Mapping[int, Reader] = {
     7: _fence,
     8: _unfence,
     9: _remove_topic,
+    12: _feature_level,
     17: _registration_change,
     28: _clear_elr,
 }

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from cluster.config import BrokerConfig
 from cluster.protocol.entities import Entity
-from cluster.protocol.eras import Feature
 from cluster.protocol.headers import RequestHeader
 from controller.image import MetadataImage
 from controller.inputs import PartitionQuota, Several, SingleInput, SingleReply, TopicReply
@@ -24,7 +23,7 @@ from replica.errors import ErrorCode
 class AdminRequest:
     """image: the active controller's own     config: of the controller, which is that of the brokers, too
     elr: whether the cluster has eligible leader replicas (KIP-966)
-    features: of the cluster, with their present levels
+    all_features_or_none: whether one feature that cannot have its level spoils all of a request
     quota: of new and deleted partitions; None: its client has none
     """
 
@@ -34,7 +33,7 @@ class AdminRequest:
     config: BrokerConfig
     now_us: int
     elr: bool = False
-    features: Sequence[Feature] = ()
+    all_features_or_none: bool = False
     quota: PartitionQuota | None = None
 
 

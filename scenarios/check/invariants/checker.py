@@ -29,8 +29,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from replica.ids import TopicPartition
 from replica.rules import Rules
+from replica.trace import events as trace
 from replica.trace.events import EVENT_CLASSES, InvariantBroken, TraceRow
 from replica.wording import listed
+from scenarios.check.features import rules_after
 from scenarios.check.promises import missing_rules
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.truth import Truth
@@ -183,7 +185,10 @@ class Invariant:
 
 
 class InvariantChecker:
-    """All properties over one run. `violations` grows; the runner emits `take_new()` between two steps."""
+    """All properties over one run. `violations` grows; the runner emits `take_new()` between two steps.
+
+    rules: those that are in force, for the level of a feature can be changed (features.py)
+    """
 
     def __init__(
         self,
@@ -193,6 +198,7 @@ class InvariantChecker:
         invariants: Sequence[type[Invariant]] | None = None,
     ) -> None:
         self.rules = rules
+        self._rules_so_far = [rules]
         self.view = view
         self.mirror = mirror
         self.truth = Truth(view, mirror, rules)
@@ -224,6 +230,8 @@ class InvariantChecker:
         if self._unsettled_at_us is not None and row.at_us > self._unsettled_at_us:
             self._settle()
         self._row = row
+        if isinstance(event, trace.ConfigAltered):
+            self._follow(event)
         of_partition, handlers = self._handlers[type(event)]
         if of_partition:
             key = (event.topic, event.partition)  # type: ignore[attr-defined]
@@ -234,6 +242,13 @@ class InvariantChecker:
             self.touched[key] = None
         for handler in handlers:
             handler(row, event)
+
+    def _follow(self, event: trace.ConfigAltered) -> None:
+        changed = rules_after(event, self._rules_so_far[0], self.rules)
+        if changed != self.rules:
+            self.rules = changed
+            self._rules_so_far.append(changed)
+            self.truth.rules = changed
 
     def is_enough_by_earlier_config(self, node: str, partition: TopicPartition, in_sync: int) -> bool:
         """Whether a leader does not know a larger min.insync.replicas yet, and by the one it knows these are enough.
@@ -289,7 +304,10 @@ class InvariantChecker:
         seq, at_us = (row.seq, row.at_us) if row is not None else (-1, 0)
         self._said[name, partition] = seq
         recent = self._recent.get(partition, ()) if partition is not None else ()
-        missing = missing_rules(self.rules, name, bytes_lost=self.truth.bytes_lost)
+        # What was never promised by the rules before may be found out later.
+        missing = next(
+            filter(None, (missing_rules(one, name, bytes_lost=self.truth.bytes_lost) for one in self._rules_so_far)), ()
+        )
         self.violations.append(Violation(name, sentence, partition, seq, at_us, missing, tuple(recent)))
 
 

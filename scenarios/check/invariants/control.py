@@ -23,25 +23,31 @@ _DECISIONS = (
 class LeaderInIsr(Invariant):
     """S1: the ISR is a subset of the replicas without duplicates; the leader, if any, is in it.
 
-    S19's "ISR is never empty without ELR" is checked here. Judged once the instant of the decision is over, because one
-    decision can make two events.
+    S19's "ISR is never empty without ELR" is checked here; one that was empty as ELR was switched off may stay so.
+    Judged once the instant of the decision is over, because one decision can make two events.
     """
 
     NAME = "S1"
 
     def handlers(self) -> Mapping[type, Handler]:
         self.wrong: dict[TopicPartition, list[tuple[str, str]]] = {}
+        self.empty_with_elr: dict[TopicPartition, None] = {}
         return dict.fromkeys(_DECISIONS, self._decided)
 
     def _decided(self, row: TraceRow, event: Any) -> None:
         partition = TopicPartition(event.topic, event.partition)
-        self.wrong[partition] = list(self._judge(self.view.partitions[partition]))
+        state = self.view.partitions[partition]
+        if state.isr:
+            self.empty_with_elr.pop(partition, None)
+        elif self.checker.rules.elr:
+            self.empty_with_elr[partition] = None
+        self.wrong[partition] = list(self._judge(state))
         self.checker.unsettle(row.at_us)
 
     def _judge(self, state: PartitionView) -> Iterator[tuple[str, str]]:
         """(invariant, sentence) for each violation at this point; the next event of the same instant may remove it."""
         partition, isr = state.topic_partition, ", ".join(state.isr)
-        if not state.isr and not self.checker.rules.elr:
+        if not state.isr and not self.checker.rules.elr and partition not in self.empty_with_elr:
             yield "S19", f"the ISR of {partition} is empty"
         if len(set(state.isr)) < len(state.isr):
             yield "S1", f"the ISR of {partition} names a broker twice: {isr}"
@@ -61,6 +67,7 @@ class LeaderInIsr(Invariant):
 class FencedOutOfIsr(Invariant):
     """S19: a fenced broker is in no ISR, except without ELR as the sole member, and leads nothing.
 
+    One that was the sole member as ELR was switched on stays so until the partition changes.
     Whether a broker is in controlled shutdown is not in the trace; only fencing is judged. Judged once the instant is
     over: the controller fences and removes in one step. Not judged in the ZooKeeper era, which has no fencing: a
     session ends in the registry, and a controller, if there is one, hears of it later. A decision is checked in its
@@ -71,6 +78,7 @@ class FencedOutOfIsr(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.wrong: dict[TopicPartition, list[str]] = {}
+        self.alone_without_elr: dict[TopicPartition, tuple[str, ...]] = {}
         if self.checker.rules.membership == "zk-session":
             return {}
         brokers = (trace.BrokerFenced, trace.BrokerUnfenced, trace.BrokerRegistered)
@@ -91,6 +99,10 @@ class FencedOutOfIsr(Invariant):
     def _look_at(self, partition: TopicPartition, state: PartitionView) -> None:
         """The violation as things stand; the next event of the same instant may remove it."""
         self.wrong.pop(partition, None)
+        if not self.checker.rules.elr:
+            self.alone_without_elr[partition] = state.isr
+        elif self.alone_without_elr.get(partition) != state.isr:
+            self.alone_without_elr.pop(partition, None)
         if found := list(self._judge(partition, state)):
             self.wrong[partition] = found
 
@@ -98,7 +110,7 @@ class FencedOutOfIsr(Invariant):
         for node in state.isr:
             if self._fenced(node) and len(state.isr) > 1:
                 yield f"{node} is fenced and still one of several in the ISR of {partition}"
-            elif self._fenced(node) and self.checker.rules.elr:
+            elif self._fenced(node) and self.checker.rules.elr and partition not in self.alone_without_elr:
                 yield f"{node} is fenced and still alone in the ISR of {partition}"
         if state.leader is not None and self._fenced(state.leader):
             yield f"{state.leader} is fenced and still leads {partition}"

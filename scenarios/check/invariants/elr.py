@@ -1,4 +1,4 @@
-"""Invariants of the eligible leader replicas (KIP-966); without the rule `elr` no replica is ever eligible."""
+"""Invariants of the eligible leader replicas (KIP-966); without ELR no replica becomes eligible."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scenarios.observe.view import PartitionView
 class ElrBesideIsr(Invariant):
     """S20: the ELR is a part of the replicas and apart from the ISR, and empty once the ISR has min.insync.replicas.
 
+    Without ELR it is empty after any change of the partition; one from before stands until then.
     Judged once the instant is over, since one decision makes several events.
     """
 
@@ -37,7 +38,7 @@ class ElrBesideIsr(Invariant):
     def _judge(self, state: PartitionView) -> Iterator[str]:
         where, elr = state.topic_partition, ", ".join(state.elr)
         if state.elr and not self.checker.rules.elr:
-            yield f"{where} has the ELR {{{elr}}}, but there are no eligible leader replicas in this era"
+            yield f"{where} has the ELR {{{elr}}}, but the cluster has no eligible leader replicas"
         for node in state.elr:
             if node not in state.assigned:
                 yield f"{node} is in the ELR of {where} and holds no replica of it"

@@ -94,7 +94,7 @@ class Converges(Invariant):
 
     A follower that its leader has told where their logs part, and that does not learn of the high watermark afterwards,
     is `L3 diverged-hw` (promises.py).
-    Where the ELR was cleared while nobody was in the ISR, it is `L2 cleared-elr`.
+    Where the ELR was cleared while nobody was in the ISR, or was switched on or off too late, it is `L2 cleared-elr`.
 
     The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5.
     """
@@ -109,7 +109,7 @@ class Converges(Invariant):
         self.diverged: dict[tuple[TopicPartition, str], str] = {}
         """Followers whose leader's last news were where their logs part, with that leader."""
         self.elr_cleared: dict[TopicPartition, bool] = {}
-        """Whether the last change of the ELR left neither a member nor a last leader."""
+        """Whether the last change left neither an eligible leader nor a last leader that may be elected."""
         self.metadata: tuple[int, dict[str, int]] = (0, {})
         return {
             **self.quiescence.handlers(),
@@ -122,11 +122,18 @@ class Converges(Invariant):
             trace.BatchAppended: self._appended,
             trace.DivergenceFound: self._diverged,
             trace.HighWatermarkLearned: self._learned,
+            trace.IsrCommitted: self._isr,
             trace.ElrCommitted: self._elr,
         }
 
+    def _isr(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        """The last one leaves; an ELR that this changes is told of afterwards."""
+        partition = TopicPartition(event.topic, event.partition)
+        if not event.isr:
+            self.elr_cleared[partition] = not self.view.partitions[partition].elr
+
     def _elr(self, row: TraceRow, event: trace.ElrCommitted) -> None:
-        cleared = not event.elr and event.last_known_leader is None
+        cleared = not event.elr and (event.last_known_leader is None or not self.checker.rules.elr)
         self.elr_cleared[TopicPartition(event.topic, event.partition)] = cleared
 
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:

@@ -30,7 +30,7 @@ def step_of(words: Sequence[str], nodes: Collection[str], lasts: str | None, lab
     declaration = VERBS[verb]
     given = ShorthandWords(verb, declaration.usage, list(words[1:]), nodes)
     settings = given.settings()
-    if settings and verb not in ("set_config", "set_quota"):
+    if settings and verb not in ("set_config", "set_quota", "update_features"):
         # Any verb can be written with the language's own fields.
         plain = [word for word in given.left if not SETTING_WORD.fullmatch(word)]
         if plain:

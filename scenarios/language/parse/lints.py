@@ -17,7 +17,7 @@ from scenarios.language.spec import Scenario, Workload
 from scenarios.language.steps import At, Payload, Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
-from scenarios.language.verbs.cluster import CancelReassign, Reassign, SetConfig, SetQuota, Throttle
+from scenarios.language.verbs.cluster import CancelReassign, Reassign, SetConfig, SetQuota, Throttle, UpdateFeatures
 from scenarios.language.verbs.network import AddLatency, Cut, Loss, PartitionNetwork
 from scenarios.language.verbs.process import Pause, Resume
 
@@ -136,7 +136,7 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
     for step in scenario.timeline:
         place = reader.places.get(f"{path_of(step)}.{step.verb}")
         of_brokers = isinstance(step.payload, SetConfig) and step.payload.topic is None
-        of_kraft = isinstance(step.payload, (Reassign, CancelReassign, Throttle, SetQuota))
+        of_kraft = isinstance(step.payload, (Reassign, CancelReassign, Throttle, SetQuota, UpdateFeatures))
         if (of_brokers or of_kraft) and place is not None:
             title = f"`{step.verb}`{' of brokers' if of_brokers else ''} is not yet supported in the ZooKeeper era"
             label = "it needs `membership: registration`"

@@ -29,6 +29,10 @@ from scenarios.language.verbs.kinds import (
 Side = Literal["both", "leader", "follower"]
 Config = tuple[tuple[str, str | None], ...]
 """A value of None takes a key back to its default, a quota away."""
+Levels = tuple[tuple[str, int], ...]
+LEVEL_MAX = 32_767
+UpgradeType = Literal["upgrade", "safe_downgrade", "unsafe_downgrade"]
+"""FeatureUpdate.UpgradeType"""
 
 
 @verb(
@@ -124,14 +128,18 @@ class Throttle(Verb):
         return f"throttle the replication{where} on {self.brokers}{side} to {self.bytes_per_second:,} B/s"
 
 
+def _refuse_nothing(given: Given, example: str) -> None:
+    if given.node.is_nothing:
+        label = f"such as {example}"
+        given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
+
+
 def _changes(example: str, read: Callable[[Given], Config]) -> Kind[Config]:
     """Values by key; `default` takes one back. example: what there could be     read: as the keys there are demand"""
 
     def checked(given: Given) -> Config:
         changes = read(given)
-        if given.node.is_nothing:
-            label = f"such as {example}"
-            given.reader.error("E105", f"{given.what} changes nothing", given.node.place, path=given.path, label=label)
+        _refuse_nothing(given, example)
         return changes
 
     return Kind(
@@ -154,6 +162,27 @@ def _read_quota(given: Given) -> Config:
     return tuple(given.reader.config_changes(given.node, given.path, ClientQuotaConfig).items())
 
 
+def _read_levels(given: Given) -> Levels:
+    """Names are not looked at: the controller knows which features there are."""
+    reader = given.reader
+    _refuse_nothing(given, "transaction.version: 2")
+    return tuple(
+        (name, reader.integer(value, path, f"the level of `{name}`", 0, LEVEL_MAX))
+        for name, _, value, path in reader.entries(given.node, given.path, given.what)
+    )
+
+
+LEVELS: Kind[Levels] = Kind(
+    read=_read_levels,
+    write=dict,
+    schema={
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {"type": "integer", "minimum": 0, "maximum": LEVEL_MAX},
+    },
+    blank=(),
+    example="{transaction.version: 2}",
+)
 CONFIG = _changes("min.insync.replicas: 1", _read_config)
 QUOTA = _changes("producer_byte_rate: 100000", _read_quota)
 
@@ -201,6 +230,41 @@ class SetConfig(Verb):
             raise words.wrong("`set_config` needs settings, KEY=VALUE")
         brokers = words.are_nodes(whose)
         return {("brokers" if brokers else "topic"): listed(whose) if brokers else whose, "config": config}
+
+
+@verb(
+    "update_features",
+    example="{features: {transaction.version: 2}}",
+    more={
+        "{features: {eligible.leader.replicas.version: 0}, upgrade_type: safe_downgrade}": (
+            "A lower level needs `safe_downgrade` or `unsafe_downgrade`. Level 0 switches a feature off."
+        )
+    },
+    usage="update_features transaction.version=2",
+)
+class UpdateFeatures(Verb):
+    """Change levels of features while the cluster runs (`kafka-features upgrade`, `downgrade`), all or none:
+    `transaction.version`, `group.version`, `eligible.leader.replicas.version`, `metadata.version`. What the controller
+    refuses, as Kafka does, is told.
+    """
+
+    features: Levels = key(LEVELS, default=(), required=True)
+    upgrade_type: UpgradeType = key(
+        choice("upgrade", "safe_downgrade", "unsafe_downgrade"), default="upgrade", word=True
+    )
+
+    def sentence(self) -> str:
+        how = "" if self.upgrade_type == "upgrade" else f" ({self.upgrade_type.replace('_', ' ')})"
+        return f"set {', '.join(f'the level of {name} to {level}' for name, level in self.features)}{how}"
+
+    @classmethod
+    def of_words(cls, words: ShorthandWords) -> object:
+        how = words.take_if(lambda word: word.endswith("downgrade"))
+        levels = words.settings()
+        words.left = [word for word in words.left if not SETTING_WORD.fullmatch(word)]
+        if not levels:
+            raise words.wrong("`update_features` needs levels, FEATURE=LEVEL")
+        return {"features": levels, **({} if how is None else {"upgrade_type": how})}
 
 
 @verb(

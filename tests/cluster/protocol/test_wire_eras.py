@@ -6,8 +6,8 @@ from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, infer_broker
 from cluster.broker.api_table import APIS, offered
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.cold import decode_response
-from cluster.protocol.eras import RELEASES, features
 from cluster.protocol.versions import API_VERSIONS, DESCRIBE_QUORUM, FETCH, PRODUCE, VERSIONS
+from controller.features import features
 from replica.errors import ErrorCode
 from replica.rules import PROFILES
 
@@ -34,11 +34,11 @@ KRAFT_ONLY = {
 
 
 def test_every_era_has_a_release():
-    assert [rules.release for rules in PROFILES.values()] == list(RELEASES)
+    assert [rules.release for rules in PROFILES.values()] == list(SEEN)
     assert PROFILES["kafka-2.7"].changed({"elr": False}).release == "2.7"
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", SEEN)
 def test_highest_versions_are_those_that_kafka_python_saw(release):
     seen = {key: high for key, (_, high) in BROKER_API_VERSIONS[SEEN[release]].items()} | KRAFT_ONLY.get(release, {})
     if release == "0.8":
@@ -49,7 +49,7 @@ def test_highest_versions_are_those_that_kafka_python_saw(release):
     }
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", SEEN)
 def test_only_what_is_spoken_is_offered(release):
     for key, (low, high) in offered(release).items():
         assert VERSIONS[key][0] <= high <= VERSIONS[key][1]
@@ -61,7 +61,7 @@ def test_the_newest_era_is_kafka_4_1_to_the_number():
     assert dict(offered("4.1")) == {key: seen[key] for key in OFFERED}
 
 
-@pytest.mark.parametrize("release", [release for release in RELEASES if release not in ("0.8", "0.10")])
+@pytest.mark.parametrize("release", [release for release in SEEN if release not in ("0.8", "0.10")])
 def test_kafka_python_takes_us_for_the_release(release):
     assert infer_broker_version_from_api_versions(dict(offered(release))) == SEEN[release]
 

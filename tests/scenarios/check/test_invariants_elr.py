@@ -8,6 +8,7 @@ import pytest
 from fake_probe import FakeProbe
 from trace_script import T0, TraceScript
 
+from controller.features import ELR_VERSION
 from replica.rules import PROFILES
 from scenarios.check.invariants.checker import LeaderSnapshot
 
@@ -74,6 +75,37 @@ def s20_beside_a_whole_isr(script: TraceScript) -> None:
     script.at(6)
 
 
+def s20_without_elr(script: TraceScript) -> None:
+    """The level is 0 by then: no one becomes eligible."""
+    shrink_below_min(script)
+    script.set_level(ELR_VERSION, 0)
+    script.commit_elr("b2", "b3", alone=True)
+    script.at(6)
+
+
+def s19_emptied_without_elr(script: TraceScript) -> None:
+    shrink_below_min(script)
+    script.set_level(ELR_VERSION, 0)
+    script.commit_isr()
+    script.commit_elr()
+    script.at(6)
+
+
+def s19_alone_again(script: TraceScript) -> None:
+    """Who was alone in the ISR when ELR was switched on; not who comes to be alone afterwards."""
+    shrink_below_min(script)
+    script.set_level(ELR_VERSION, 0)
+    script.commit_elr(alone=True)
+    script.at(6)
+    script.set_level(ELR_VERSION, 1)
+    script.propose(("b1", "b2"))
+    script.commit_isr("b1", "b2")
+    script.at(7)
+    script.fence("b1")
+    script.commit_isr("b1")
+    script.at(8)
+
+
 def s21_in_elr(script: TraceScript) -> None:
     last_one_goes(script)
     back_in_disorder(script, "b1", "b2")
@@ -128,6 +160,9 @@ BROKEN: tuple[tuple[str, Story], ...] = (
     ("S6", s6_committed_without_elr),
     ("S17", s17_eligible_truncates),
     ("S19", s19_fenced),
+    ("S19", s19_emptied_without_elr),
+    ("S19", s19_alone_again),
+    ("S20", s20_without_elr),
     ("S20", s20_stranger),
     ("S20", s20_in_both),
     ("S20", s20_beside_a_whole_isr),
@@ -169,7 +204,44 @@ def exhausted(script: TraceScript) -> None:
     script.at(12)
 
 
-@pytest.mark.parametrize("story", [shrink_below_min, last_one_goes, kip_966, exhausted])
+def left_over(script: TraceScript) -> None:
+    """Switched off: ELR and empty ISR of before stand until the partition changes, and who was eligible leads."""
+    last_one_goes(script)
+    script.set_level(ELR_VERSION, 0)
+    script.register("b2")
+    script.at(11)
+    script.unfence("b2")
+    script.elect("b2", "b2")
+    script.epoch = 2
+    script.commit_elr()
+    script.leads("b2", 2)
+    script.at(12)
+
+
+def left_over_is_cleared(script: TraceScript) -> None:
+    last_one_goes(script)
+    script.set_level(ELR_VERSION, 0)
+    script.commit_elr(alone=True)
+    script.at(12)
+
+
+def alone_since_before(script: TraceScript) -> None:
+    """Switched on: b1, which died as the last member of the ISR, is in it still."""
+    shrink_below_min(script)
+    script.set_level(ELR_VERSION, 0)
+    script.fence("b1")
+    script.go_offline("b1")
+    script.commit_elr()
+    script.at(6)
+    script.set_level(ELR_VERSION, 1)
+    script.unfence("b2")
+    script.at(7)
+
+
+@pytest.mark.parametrize(
+    "story",
+    [shrink_below_min, last_one_goes, kip_966, exhausted, left_over, left_over_is_cleared, alone_since_before],
+)
 def test_what_kafka_does_breaks_nothing(story: Story) -> None:
     script = TraceScript(rules=PROFILES["kafka-4.1"])
     story(script)

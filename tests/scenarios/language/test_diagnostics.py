@@ -129,6 +129,7 @@ SINGLE_ERRORS = [
     [
         ("set_config: {topic: t, config: {min.insync.replicas: 1}}", None),
         ("set_config: {brokers: b1, config: {leader.replication.throttled.rate: 1000}}", "`set_config` of brokers is"),
+        ("update_features: {features: {transaction.version: 1}}", "`update_features` is"),
         ("throttle: {brokers: b3, rate: 80kB/s}", "`throttle` is"),
         ("reassign: {partition: t-0, to: [b1, b3]}", "`reassign` is"),
         ("cancel_reassign: t-0", "`cancel_reassign` is"),

@@ -38,6 +38,11 @@ NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2", "client/app-b1")
         ("elect", {"elect": "preferred"}),
         ("set_config t a.b=1 c=", {"set_config": {"topic": "t", "config": {"a.b": "1", "c": ""}}}),
         ("set_config b1,b2 a.b=1", {"set_config": {"brokers": ["b1", "b2"], "config": {"a.b": "1"}}}),
+        ("update_features a.version=1", {"update_features": {"features": {"a.version": "1"}}}),
+        (
+            "update_features a.version=0 safe_downgrade",
+            {"update_features": {"features": {"a.version": "0"}, "upgrade_type": "safe_downgrade"}},
+        ),
         ("slow_disk brokers=b1,b2 read=2s", {"slow_disk": {"brokers": ["b1", "b2"], "read": "2s"}}),
         ("bump_clock b1 -60s", {"bump_clock": {"brokers": "b1", "by": "-60s"}}),
     ],

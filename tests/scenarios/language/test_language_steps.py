@@ -23,7 +23,15 @@ from scenarios.language.steps import At, Delay, When
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce, Seek
 from scenarios.language.verbs.clock import BumpClock, StrobeClock
-from scenarios.language.verbs.cluster import CancelReassign, Elect, Reassign, SetConfig, SetQuota, Throttle
+from scenarios.language.verbs.cluster import (
+    CancelReassign,
+    Elect,
+    Reassign,
+    SetConfig,
+    SetQuota,
+    Throttle,
+    UpdateFeatures,
+)
 from scenarios.language.verbs.disk import Bitflip, FailDisk, FillDisk, Flush, SlowDisk, Tear
 from scenarios.language.verbs.every import VERBS
 from scenarios.language.verbs.network import (
@@ -118,6 +126,11 @@ PAYLOADS = [
     (
         "set_config: {entity_default: brokers, config: {log.retention.ms: 1000}}",
         SetConfig(None, None, "brokers", (("log.retention.ms", "1000"),)),
+    ),
+    ("update_features: {features: {transaction.version: 2}}", UpdateFeatures((("transaction.version", 2),))),
+    (
+        "update_features: {features: {group.version: 0, x: 1}, upgrade_type: safe_downgrade}",
+        UpdateFeatures((("group.version", 0), ("x", 1)), "safe_downgrade"),
     ),
     (
         "set_quota: {client: p1, quota: {producer_byte_rate: 1000, request_percentage: 0.5}}",

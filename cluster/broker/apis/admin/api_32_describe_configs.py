@@ -27,6 +27,7 @@ from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_CONFIGS
+from controller.features import is_elr_enabled
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
@@ -82,8 +83,9 @@ class DescribeConfigsHandler:
         return broker_entries(self._config, self._rules, self._own_keys, self._dynamic())
 
     def _dynamic(self) -> Dynamic:
-        stored = self._cache.image.broker_config
-        of_all = settings_of_all(stored.get(EVERY_BROKER, {}), self._config, elr=self._rules.elr)
+        image = self._cache.image
+        stored, has_elr = image.broker_config, is_elr_enabled(self._rules, image.feature_levels)
+        of_all = settings_of_all(stored.get(EVERY_BROKER, {}), self._config, elr=has_elr)
         return Dynamic(stored.get(self._broker_id, {}), of_all)
 
 

@@ -103,7 +103,7 @@ def test_the_levels_that_hold_are_granted(world):
         ("group.version", 1, 9, "The controller does not support the given upgrade type."),
         ("group.version", 0, UPGRADE, "Can't downgrade the version of this feature without setting the upgrade type"),
         ("group.version", 2, SAFE_DOWNGRADE, "Local controller 1001 only supports versions 0-1"),
-        ("eligible.leader.replicas.version", 0, SAFE_DOWNGRADE, "Here the level follows from the rules"),
+        ("eligible.leader.replicas.version", 0, UPGRADE, "Can't downgrade the version of this feature without setting"),
     ],
 )
 def test_other_levels_are_refused_all_or_none(world, name, level, upgrade_type, told):

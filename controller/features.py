@@ -1,6 +1,7 @@
-"""The releases of Kafka that eras are modelled on, and the features that brokers of each know.
+"""Features: which levels the nodes of a release know, the levels of a cluster, and whether one may have another.
 
-source: MetadataVersion.java, EligibleLeaderReplicasVersion.java, GroupVersion.java, TransactionVersion.java
+source: FeatureControlManager.updateFeature, QuorumFeatures.reasonNotSupported, MetadataVersion.java,
+EligibleLeaderReplicasVersion.java, GroupVersion.java, TransactionVersion.java
 """
 
 from __future__ import annotations
@@ -9,9 +10,6 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from replica.rules import Rules
-
-RELEASES: Final = ("0.8", "0.10", "0.11", "2.0", "2.1", "2.7", "3.3", "3.5", "3.9", "4.1")
-"""From the oldest to the newest: the last patch of each; from 3.3 on with KRaft."""
 
 
 class Feature(NamedTuple):
@@ -26,13 +24,18 @@ class Feature(NamedTuple):
 _METADATA_LEVELS: Final = {"3.3": (1, 7), "3.5": (1, 11), "3.9": (1, 21), "4.1": (7, 27)}
 """Of metadata.version: the lowest and the newest of a release. source: MetadataVersion.java"""
 METADATA_VERSION: Final = "metadata.version"
-ELR_VERSION: Final = "eligible.leader.replicas.version"
+"""Simplified: nothing here depends on its level."""
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 FIRST_INCOMPATIBLE: Final = 23
 """The newest level of metadata.version that has changed the metadata: from there on none below can be gone back to.
 source: MetadataVersion.checkIfMetadataChanged"""
 FIRST_WITH_ELR: Final = "4.1"
+ALL_FEATURES_OR_NONE: Final = ("4.1",)
+"""Releases that change all features of a request or none (KIP-1022)."""
+ELR_VERSION: Final = "eligible.leader.replicas.version"
+UNKNOWN, UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = range(4)
+"""FeatureUpdate.UpgradeType"""
 
 
 def features(release: str, *, elr: bool, transactions: str, groups: str) -> tuple[Feature, ...]:
@@ -64,3 +67,37 @@ def finalized(rules: Rules, levels: Mapping[str, int]) -> tuple[Feature, ...]:
 def level_of(name: str, rules: Rules, levels: Mapping[str, int]) -> int:
     """0 for a feature that brokers of the era do not know."""
     return next((one.level for one in finalized(rules, levels) if one.name == name), 0)
+
+
+def is_elr_enabled(rules: Rules, levels: Mapping[str, int]) -> bool:
+    """source: FeatureControlManager.isElrFeatureEnabled"""
+    return levels.get(ELR_VERSION, int(rules.elr)) > 0
+
+
+def refusal(controller_id: int, feature: Feature | None, name: str, level: int, upgrade_type: int) -> str:
+    """Why a feature may not have that level; empty: it may.     feature: None if the release does not know it"""
+    why = _why_not(controller_id, feature, level, upgrade_type)
+    if why or feature is None:
+        return f"Invalid update version {level} for feature {name}. {why}"
+    if name == METADATA_VERSION and level < FIRST_INCOMPATIBLE <= feature.level:
+        unsafe = "Unsafe metadata downgrade is not supported in this version."
+        safe = "Refusing to perform the requested downgrade because it might delete metadata information."
+        return f"Invalid metadata.version {level}. {unsafe if upgrade_type == UNSAFE_DOWNGRADE else safe}"
+    return ""
+
+
+def _why_not(controller_id: int, feature: Feature | None, level: int, upgrade_type: int) -> str:
+    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    if feature is None:
+        return f"Local controller {controller_id} does not support this feature."
+    if not feature.low <= level <= feature.high:
+        return f"Local controller {controller_id} only supports versions {feature.low}-{feature.high}"
+    if level < feature.level and upgrade_type == UPGRADE:
+        how_else = "setting the upgrade type to either safe or unsafe downgrade"
+        return f"Can't downgrade the version of this feature without {how_else}."
+    if level > feature.level and upgrade_type != UPGRADE:
+        return "Can't downgrade to a newer version."
+    return ""

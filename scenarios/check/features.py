@@ -1,0 +1,22 @@
+"""The rules that levels of features stand for: an operator changes a level, and the run goes on by other rules."""
+
+from __future__ import annotations
+
+from controller.features import ELR_VERSION, TRANSACTION_VERSION
+from replica.rules import Rules
+from replica.trace import events as trace
+
+FIRST_TRANSACTIONS_V2 = 2
+"""The level of transaction.version with KIP-890's second part."""
+
+
+def rules_after(event: trace.ConfigAltered, first: Rules, present: Rules) -> Rules:
+    """first: the rules that the run began with     present: those before the event"""
+    if event.topic is not None or event.broker is not None or event.value is None:
+        return present
+    if event.key == ELR_VERSION:
+        return present.changed({"elr": int(event.value) > 0})
+    if event.key == TRANSACTION_VERSION:
+        without = "verified" if first.transactions == "v2" else first.transactions
+        return present.changed({"transactions": "v2" if int(event.value) >= FIRST_TRANSACTIONS_V2 else without})
+    return present
