@@ -481,6 +481,23 @@ class ClusterUnderTest:
         controller = self._active_controller()
         self.machines[self.view.controller].host.call(partial(controller.operate, make_input, answer))
 
+    async def decision(self, make_input: Callable[[int], ControllerInput]) -> Reply | None:
+        """What `operate` is answered; None: nothing in time. In virtual time a step does not wait for a controller that
+        has to ask others first.     raises: NotPossibleNow while there is none
+        """
+        answered = trio.Event()
+        replies: list[Reply | None] = []
+
+        def answer(reply: Reply | None) -> None:
+            replies.append(reply)
+            answered.set()
+
+        self.operate(make_input, answer)
+        if not replies and self.fabric.is_live:
+            with trio.move_on_after(SETTLE_S):
+                await answered.wait()
+        return replies[0] if replies else None
+
     async def topic_config(self, topic: str) -> Mapping[str, str]:
         """As the active controller knows it. raises: NotPossibleNow while there is none of them"""
         if all(name.topic != topic for name in self.view.partitions):

@@ -312,7 +312,7 @@ class Faults:
 
     @performs(CancelReassign)
     async def _cancel_reassign(self, name: str, payload: CancelReassign) -> Done:
-        self._operator.cancel_reassignment(payload.partition)
+        await self._operator.cancel_reassignment(payload.partition)
         return Done((), f"the reassignment of {payload.partition} is cancelled")
 
     @performs(Throttle)
@@ -346,23 +346,23 @@ class Faults:
         config = dict(payload.config)
         nodes = () if payload.brokers is None else self.resolve(payload.brokers)
         for node in nodes:
-            self._operator.set_broker_config(node, config)
+            await self._operator.set_broker_config(node, config)
         if payload.topic is not None:
-            self._operator.set_topic_config(payload.topic, config)
+            await self._operator.set_topic_config(payload.topic, config)
         if payload.entity_default is not None:
-            self._operator.set_broker_config(None, config)
+            await self._operator.set_broker_config(None, config)
         settings = ", ".join(f"{key}={'default' if value is None else value}" for key, value in config.items())
         return Done(nodes, f"{listed(nodes) if nodes else payload.whose} gets {settings}")
 
     @performs(UpdateFeatures)
     async def _update_features(self, name: str, payload: UpdateFeatures) -> Done:
-        self._operator.update_features(dict(payload.features), payload.upgrade_type)
+        await self._operator.update_features(dict(payload.features), payload.upgrade_type)
         levels = " and ".join(f"{feature} has level {level}" for feature, level in payload.features)
         return Done((), f"{levels} from now on")
 
     @performs(SetQuota)
     async def _set_quota(self, name: str, payload: SetQuota) -> Done:
-        self._operator.set_quota(payload.as_spec)
+        await self._operator.set_quota(payload.as_spec)
         quotas = ", ".join(f"{key}={'none' if value is None else value}" for key, value in payload.quota)
         return Done((), f"{payload.as_spec.whose} gets {quotas}")
 

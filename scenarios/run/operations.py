@@ -15,7 +15,6 @@ from controller.inputs import (
     ChangeBrokerConfig,
     ChangeConfig,
     ControllerInput,
-    Reply,
     TopicReply,
     UpdateFeatures,
 )
@@ -44,11 +43,8 @@ class Operator:
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
 
-    def _ask(self, what: str, make_input: Callable[[int], ControllerInput]) -> None:
-        replies: list[Reply | None] = []
-        self._cluster.operate(make_input, replies.append)
-        # A controller that has to ask others first answers later; then the step does not wait for it.
-        reply = replies[0] if replies else None
+    async def _ask(self, what: str, make_input: Callable[[int], ControllerInput]) -> None:
+        reply = await self._cluster.decision(make_input)
         if isinstance(reply, TopicReply) and reply.error is not ErrorCode.NONE:
             raise NotPossibleNow(f"{what} is refused: {reply.error.name} {reply.message}")
 
@@ -67,15 +63,15 @@ class Operator:
             await self._add_throttled(name.topic, FOLLOWER_REPLICAS, adding)
             for broker in dict.fromkeys((*before, *target)):
                 rate = str(bytes_per_second)
-                self.set_broker_config(broker, {LEADER_RATE: rate, FOLLOWER_RATE: rate})
+                await self.set_broker_config(broker, {LEADER_RATE: rate, FOLLOWER_RATE: rate})
         ids = self._ids(target)
-        self._ask(
+        await self._ask(
             f"the reassignment of {name}",
             lambda now_us: AlterReassignment(now_us=now_us, topic=name.topic, partition=name.partition, replicas=ids),
         )
 
-    def cancel_reassignment(self, name: TopicPartition) -> None:
-        self._ask(
+    async def cancel_reassignment(self, name: TopicPartition) -> None:
+        await self._ask(
             f"cancelling the reassignment of {name}",
             lambda now_us: AlterReassignment(now_us=now_us, topic=name.topic, partition=name.partition, replicas=None),
         )
@@ -90,7 +86,7 @@ class Operator:
         lists = {"leader": LEADER_REPLICAS, "follower": FOLLOWER_REPLICAS}
         rate = None if bytes_per_second is None else str(bytes_per_second)
         for broker in brokers:
-            self.set_broker_config(broker, {rates[side]: rate for side in sides})
+            await self.set_broker_config(broker, {rates[side]: rate for side in sides})
         ids = self._ids(brokers)
         for one in self._cluster.scenario.topics if topic is None else (topic,):
             replicas = [
@@ -114,37 +110,37 @@ class Operator:
         known = await self._throttled(topic, key)
         added = [*known, *(f"{partition}:{broker}" for partition, broker in replicas)]
         if known != ["*"] and added != known:
-            self.set_topic_config(topic, {key: ",".join(dict.fromkeys(added))})
+            await self.set_topic_config(topic, {key: ",".join(dict.fromkeys(added))})
 
     async def _remove_throttled(self, topic: str, key: str, replicas: Pairs) -> None:
         known = await self._throttled(topic, key)
         gone = [f"{partition}:{broker}" for partition, broker in replicas]
         left = [pair for pair in known if pair not in gone]
         if left != known:
-            self.set_topic_config(topic, {key: ",".join(left) or None})
+            await self.set_topic_config(topic, {key: ",".join(left) or None})
 
     # ----------------------------------------------------------------------------------------------------- config
 
-    def set_topic_config(self, topic: str, config: Mapping[str, str | None]) -> None:
-        self._ask(
+    async def set_topic_config(self, topic: str, config: Mapping[str, str | None]) -> None:
+        await self._ask(
             f"the configuration of topic {topic}",
             lambda now_us: ChangeConfig(now_us=now_us, topic=topic, config=dict(config)),
         )
 
-    def update_features(self, levels: Mapping[str, int], upgrade_type: UpgradeType) -> None:
+    async def update_features(self, levels: Mapping[str, int], upgrade_type: UpgradeType) -> None:
         how = UPGRADE_TYPES[upgrade_type]
-        self._ask(
+        await self._ask(
             f"the level of {' and '.join(levels)}",
             lambda now_us: UpdateFeatures(now_us=now_us, levels=dict(levels), upgrade_types=dict.fromkeys(levels, how)),
         )
 
-    def set_quota(self, quota: ClientQuota) -> None:
-        self._ask(f"the quota of {quota.whose}", partial(alteration, quota))
+    async def set_quota(self, quota: ClientQuota) -> None:
+        await self._ask(f"the quota of {quota.whose}", partial(alteration, quota))
 
-    def set_broker_config(self, broker: str | None, config: Mapping[str, str | None]) -> None:
+    async def set_broker_config(self, broker: str | None, config: Mapping[str, str | None]) -> None:
         """broker: None for all at once"""
         broker_id = EVERY_BROKER if broker is None else self._ids((broker,))[0]
-        self._ask(
+        await self._ask(
             f"the configuration of {broker or 'every broker'}",
             lambda now_us: ChangeBrokerConfig(now_us=now_us, broker_id=broker_id, config=dict(config)),
         )

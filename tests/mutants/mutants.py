@@ -14,6 +14,7 @@ from mutants_of_control import CONTROL
 from mutants_of_logs import LOGS
 from mutants_of_quotas import OF_QUOTAS
 from mutants_of_replication import REPLICATION
+from mutants_of_settings import OF_SETTINGS
 from mutants_of_transactions import TRANSACTIONS
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -24,5 +25,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *TRANSACTIONS,
     *COMPACTION,
     *OF_QUOTAS,
+    *OF_SETTINGS,
     *OF_ACCESS,
 )
