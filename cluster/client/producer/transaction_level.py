@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from cluster.client.api_versions import NO_FEATURES_EPOCH, SPOKEN, Allowed, ApiVersions
-from controller.features import TRANSACTION_VERSION
 from cluster.protocol.versions import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
+from controller.features import TRANSACTION_VERSION
 
 V2: Final = 2
 LAST_BEFORE_V2: Final = {PRODUCE: 11, END_TXN: 4, TXN_OFFSET_COMMIT: 4}

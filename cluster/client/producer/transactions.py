@@ -26,7 +26,6 @@ from cluster.protocol.versions import (
     INIT_PRODUCER_ID,
     TXN_OFFSET_COMMIT,
 )
-from controller.features import TRANSACTION_VERSION
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
