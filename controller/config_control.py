@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from controller import topics
 from controller.features import ELR_VERSION, UPGRADE, finalized, refusal
 from controller.image import MetadataImage
-from controller.inputs import ChangeBrokerConfig, ChangeConfig, TopicReply, UpdateFeatures
+from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeFeatureLevels, TopicReply
 from controller.journal import Journal
 from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord
 from controller.partitions import Partitions
@@ -142,7 +142,7 @@ class ConfigControl:
             message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
-    def update_features(self, given: UpdateFeatures) -> None:
+    def update_features(self, given: ChangeFeatureLevels) -> None:
         """source: FeatureControlManager.updateFeatures, ConfigurationControlManager.updateFeatures"""
         known = {one.name: one for one in finalized(self._rules, self._image.feature_levels)}
         for name, level in given.levels.items():

@@ -157,7 +157,7 @@ class ChangeBrokerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateFeatures:
+class ChangeFeatureLevels:
     """UpdateFeatures(57): all features or none.     upgrade_types: by feature (features.py); UPGRADE without one"""
 
     now_us: int
@@ -278,7 +278,7 @@ SingleInput = (
     | DeleteTopic
     | ChangeConfig
     | ChangeBrokerConfig
-    | UpdateFeatures
+    | ChangeFeatureLevels
     | AlterScramCredential
     | Bootstrap
     | AlterClientQuota
@@ -384,7 +384,7 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, UpdateFeatures, AlterScramCredential,
+    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, ChangeFeatureLevels, AlterScramCredential,
     AlterClientQuota, CreateAcl, UnregisterBroker and
     AlterReassignment."""
 

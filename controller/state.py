@@ -26,6 +26,7 @@ from controller.inputs import (
     BrokerHeartbeat,
     ChangeBrokerConfig,
     ChangeConfig,
+    ChangeFeatureLevels,
     ControllerInput,
     CreateAcl,
     CreatePartitions,
@@ -43,7 +44,6 @@ from controller.inputs import (
     SingleInput,
     UncleanSweepDue,
     UnregisterBroker,
-    UpdateFeatures,
 )
 from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
@@ -195,7 +195,7 @@ class ControllerState:
                 self._configs.change_topic(given)
             case ChangeBrokerConfig():
                 self._configs.change_broker(given)
-            case UpdateFeatures():
+            case ChangeFeatureLevels():
                 self._configs.update_features(given)
             case AlterScramCredential():
                 self._scram.alter(given)

@@ -26,11 +26,11 @@ from controller.inputs import (
     AlterReassignment,
     ChangeBrokerConfig,
     ChangeConfig,
+    ChangeFeatureLevels,
     ControllerInput,
     CreateTopicReply,
     ElectReply,
     TopicReply,
-    UpdateFeatures,
 )
 from replica.errors import ErrorCode
 from replica.ids import EVERY_BROKER, BrokerId, TopicPartition
@@ -140,7 +140,7 @@ class Admin:
                 return await self._configure(BROKER, _resource(wanted.broker_id), wanted.config)
             case AlterClientQuota():
                 return await self._set_quota(wanted)
-            case UpdateFeatures():
+            case ChangeFeatureLevels():
                 return await self._update_features(wanted)
             case _:
                 raise AssertionError(f"no step of a timeline asks for {type(wanted).__name__}")
@@ -167,7 +167,7 @@ class Admin:
         (result,) = answer.entries
         return TopicReply(error=result.error_code, message=result.error_message or "")
 
-    async def _update_features(self, wanted: UpdateFeatures) -> TopicReply:
+    async def _update_features(self, wanted: ChangeFeatureLevels) -> TopicReply:
         """The first refusal, if there is one."""
         updates = [
             {"feature": name, "max_version_level": level, "upgrade_type": wanted.upgrade_types.get(name, UPGRADE)}

@@ -14,9 +14,9 @@ from controller.inputs import (
     AlterReassignment,
     ChangeBrokerConfig,
     ChangeConfig,
+    ChangeFeatureLevels,
     ControllerInput,
     TopicReply,
-    UpdateFeatures,
 )
 from replica.errors import ErrorCode
 from replica.ids import EVERY_BROKER, TopicPartition
@@ -131,7 +131,9 @@ class Operator:
         how = UPGRADE_TYPES[upgrade_type]
         await self._ask(
             f"the level of {' and '.join(levels)}",
-            lambda now_us: UpdateFeatures(now_us=now_us, levels=dict(levels), upgrade_types=dict.fromkeys(levels, how)),
+            lambda now_us: ChangeFeatureLevels(
+                now_us=now_us, levels=dict(levels), upgrade_types=dict.fromkeys(levels, how)
+            ),
         )
 
     async def set_quota(self, quota: ClientQuota) -> None:

@@ -19,6 +19,7 @@ from controller.inputs import (
     BrokerHeartbeat,
     ChangeBrokerConfig,
     ChangeConfig,
+    ChangeFeatureLevels,
     ControllerInput,
     CreatePartitions,
     CreateTopic,
@@ -33,7 +34,6 @@ from controller.inputs import (
     RegisterBroker,
     RegistrationReply,
     TopicReply,
-    UpdateFeatures,
 )
 from controller.metadata import encode_record
 from controller.state import ControllerState
@@ -244,7 +244,9 @@ class ControllerWorld:
         """level eligible.leader.replicas.version 0"""
         self._pass_time(at)
         how = UPGRADE if level else SAFE_DOWNGRADE
-        return self._step(UpdateFeatures(now_us=self.now_us, levels={feature: level}, upgrade_types={feature: how}))
+        return self._step(
+            ChangeFeatureLevels(now_us=self.now_us, levels={feature: level}, upgrade_types={feature: how})
+        )
 
     # -------------------------------------------------------------------------------------------------------- time
 

@@ -1,4 +1,4 @@
-"""UpdateFeatures between its message and the controller.
+"""ChangeFeatureLevels between its message and the controller.
 
 source: FeatureControlManager.updateFeatures, QuorumController.updateFeatures
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields
 from cluster.protocol.entities import Entity
 from controller.features import SAFE_DOWNGRADE, UPGRADE
-from controller.inputs import SingleReply, UpdateFeatures
+from controller.inputs import ChangeFeatureLevels, SingleReply
 from replica.errors import ErrorCode
 
 MESSAGE = "The update failed for all features since the following feature had an error: "
@@ -36,8 +36,8 @@ def update_features(asked: AdminRequest) -> RequestEntries:
     return RequestEntries(entries, values)
 
 
-def _input(asked: AdminRequest, updates: Mapping[str, Entity]) -> UpdateFeatures:
-    return UpdateFeatures(
+def _input(asked: AdminRequest, updates: Mapping[str, Entity]) -> ChangeFeatureLevels:
+    return ChangeFeatureLevels(
         now_us=asked.now_us,
         levels={name: int(one.max_version_level) for name, one in updates.items()},
         upgrade_types={name: _upgrade_type(one) for name, one in updates.items()},
