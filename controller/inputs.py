@@ -384,7 +384,8 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, ChangeFeatureLevels, AlterScramCredential,
+    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, ChangeFeatureLevels,
+    AlterScramCredential,
     AlterClientQuota, CreateAcl, UnregisterBroker and
     AlterReassignment."""
 
