@@ -1,4 +1,4 @@
-"""ChangeFeatureLevels between its message and the controller.
+"""UpdateFeatures between its message and the controller.
 
 source: FeatureControlManager.updateFeatures, QuorumController.updateFeatures
 """

@@ -127,7 +127,7 @@ class Converges(Invariant):
         }
 
     def _isr(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        """The last one leaves; an ELR that this changes is told of afterwards."""
+        """The last one leaves; the event of an ELR that this changes comes afterwards."""
         partition = TopicPartition(event.topic, event.partition)
         if not event.isr:
             self.elr_cleared[partition] = not self.view.partitions[partition].elr

@@ -244,8 +244,8 @@ class SetConfig(Verb):
 )
 class UpdateFeatures(Verb):
     """Change levels of features while the cluster runs (`kafka-features upgrade`, `downgrade`), all or none:
-    `transaction.version`, `group.version`, `eligible.leader.replicas.version`, `metadata.version`. What the controller
-    refuses, as Kafka does, is told.
+    `transaction.version`, `group.version`, `eligible.leader.replicas.version`, `metadata.version`. A level that the
+    controller refuses, as Kafka does, fails the step.
     """
 
     features: Levels = key(LEVELS, default=(), required=True)
