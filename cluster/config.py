@@ -25,6 +25,21 @@ NO_LIMIT = 2_147_483_647
 _IP_OVERRIDE = r"[^,\s]*[^,\s:]:[0-9]{1,9}"
 IP_OVERRIDES = rf"({_IP_OVERRIDE}(\s*,\s*{_IP_OVERRIDE})*)?"
 
+STRING, BYTE_ARRAY, INTEGER, FAILING = "String", "ByteArray", "Integer", "Failing"
+SERIALIZERS = tuple(f"{kind}Serializer" for kind in (STRING, BYTE_ARRAY, INTEGER, FAILING))
+DESERIALIZERS = tuple(f"{kind}Deserializer" for kind in (STRING, BYTE_ARRAY, INTEGER, FAILING))
+AUDIT, STAMP, THROWING = "AuditInterceptor", "StampInterceptor", "ThrowingInterceptor"
+PIPELINE_KEYS = (
+    "key.serializer",
+    "value.serializer",
+    "key.deserializer",
+    "value.deserializer",
+    "interceptor.classes",
+    "failing.records",
+)
+"""What they name is not Kafka's own: a JVM has none of it."""
+FAILING_RECORDS = r"([a-z]+[0-9]+(\s*,\s*[a-z]+[0-9]+)*)?"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(Config):
@@ -244,6 +259,13 @@ class ProducerConfig(Config):
     compression_type: str = key("compression.type", "none", choices=("none", "gzip"))
     transactional_id: str = key("transactional.id", "")
     transaction_timeout_ms: int = key("transaction.timeout.ms", 60_000, low=1)
+    # Differs from Kafka: no class is loaded. These names stand for what the client has, and a record's name for text.
+    key_serializer: str = key("key.serializer", SERIALIZERS[0], choices=SERIALIZERS)
+    value_serializer: str = key("value.serializer", SERIALIZERS[0], choices=SERIALIZERS)
+    interceptor_classes: str = key("interceptor.classes", "", choices=(AUDIT, STAMP, THROWING), is_list=True)
+    failing_records: str = key(
+        "failing.records", "", pattern=FAILING_RECORDS, doc="names of records, as in r3, r7; FailingSerializer reads it"
+    )
 
     @property
     def required_acks(self) -> int:
@@ -272,6 +294,15 @@ class ConsumerConfig(Config):
     reconnect_backoff_max_ms: int = key("reconnect.backoff.max.ms", 1000, low=0)
     socket_connection_setup_timeout_ms: int = key("socket.connection.setup.timeout.ms", 10_000, low=1)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 540_000, low=1)
+    key_deserializer: str = key("key.deserializer", DESERIALIZERS[0], choices=DESERIALIZERS)
+    value_deserializer: str = key("value.deserializer", DESERIALIZERS[0], choices=DESERIALIZERS)
+    interceptor_classes: str = key("interceptor.classes", "", choices=(AUDIT, THROWING), is_list=True)
+    failing_records: str = key(
+        "failing.records",
+        "",
+        pattern=FAILING_RECORDS,
+        doc="names of records, as in r3, r7; FailingDeserializer reads it",
+    )
 
 
 CLASSIC: Final = "classic"

@@ -9,6 +9,8 @@ from replica.trace.events import Recorder
 
 NAME_HEADER = "name"
 """A record without a value carries its name, by which the trace knows it, in this header."""
+NAMED_APART_HEADER = "highwater.name"
+"""So does one whose value is no text; applications have no header of this name."""
 
 
 class CausalRecorder(Recorder, Protocol):

@@ -160,7 +160,7 @@ class EndOffsetSeen(TraceEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchFailed(TraceEvent):
-    """A consumer's fetch was answered with an error."""
+    """A consumer's fetch was answered with an error, or with what its application cannot read."""
 
     TABLE: ClassVar[str] = "consume"
     client: column.Client

@@ -81,3 +81,11 @@ class QuotaEvent(TraceEvent):
 
     __slots__ = ()
     TABLE: ClassVar[str] = "quota"
+
+
+class PipelineEvent(TraceEvent):
+    """Events about interceptors, serializers and deserializers: the table `pipeline`, which only runs with such clients
+    have."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "pipeline"

@@ -24,6 +24,7 @@ from replica.trace import client as events_client
 from replica.trace import compaction as events_compaction
 from replica.trace import controller as events_controller
 from replica.trace import groups as events_group
+from replica.trace import pipeline as events_pipeline
 from replica.trace import quotas as events_quota
 from replica.trace import replica as events_replica
 from replica.trace import run as events_run
@@ -34,6 +35,7 @@ from replica.trace.columns import TraceEvent as TraceEvent
 from replica.trace.compaction import *  # noqa: F403
 from replica.trace.controller import *  # noqa: F403
 from replica.trace.groups import *  # noqa: F403
+from replica.trace.pipeline import *  # noqa: F403
 from replica.trace.quotas import *  # noqa: F403
 from replica.trace.replica import *  # noqa: F403
 from replica.trace.run import *  # noqa: F403
@@ -105,6 +107,7 @@ FAMILIES = (
     events_transaction,
     events_compaction,
     events_quota,
+    events_pipeline,
 )
 EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
     declared
@@ -115,7 +118,7 @@ EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
 EVENT_NAMES: dict[type[TraceEvent], str] = {cls: event_name(cls) for cls in EVENT_CLASSES}
 CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_NAMES.items()}
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")
-OPTIONAL_TABLES: tuple[str, ...] = ("group", "request", "transaction", "compaction", "quota")
+OPTIONAL_TABLES: tuple[str, ...] = ("group", "request", "transaction", "compaction", "quota", "pipeline")
 """Written only by runs that have such events."""
 
 

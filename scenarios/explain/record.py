@@ -16,6 +16,7 @@ from scenarios.check.verdict import AGED_CLASSES, judge
 from scenarios.explain.explanation import Explanation, Holding, Moment
 from scenarios.explain.remedies import IN_THE_TRANSACTION, Remedies, remedies_for
 from scenarios.explain.transaction_of_record import TransactionOfRecord
+from scenarios.explain.unreadable import UnreadablePositions
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
@@ -81,6 +82,7 @@ class _Teller:
         self.came_back: dict[str, int] = {}
         self.committed_us: int | None = None
         self.transaction = TransactionOfRecord()
+        self.unreadable = UnreadablePositions()
         self.is_held_up = False
         """The last stable offset stands before the record, which is committed."""
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
@@ -95,6 +97,7 @@ class _Teller:
             trace.BatchRefused: self._refused,
             trace.RecordFailed: self._failed,
             trace.RecordRead: self._read,
+            trace.DeserializationFailed: self._not_deserialized,
             trace.FaultBegan: self._fault_began,
             trace.FaultEnded: self._fault_ended,
             trace.NodeStopped: self._node_stopped,
@@ -117,6 +120,7 @@ class _Teller:
         self.view(row)
         self.mirror(row)
         self.ledger(row)
+        self.unreadable(row)
         handler = self._handlers.get(type(row.event))
         if handler is not None and not (isinstance(row.event, _AROUND) and self._is_over()):
             handler(row, row.event)
@@ -317,6 +321,10 @@ class _Teller:
                 row, f"{event.client} reads {self.record} at offset {event.offset} from {event.peer}.", table=False
             )
 
+    def _not_deserialized(self, row: TraceRow, event: trace.DeserializationFailed) -> None:
+        if event.record == self.record:
+            self._say(row, f"{event.client} cannot read {self.record}: {_sentence(event.reason)}", decisive=True)
+
     # ----------------------------------------------------------------------------------------- the world around it
 
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
@@ -458,7 +466,9 @@ class _Teller:
                 return f"{self.record} was acked, and compaction has taken it since: it is not lost."
             case "reordered":
                 return f"{self.record} is at offset {where}, behind records that were sent after it."
-        return self.transaction.ending(self.record, where) or f"{self.record} is at offset {where} and can be read."
+        kept = self.transaction.ending(self.record, where) or f"{self.record} is at offset {where} and can be read."
+        stands = self.unreadable.behind(self.partition, offsets[0], self.record) if self.partition and offsets else ""
+        return f"{kept} {stands}" if stands else kept
 
     def _remedies(self, fate: str) -> Remedies:
         if fate != "lost":

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cluster.client.serialization import RECORD_DESERIALIZATION
 from replica.trace import events as trace
 from replica.trace.events import RequestCompleted, TraceRow
 from replica.wording import listed
+from scenarios.explain.pipeline_stages import PipelineStages
 from scenarios.observe.wording import count_of
 
 JOURNEYS = ("Produce", "Fetch")
@@ -91,6 +93,7 @@ class RequestJourneys:
         self.completed = [
             row for row in self._rows if isinstance(row.event, RequestCompleted) and row.event.api in JOURNEYS
         ]
+        self._pipeline = PipelineStages(self._rows)
         self._called = Counter(_short_name(request_of(row)) for row in self.completed)
         self._sent: dict[tuple[str, str, int, int], list[TraceRow]] = {}
         for row in self._rows:
@@ -160,6 +163,7 @@ class RequestJourneys:
         sent_us = answered_us + request.response_queue_time_us
         arrival = f"{request.request_bytes:,} bytes of {request.api} v{request.api_version} are in; the connection is"
         stages = [
+            *self._in_the_producer(row, records),
             Stage(
                 request.connected_us,
                 "acceptor",
@@ -186,6 +190,19 @@ class RequestJourneys:
         since_us = request.received_us + request.total_time_us
         stages.append(Stage(since_us, "total", request.total_time_us, total))
         return Journey(row, self.name_of(row), records, (*stages, *self._at_the_client(row, records, since_us)))
+
+    def _in_the_producer(self, row: TraceRow, records: tuple[str, ...]) -> Iterator[Stage]:
+        """Before the first attempt: what the records went through until they were on the wire."""
+        client, wanted = request_of(row).peer, set(records)
+        last: tuple[int, int, int] | None = None
+        for (sender, *_), rows in self._sent.items():
+            for one in rows if sender == client else ():
+                sent = one.event
+                if isinstance(sent, trace.BatchSent) and one.seq < row.seq and wanted.issuperset(sent.records):
+                    last = max(last or (-1, 0, 0), (one.seq, one.at_us, sent.attempt))
+        if last is not None and last[2] == 1:
+            for stop in self._pipeline.before(client, records, last[1]):
+                yield Stage(*stop)
 
     def _appended(self, row: TraceRow) -> list[trace.BatchAppended]:
         """The handler's appends: back along the causes from the events it left, as long as they are its own."""
@@ -290,15 +307,22 @@ class RequestJourneys:
                     told.append(f"{event.error} for {listed(event.records)}")
                 case trace.RecordRead() if request.api == "Fetch":
                     told.append(f"{event.record} at {event.offset}")
+                case trace.FetchFailed() if request.api == "Fetch" and event.error == RECORD_DESERIALIZATION:
+                    told.append(f"{event.error} at {event.offset}")
                 case _:
                     continue
             at_us = one.at_us
         if at_us is not None:
             more = f" and {len(told) - TOLD_MAX} more" if len(told) > TOLD_MAX else ""
-            verb = "gets the answer" if request.api == "Produce" else "reads"
+            is_produce = request.api == "Produce"
+            stops = () if is_produce else self._pipeline.read(request.peer, at_us)
+            yield from (Stage(*stop) for stop in stops)
+            verb = "gets the answer" if is_produce else "reads"
             yield Stage(
                 max(at_us, since_us), "client", None, f"{request.peer} {verb}: {', '.join(told[:TOLD_MAX])}{more}"
             )
+            heard = self._pipeline.acknowledged(request.peer, records, at_us) if is_produce else ()
+            yield from (Stage(*stop) for stop in heard)
 
 
 def _local_text(request: RequestCompleted, records: Sequence[str], appended: Sequence[trace.BatchAppended]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
 from cluster.client.transform.transform import CommitOrder
 from cluster.config import BrokerConfig, ConsumerConfig, GroupConsumerConfig, ProducerConfig
@@ -196,6 +197,7 @@ class Workload:
     to, offsets, names_member: of a transform: the topic of its outputs, when the offsets of its inputs are committed,
         and whether its transactions name the member of the group
     start_us: when its process starts     stop_us: when its arrivals end (a consumer's process too); None: never
+    cpu: what its interceptors, serializers and deserializers take
     """
 
     name: str
@@ -212,6 +214,7 @@ class Workload:
     to: str = ""
     offsets: CommitOrder = "in-transaction"
     names_member: bool = True
+    cpu: ClientCpuTimes = NO_TIME
 
     def producer_config(self) -> ProducerConfig:
         """Typed, after what KafkaProducer derives itself."""

@@ -185,6 +185,7 @@ class Cores:
             names=self._scenario.cluster.names,
             clock=clock,
             discovers_versions=discovers_versions(self._scenario.rules.release),
+            cpu=workload.cpu,
         )
 
     def _consumer(self, workload: Workload, stream: random.Random, take: TakeRecord | None = None) -> ConsumerCore:
@@ -198,6 +199,7 @@ class Cores:
             rules=self._scenario.rules,
             names=self._scenario.cluster.names,
             take=take,
+            cpu=workload.cpu,
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from cluster.client.interceptors import NO_TIME
+from cluster.config import PIPELINE_KEYS
 from replica.rules import PROFILES, Rules
 from replica.trace import events as trace
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent
@@ -139,6 +141,12 @@ def _client_limits(scenario: Scenario, *, java_clients: bool) -> Iterator[Limit]
             yield Limit(f"workloads.{name}.transaction", f"Java's clients are given no transactions yet{another_way}")
         if workload.kind == "transform":
             yield Limit(f"workloads.{name}", f"no application of a JVM transforms yet{another_way}")
+            continue
+        if workload.cpu != NO_TIME:
+            yield Limit(f"workloads.{name}.cpu", f"Java's clients take the time that they take{another_way}")
+        for key in PIPELINE_KEYS:
+            if key in workload.config:
+                yield Limit(f"workloads.{name}.config.{key}", f"Java's clients send and read bytes{another_way}")
 
 
 def _step_limits(scenario: Scenario) -> Iterator[Limit]:

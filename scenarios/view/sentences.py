@@ -83,6 +83,16 @@ _SENTENCES: dict[type[trace.TraceEvent], Callable[[Any, str], str]] = {
     trace.FetchFailed: lambda event, names: (
         f"{event.client} gets {event.error} from {event.peer} at offset {event.offset}"
     ),
+    trace.RecordSerialized: lambda event, names: (
+        f"{event.client} makes {event.size_bytes:,} bytes of {event.record}: {event.value_format}"
+    ),
+    trace.RecordDeserialized: lambda event, names: (
+        f"{event.client} makes sense of {event.record} at offset {event.offset}: {event.value_format}"
+    ),
+    # Their reasons name the interceptor and what it did, or what cannot be read.
+    trace.RecordIntercepted: lambda event, names: f"{event.client}: {event.reason}",
+    trace.PositionIntercepted: lambda event, names: f"{event.client}: {event.reason}",
+    trace.DeserializationFailed: lambda event, names: event.reason,
     trace.TransactionBegan: lambda event, names: (
         f"{event.client} begins transaction {event.number} of {event.transactional_id} (producer id "
         f"{event.producer_id}, epoch {event.producer_epoch})"

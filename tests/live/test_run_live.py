@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replica.trace.events import LogTruncated
+from replica.trace.events import LogTruncated, RecordSerialized
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import run_scenario
 from scenarios.run.worlds import live
@@ -52,3 +52,60 @@ def test_a_killed_leader_takes_what_it_alone_had_acked_over_tcp_as_well(tmp_path
     assert result.summary["bytes"]["fetch_payload_through_python"] == 0 < result.summary["bytes"]["sendfile"]
     cut = next(row for row in result.rows if isinstance(row.event, LogTruncated))
     assert cut.causes and cut.causes[0] > 0  # events over TCP still have their causes
+
+
+POISONED = """
+schema: 1
+id: quick-poison-pill
+title: A record that nobody can read, within seconds
+duration: 8s
+cluster:
+  brokers: {b1: {}, b2: {}, b3: {}}
+  config: {offsets.topic.num.partitions: 1, group.initial.rebalance.delay.ms: 0}
+topics:
+  t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}
+  out: {partitions: {0: [b2, b3, b1]}, config: {min.insync.replicas: 2}}
+workloads:
+  p1:
+    kind: producer
+    topic: t
+    cpu: {serializer: 20ms}
+    config:
+      value.serializer: IntegerSerializer
+      key.serializer: IntegerSerializer
+      interceptor.classes: AuditInterceptor
+  p2: {kind: producer, topic: t, config: {interceptor.classes: "StampInterceptor, ThrowingInterceptor"}}
+  m1:
+    kind: transform
+    topic: t
+    to: out
+    offsets: after
+    config: {group.id: g, auto.offset.reset: earliest, value.deserializer: IntegerDeserializer}
+timeline:
+  - {at: 2s, produce: {from: p1, count: 2}}
+  - {at: 2.5s, produce: {from: p1, count: 1, key: abc}}
+  - {at: 3s, produce: {from: p2, count: 1}}
+  - {at: 4s, produce: {from: p1, count: 2}}
+  - {at: 4.5s, stop: m1}
+  - {at: 5.5s, start: m1}
+expect:
+  verdict: ok
+  records: {acked: "r0, r1, r3, r4, s0, tr0, tr1", failed: r2, lost: none, duplicated: none}
+  errors: {m1: {RECORD_DESERIALIZATION: {count: 2}}}
+  events:
+    - {event: record_failed, client: p1, record: r2, error: SERIALIZATION, definite: true}
+    - {event: deserialization_failed, client: m1, record: s0, offset: 2, count: 2}
+    - {event: record_intercepted, client: p2, record: s0, hook: onSend, outcome: changed}
+    - {event: record_intercepted, client: p1, record: r2, hook: onAcknowledgement, calls: 3}
+    - {never: record_read, record: r3}
+"""
+
+
+@pytest.mark.soak
+def test_clients_serialize_and_stop_at_a_poison_pill_over_tcp_as_well(tmp_path: Path) -> None:
+    scenario = load_text(POISONED, "quick.yaml").scenario
+    result = run_scenario(scenario, runs_dir=tmp_path, world=live, keep_rows=True)
+    assert [(each.what, each.why) for each in result.expectations if not each.held] == []
+    assert not result.broke_an_invariant
+    first, second = [row.at_us for row in result.rows if isinstance(row.event, RecordSerialized)][:2]
+    assert second - first >= 20_000

@@ -12,6 +12,9 @@ MANAGER = "cluster.broker.replicas.manager"
 SENDER = "cluster.client.producer.sender"
 VERSIONS = "cluster.client.api_versions"
 CONNECTION_STATES = "cluster.client.connection_states"
+PRODUCER = "cluster.client.producer.producer"
+PRODUCER_PIPELINE = "cluster.client.producer.pipeline"
+FETCHER = "cluster.client.consumer.fetcher"
 COORDINATORS_LOG = "cluster.coordinators.topic_log"
 COMMITS = "cluster.groups.commits"
 MEMBERSHIP = "cluster.groups.membership"
@@ -97,7 +100,49 @@ CLIENTS: tuple[Mutant, ...] = (
         "            self.producers.update = before  # type: ignore",
         "idempotent-across-failover: S26",
     ),
+    mutant(
+        "unserialized-records-are-sent",
+        "A record that its serializer refuses never comes to the accumulator (KafkaProducer.doSend)",
+        PRODUCER,
+        "                self._report_failed(waiting, pending, SERIALIZATION,",
+        "                kept.append(pending)\n                self._report_failed(waiting, pending, SERIALIZATION,",
+        "poison-pill / serializer: event never batch_sent with client p2",
+    ),
+    mutant(
+        "interceptors-change-nothing",
+        "What onSend returns is sent, and the next interceptor gets it (ProducerInterceptors.onSend)",
+        PRODUCER_PIPELINE,
+        "                pending = replace(pending, record=changed)",
+        "                pass",
+        "test tests/cluster/client/producer/test_producer_pipeline.py::"
+        "test_an_interceptor_that_throws_loses_no_change_of_another",
+    ),
+    mutant(
+        "serialized-after-the-wait-alone",
+        "The time that a serializer takes holds up the records behind it",
+        PRODUCER,
+        "            waiting.busy_until_us = now_us + took_us",
+        "            pass",
+        "test tests/cluster/client/producer/test_producer_pipeline.py::"
+        "test_the_application_thread_is_in_one_record_at_a_time",
+    ),
     # -------------------------------------------------------------------------------------------------------- consuming
+    mutant(
+        "poison-pill-is-skipped",
+        "A record that cannot be deserialized stops the consumer at its position (KIP-334)",
+        FETCHER,
+        "                            self._stop_at(position, record.offset)\n                            break",
+        "                            continue",
+        "poison-pill: event never record_read with record r5",
+    ),
+    mutant(
+        "poison-pill-stops-one-partition",
+        "While a consumer stands at a record that it cannot read, no poll returns another one (FetchCollector)",
+        FETCHER,
+        "        if self._unreadable is not None and self._is_stuck(self._unreadable):",
+        "        if False and self._unreadable is not None and self._is_stuck(self._unreadable):",
+        "test tests/cluster/client/consumer/test_consumer_pipeline.py::test_meanwhile_no_other_partition_is_read",
+    ),
     mutant(
         "consumers-read-uncommitted",
         "A consumer reads below the high watermark (S28)",

@@ -23,8 +23,10 @@ from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.membership import GroupMembership
 from cluster.client.consumer.offsets import OffsetLookups
+from cluster.client.consumer.pipeline import pipeline_of
 from cluster.client.consumer.positions import NO_OFFSET_FOR_PARTITION, PartitionPosition
 from cluster.client.events import CausalRecorder
+from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode
 from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
@@ -57,8 +59,10 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         *,
         names: Names,
         take: TakeRecord | None = None,
+        cpu: ClientCpuTimes = NO_TIME,
     ) -> None:
-        """name: client id, and the name in the trace     rng: this client's own
+        """name: client id, and the name in the trace     rng: this client's own     cpu: of its deserializers and
+        interceptors
 
         config: of a GroupConsumerConfig the consumer is a member     take: is handed each record, of an application
         that does something with it
@@ -98,7 +102,10 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             config.auto_offset_reset,
             config.isolation_level,
         )
-        self._fetcher = ConsumerFetcher(config, self._positions, self._connections, self._events, backoff, take)
+        self._pipeline = pipeline_of(config, cpu, self._events)
+        self._fetcher = ConsumerFetcher(
+            config, self._positions, self._connections, self._events, backoff, take, self._pipeline
+        )
         self.group: GroupMembership | None = None
         self.on_revoked: Callable[[Sequence[TopicPartition]], None] = _ignore
         """The application forgets what it has of the partitions that are no longer this member's."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from cluster.client.events import NAME_HEADER, ClientEvents
+from cluster.client.events import NAME_HEADER, NAMED_APART_HEADER, ClientEvents
+from cluster.client.serialization import RECORD_DESERIALIZATION
 from replica.ids import TopicPartition
 from replica.log.records import Record
 from replica.trace import events as trace
 
+Formats = tuple[str, str]
+"""Deserializers of the key and of the value."""
+
 
 def record_name(record: Record) -> str:
-    """The first word of the value. A tombstone has its name in a header; one of another client goes by its key."""
+    """The first word of the value. A tombstone has its name in a header, and so has a value that is no text; a
+    tombstone of another client goes by its key."""
     text = record.value
+    if record.headers and text is not None:
+        text = dict(record.headers).get(NAMED_APART_HEADER) or text
     if text is None:
         text = dict(record.headers).get(NAME_HEADER) or record.key or b"?"
     return text.split(b" ", 1)[0].decode("utf-8", "replace")
@@ -77,5 +84,67 @@ class ConsumerEvents(ClientEvents):
                 partition=tp.partition,
                 offset=offset,
                 error=error,
+            )
+        )
+
+    # ------------------------------------------------------------------------------------------------------ pipeline
+
+    def record_deserialized(self, tp: TopicPartition, offset: int, record: str, formats: Formats, took_us: int) -> None:
+        self._emit(
+            trace.RecordDeserialized(
+                client=self._client,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+                record=record,
+                key_format=formats[0],
+                value_format=formats[1],
+                took_us=took_us,
+            )
+        )
+
+    def deserialization_failed(
+        self, tp: TopicPartition, peer: str, offset: int, record: str, formats: Formats, why: str
+    ) -> None:
+        cause = self.fetch_failed(tp, peer, offset, RECORD_DESERIALIZATION)
+        reason = f"{why}; {self._client} stays at offset {offset} of {tp} until its application seeks past it"
+        self._emit(
+            trace.DeserializationFailed(
+                client=self._client,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+                record=record,
+                key_format=formats[0],
+                value_format=formats[1],
+                reason=reason,
+            ),
+            cause,
+        )
+
+    def position_intercepted(
+        self,
+        tp: TopicPartition,
+        offset: int,
+        *,
+        interceptor: str,
+        hook: str,
+        outcome: str,
+        calls: int,
+        took_us: int,
+        reason: str,
+    ) -> None:
+        self._emit(
+            trace.PositionIntercepted(
+                client=self._client,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset=offset,
+                interceptor=interceptor,
+                hook=hook,
+                outcome=outcome,
+                calls=calls,
+                took_us=took_us,
+                reason=reason,
             )
         )

@@ -8,13 +8,17 @@ Simplified: the application polls all the time and takes every record at once, s
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connection_states import ClientResponse
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.aborted import AbortedFilter
 from cluster.client.consumer.events import ConsumerEvents
+from cluster.client.consumer.pipeline import ConsumerPipeline
 from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.config import ConsumerConfig
 from cluster.protocol.api_01_fetch import (
@@ -27,6 +31,7 @@ from cluster.protocol.api_01_fetch import (
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.fetch_session_handler import FetchSessionHandler, SessionFetch, Wanted
+from cluster.protocol.leaders import NodeEndpoint
 from cluster.protocol.versions import FETCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
@@ -34,6 +39,16 @@ from replica.ids import NO_BROKER, TopicPartition
 from replica.log.records import Record, batches, check_crc, read_records
 
 TakeRecord = Callable[[TopicPartition, Record], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One answer. asked: partition -> offset     entries: those with news"""
+
+    node_id: int
+    asked: Mapping[TopicPartition, int]
+    entries: Mapping[TopicPartition, FetchedPartition]
+    endpoints: Sequence[NodeEndpoint]
 
 
 class ConsumerFetcher:
@@ -47,9 +62,17 @@ class ConsumerFetcher:
         events: ConsumerEvents,
         backoff: ExponentialBackoff,
         take: TakeRecord | None = None,
+        pipeline: ConsumerPipeline | None = None,
     ) -> None:
-        """take: is handed each record that the application reads"""
+        """take: is handed each record that the application reads     pipeline: what it goes through before"""
         self._take_record = take
+        self._pipeline = pipeline
+        self._held: deque[tuple[int, Fetched]] = deque()
+        """What the application's thread still deserializes, with the time at which it will be done."""
+        self._busy_until_us = 0
+        """The application's thread is in the deserializers and interceptors of the last answer that is held."""
+        self._unreadable: PartitionPosition | None = None
+        """At a record that cannot be read: every poll throws."""
         self._config = config
         self._read_committed = config.isolation_level == "read_committed"
         self._positions = positions
@@ -63,8 +86,12 @@ class ConsumerFetcher:
         """When `run_once` has something to do by the passing of time alone."""
 
     def run_once(self, now_us: int) -> bool:
-        """Send a fetch to every leader that has none in flight. returns: whether any was sent"""
+        """Send a fetch to every leader that has none in flight. returns: whether any was sent, or taken at last"""
         self.next_deadline_us = NEVER
+        if self._held and self._take_held(now_us):
+            return True
+        if self._unreadable is not None and self._is_stuck(self._unreadable):
+            return False
         wanted: dict[int, list[PartitionPosition]] = {}
         for position in self._positions.values():
             if position.state is not PositionState.FETCHING:
@@ -137,9 +164,9 @@ class ConsumerFetcher:
     # ------------------------------------------------------------------------------------------------------ answers
 
     def _answered(self, node_id: int, asked: Mapping[TopicPartition, int], answer: ClientResponse, now_us: int) -> None:
-        del self._pending_nodes[node_id]
         session = self._sessions[node_id]
         if answer.frame is None:  # the lost connection has asked for metadata already
+            del self._pending_nodes[node_id]
             session.failed()
             return
         response = decode_fetch_response(answer.version, answer.frame)
@@ -147,15 +174,52 @@ class ConsumerFetcher:
             self._connections.throttled(FETCH, answer.version, response.throttle_time_ms, now_us)
         entries = session.answered(response)
         if entries is None:  # The next request names everything again.
+            del self._pending_nodes[node_id]
             return
-        peer = self._connections.name(node_id)
-        for name, part in entries.items():
+        fetched = Fetched(node_id, asked, entries, response.node_endpoints)
+        took_us = 0 if self._pipeline is None else self._pipeline.record_us * _records_in(entries)
+        if took_us or self._held:
+            self._busy_until_us = max(now_us, self._busy_until_us) + took_us
+            self._held.append((self._busy_until_us, fetched))
+        else:
+            self._taken(fetched, now_us)
+
+    def _take_held(self, now_us: int) -> bool:
+        """Whether the application's thread is done with an answer. Until then its partitions are not fetched: nor are
+        those of a completed fetch in Kafka."""
+        ready_us, fetched = self._held[0]
+        if now_us < ready_us:
+            self._wake_at(ready_us)
+            return False
+        self._held.popleft()
+        self._taken(fetched, now_us)
+        return True
+
+    def _is_stuck(self, position: PartitionPosition) -> bool:
+        """Until the application seeks, or the partition is no longer its own.
+
+        Simplified: what other leaders answer meanwhile is dropped and asked for again, not kept.
+        """
+        if position.state is PositionState.STOPPED and self._positions.get(position.topic_partition) is position:
+            return True
+        self._unreadable = None
+        return False
+
+    def _taken(self, fetched: Fetched, now_us: int) -> None:
+        del self._pending_nodes[fetched.node_id]
+        peer = self._connections.name(fetched.node_id)
+        for name, part in fetched.entries.items():
             position = self._positions.get(name)
             # An answer to where the consumer no longer stands is dropped (FetchCollector.fetchRecords).
-            if position is not None and position.state is PositionState.FETCHING and position.offset == asked.get(name):
+            if (
+                position is not None
+                and position.state is PositionState.FETCHING
+                and position.offset == fetched.asked.get(name)
+                and self._unreadable is None
+            ):
                 self._take(position, part, peer, now_us)
             if part.current_leader is not None:
-                self._metadata.update_leader(name, part.current_leader, response.node_endpoints)
+                self._metadata.update_leader(name, part.current_leader, fetched.endpoints)
 
     def _take(self, position: PartitionPosition, part: FetchedPartition, peer: str, now_us: int) -> None:
         if part.error is not ErrorCode.NONE:
@@ -172,7 +236,8 @@ class ConsumerFetcher:
         """Read every whole batch; the first may begin below the position. Markers and what was aborted have offsets,
         and no application gets them.     raises: KafkaError CORRUPT_MESSAGE
         """
-        tp = position.topic_partition
+        tp, pipeline, first = position.topic_partition, self._pipeline, position.offset
+        has_read = False
         for start, header in batches(data):
             if header.last_offset < position.offset:
                 continue
@@ -182,11 +247,25 @@ class ConsumerFetcher:
             if not header.is_control and not is_aborted:
                 for record in read_records(data[start : start + header.size_bytes]):
                     if record.offset >= position.offset:
+                        if pipeline is not None and not pipeline.reads(tp, record, peer):
+                            self._stop_at(position, record.offset)
+                            break
+                        has_read = True
                         self._events.record_read(tp, peer, record, header.leader_epoch)
                         if self._take_record is not None:
                             self._take_record(tp, record)
+            if self._unreadable is not None:
+                break
             position.offset = header.last_offset + 1
             position.offset_epoch = header.leader_epoch
+        if pipeline is not None and has_read:
+            pipeline.on_consume(tp, first, position.offset)
+
+    def _stop_at(self, position: PartitionPosition, offset: int) -> None:
+        """What came before it is the application's; then poll throws."""
+        position.offset = offset
+        position.stop()
+        self._unreadable = position
 
     def _failed(self, position: PartitionPosition, error: ErrorCode, peer: str, now_us: int) -> None:
         """Source: FetchCollector.handleInitializeErrors"""
@@ -206,3 +285,13 @@ class ConsumerFetcher:
         position.failures += 1
         if error not in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR):
             self._metadata.request_update()
+
+
+def _records_in(entries: Mapping[TopicPartition, FetchedPartition]) -> int:
+    """In batches that are whole."""
+    found = 0
+    for part in entries.values():
+        with suppress(KafkaError):  # It is said when the application comes to it.
+            for _, header in batches(part.records):
+                found += 0 if header.is_control else header.record_count
+    return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cluster.client.metadata_cache import NO_LEADER, LeaderAndEpoch
+from cluster.client.serialization import RECORD_DESERIALIZATION, SERIALIZATION
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 from replica.rules import Rules
 
@@ -28,7 +29,7 @@ LOG_TRUNCATION = "LOG_TRUNCATION"
 """Java's consumer throws this as LogTruncationException: the log was cut below the position."""
 NO_OFFSET_FOR_PARTITION = "NO_OFFSET_FOR_PARTITION"
 """There is no position. Java's consumer throws this as NoOffsetForPartitionException with auto.offset.reset=none."""
-ERRORS_WITHOUT_A_NUMBER = (LOG_TRUNCATION, NO_OFFSET_FOR_PARTITION)
+ERRORS_WITHOUT_A_NUMBER = (LOG_TRUNCATION, NO_OFFSET_FOR_PARTITION, SERIALIZATION, RECORD_DESERIALIZATION)
 """No broker answers with them."""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cluster.client.events import NAME_HEADER
+from cluster.client.events import NAME_HEADER, NAMED_APART_HEADER
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, TopicPartition
 from replica.log.records import (
     BATCH_HEADER_BYTES,
@@ -27,17 +27,20 @@ RECORD_FIXED_BYTES = 2
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
     """A record that an application hands to `send`. `name` is its name in the trace: the first word of the value; a
-    tombstone, which has no value, carries it in a header."""
+    tombstone, which has no value, carries it in a header, and so does one whose value is no text (is_named_apart)."""
 
     topic: str
     partition: int | None
     key: bytes | None
     value: bytes | None
     name: str
+    is_named_apart: bool = False
 
     @property
     def headers(self) -> Headers:
-        return ((NAME_HEADER, self.name.encode()),) if self.value is None else ()
+        if self.value is None:
+            return ((NAME_HEADER, self.name.encode()),)
+        return ((NAMED_APART_HEADER, self.name.encode()),) if self.is_named_apart else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +71,7 @@ def _field_bytes(data: bytes | None) -> int:
 
 
 def _headers_bytes(record: ProducerRecord) -> int:
-    if record.value is not None:
+    if record.value is not None and not record.is_named_apart:
         return 0
     return sum(_field_bytes(name.encode()) + _field_bytes(content) for name, content in record.headers)
 
@@ -87,7 +90,7 @@ class ProducerBatch:
 
     __slots__ = (
         "_closed",
-        "_has_tombstones",
+        "_has_headers",
         "_leader_epoch",
         "_limit_bytes",
         "attempts",
@@ -115,7 +118,7 @@ class ProducerBatch:
     def __init__(self, topic_partition: TopicPartition, limit_bytes: int, memory_bytes: int, now_us: int) -> None:
         self.topic_partition = topic_partition
         self.records: list[PendingRecord] = []
-        self._has_tombstones = False
+        self._has_headers = False
         self.size_bytes = BATCH_HEADER_BYTES
         self.memory_bytes = memory_bytes
         self.created_us = now_us
@@ -148,7 +151,7 @@ class ProducerBatch:
         if self.records and self.size_bytes + size_bytes > self._limit_bytes:
             return False
         self.records.append(pending)
-        self._has_tombstones |= pending.record.value is None
+        self._has_headers |= pending.record.value is None or pending.record.is_named_apart
         self.size_bytes += size_bytes
         return True
 
@@ -207,7 +210,7 @@ class ProducerBatch:
                 base_sequence=self.base_sequence,
                 compression=compression,
                 transactional=self.transactional,
-                headers=[pending.record.headers for pending in self.records] if self._has_tombstones else (),
+                headers=[pending.record.headers for pending in self.records] if self._has_headers else (),
             )
         return self.encoded
 

@@ -24,6 +24,52 @@ class ProducerEvents(ClientEvents):
             )
         )
 
+    def record_intercepted(
+        self,
+        pending: PendingRecord,
+        partition: int,
+        *,
+        interceptor: str,
+        hook: str,
+        outcome: str,
+        calls: int,
+        took_us: int,
+        reason: str,
+    ) -> None:
+        self._emit(
+            trace.RecordIntercepted(
+                client=self._client,
+                topic=pending.record.topic,
+                partition=partition,
+                record=pending.record.name,
+                interceptor=interceptor,
+                hook=hook,
+                outcome=outcome,
+                calls=calls,
+                took_us=took_us,
+                reason=reason,
+            ),
+            pending.sent_seq,
+        )
+
+    def record_serialized(
+        self, pending: PendingRecord, *, key_format: str, value_format: str, size_bytes: int, took_us: int
+    ) -> None:
+        record = pending.record
+        self._emit(
+            trace.RecordSerialized(
+                client=self._client,
+                topic=record.topic,
+                partition=-1 if record.partition is None else record.partition,
+                record=record.name,
+                key_format=key_format,
+                value_format=value_format,
+                size_bytes=size_bytes,
+                took_us=took_us,
+            ),
+            pending.sent_seq,
+        )
+
     def batch_sent(self, batch: ProducerBatch, peer: str) -> int:
         """Caused by the sends of its records, or by the refusal of its last attempt."""
         own = (batch.last_seq,) if batch.sends > 1 else tuple(pending.sent_seq for pending in batch.records)

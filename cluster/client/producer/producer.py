@@ -18,6 +18,7 @@ from enum import Enum, auto
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.events import CausalRecorder
+from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientNode
 from cluster.client.producer.accumulator import RecordAccumulator
@@ -27,8 +28,10 @@ from cluster.client.producer.config import producer_config_from
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.client.producer.partitioner import StickyPartitioner, partition_for_key
+from cluster.client.producer.pipeline import ProducerPipeline, pipeline_of
 from cluster.client.producer.sender import Sender
 from cluster.client.producer.transactions import NO_GROUP, GroupMetadata, ProducerState, TransactionManager
+from cluster.client.serialization import SERIALIZATION, NotConvertible
 from cluster.config import ProducerConfig
 from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
@@ -53,6 +56,10 @@ class WaitingSend:
     whole: bool
     deadline_us: int
     waits_for_memory: bool = False
+    is_intercepted: bool = False
+    is_serialized: bool = False
+    busy_until_us: int = 0
+    """Until then the application's thread is in an interceptor or in a serializer."""
 
 
 class TransactionCall(Enum):
@@ -89,10 +96,12 @@ class ProducerCore(ClientNode[ProducerEvents]):
         names: Names,
         clock: WallClock | None = None,
         discovers_versions: bool = True,
+        cpu: ClientCpuTimes = NO_TIME,
     ) -> None:
         """name: client id, and the name in the trace     config: see producer_config_from     rng: this client's own
 
         clock: of its machine, for the timestamps of records     discovers_versions: see ClientConnections
+        cpu: what its interceptors and serializers take
         """
         self._clock = clock or WallClock()
         self._config = config
@@ -122,6 +131,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
         self._events = ProducerEvents(name, config.required_acks, recorder)
+        self._pipeline = pipeline_of(config, cpu, self._events)
         self._transactions: TransactionManager | None = None
         if is_transactional and idempotence is not None:
             self._transactions = TransactionManager(config, self._connections, self._events, idempotence)
@@ -129,7 +139,13 @@ class ProducerCore(ClientNode[ProducerEvents]):
             config, self._metadata, self._pool, backoff, idempotence, self._transactions
         )
         self._sender = Sender(
-            config, self._accumulator, self._connections, self._events, idempotence, self._transactions
+            config,
+            self._accumulator,
+            self._connections,
+            self._events,
+            idempotence,
+            self._transactions,
+            self._pipeline,
         )
         self._sticky: dict[str, StickyPartitioner] = {}
         self._waiting: deque[WaitingSend | WaitingCall] = deque()
@@ -251,7 +267,8 @@ class ProducerCore(ClientNode[ProducerEvents]):
         if metadata_us is not None:
             wanted.append(metadata_us)
         if self._waiting and isinstance(self._waiting[0], WaitingSend):
-            wanted.append(self._waiting[0].deadline_us)
+            first = self._waiting[0]
+            wanted.append(first.busy_until_us if now_us < first.busy_until_us else first.deadline_us)
         if self._wake is not None:
             self._wake.cancel()
         at_us = min(wanted)
@@ -272,7 +289,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         assert not self._closing, "a closed producer takes no records"
         self._events.begin_step(from_outside=False)
         first = records[0]
-        partition = self._partition_of(first)
+        partition = self._partition_of(first) if self._pipeline is None else first.partition
         tp = TopicPartition(first.topic, UNKNOWN_PARTITION if partition is None else partition)
         ahead_us = self._clock.offset_us
         pending = [
@@ -322,6 +339,11 @@ class ProducerCore(ClientNode[ProducerEvents]):
 
     def _serve(self, waiting: WaitingSend, now_us: int) -> bool:
         """Append the records, or fail them; False while the call has to wait."""
+        if self._pipeline is not None:
+            if not self._run_pipeline(self._pipeline, waiting, now_us):
+                return False
+            if not waiting.records:
+                return True
         if self._transactions is not None and self._transactions.has_failed:
             self._fail(waiting, self._transactions.error, self._transactions.reason, now_us)
             return True
@@ -337,6 +359,41 @@ class ProducerCore(ClientNode[ProducerEvents]):
             return False
         self._fail(waiting, ErrorCode.REQUEST_TIMED_OUT, self._why_blocked(waiting, tp), now_us)
         return True
+
+    def _run_pipeline(self, pipeline: ProducerPipeline, waiting: WaitingSend, now_us: int) -> bool:
+        """Whether the call has come as far as it can: through the interceptors, with metadata through the serializers.
+
+        Until then it holds up the calls behind it. A record that its serializer refuses goes no further.
+        """
+        if not waiting.is_intercepted:
+            waiting.is_intercepted = True
+            waiting.records = [pipeline.on_send(pending) for pending in waiting.records]
+            waiting.busy_until_us = now_us + pipeline.intercept_us * len(waiting.records)
+            waiting.deadline_us = waiting.busy_until_us + self._config.max_block_ms * 1000
+        if now_us >= waiting.busy_until_us and not waiting.is_serialized and self._has_metadata_for(waiting):
+            waiting.is_serialized = True
+            took_us = pipeline.serialize_us * len(waiting.records)
+            waiting.busy_until_us = now_us + took_us
+            waiting.deadline_us += took_us
+            self._serialize(pipeline, waiting, now_us)
+        return now_us >= waiting.busy_until_us
+
+    def _has_metadata_for(self, waiting: WaitingSend) -> bool:
+        """KafkaProducer.waitOnMetadata: of the topic, or of the partition that the application names."""
+        topic = waiting.records[0].record.topic
+        if waiting.partition is None:
+            return bool(self._metadata.partitions(topic))
+        return self._metadata.is_known(TopicPartition(topic, waiting.partition))
+
+    def _serialize(self, pipeline: ProducerPipeline, waiting: WaitingSend, now_us: int) -> None:
+        """SerializationException is no ApiException: `send` throws it, and a transaction stays as it is."""
+        kept: list[PendingRecord] = []
+        for pending in waiting.records:
+            try:
+                kept.append(pipeline.serialize(pending))
+            except NotConvertible as why:
+                self._report_failed(waiting, pending, SERIALIZATION, f"{why}; it never came to the accumulator", now_us)
+        waiting.records = kept
 
     def _append(self, tp: TopicPartition, waiting: WaitingSend, now_us: int) -> bool:
         if waiting.whole:
@@ -367,10 +424,18 @@ class ProducerCore(ClientNode[ProducerEvents]):
         return f"no metadata of {what} {after}"
 
     def _fail(self, waiting: WaitingSend, error: ErrorCode, reason: str, now_us: int) -> None:
-        partition = UNKNOWN_PARTITION if waiting.partition is None else waiting.partition
         for pending in waiting.records:
-            tp = TopicPartition(pending.record.topic, partition)
-            self._events.record_failed(tp, pending, error.name, True, reason, now_us)
+            self._report_failed(waiting, pending, error.name, reason, now_us)
+
+    def _report_failed(
+        self, waiting: WaitingSend, pending: PendingRecord, error: str, reason: str, now_us: int
+    ) -> None:
+        """Of a record that no broker has seen. source: ProducerInterceptors.onSendError"""
+        partition = UNKNOWN_PARTITION if waiting.partition is None else waiting.partition
+        tp = TopicPartition(pending.record.topic, partition)
+        self._events.record_failed(tp, pending, error, True, reason, now_us)
+        if self._pipeline is not None:
+            self._pipeline.on_acknowledgement(tp, pending, f"failed: {error}")
 
     # ------------------------------------------------------------------------------------------------- partitioning
 

@@ -15,6 +15,7 @@ from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import ProducerBatch
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
+from cluster.client.producer.pipeline import ProducerPipeline
 from cluster.client.producer.transactions import ProducerState, TransactionManager
 from cluster.config import ProducerConfig
 from cluster.protocol.api_00_produce import (
@@ -70,7 +71,9 @@ class Sender:
         events: ProducerEvents,
         idempotence: IdempotenceState | None,
         transactions: TransactionManager | None = None,
+        pipeline: ProducerPipeline | None = None,
     ) -> None:
+        self._pipeline = pipeline
         self._config = config
         self._acks = config.required_acks
         self._delivery_timeout_us = config.delivery_timeout_ms * 1000
@@ -307,11 +310,15 @@ class Sender:
         for index, pending in enumerate(batch.records):
             offset = base_offset + index if base_offset != UNKNOWN_OFFSET else UNKNOWN_OFFSET
             self._events.record_acked(batch, pending, peer, offset, now_us)
+            if self._pipeline is not None:
+                self._pipeline.on_acknowledgement(batch.topic_partition, pending, f"is acked at offset {offset}")
         self._release(batch)
 
     def _hand_over(self, batch: ProducerBatch, peer: str, now_us: int) -> None:
         for pending in batch.records:
             self._events.record_handed_over(batch, pending, peer, now_us)
+            if self._pipeline is not None:
+                self._pipeline.on_acknowledgement(batch.topic_partition, pending, "is handed over")
         self._release(batch)
         if self._keeps_order_by_muting:
             self._accumulator.unmute(batch.topic_partition)
@@ -328,6 +335,8 @@ class Sender:
             self._events.record_failed(
                 batch.topic_partition, pending, error.name, not batch.maybe_written, reason, now_us, batch.last_seq
             )
+            if self._pipeline is not None:
+                self._pipeline.on_acknowledgement(batch.topic_partition, pending, f"failed: {error.name}")
         self._release(batch)
 
     def _release(self, batch: ProducerBatch) -> None:

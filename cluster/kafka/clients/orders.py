@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster.client.producer.batch import ProducerRecord, varint_bytes
-from cluster.config import ConsumerConfig, ProducerConfig
+from cluster.config import PIPELINE_KEYS, ConsumerConfig, ProducerConfig
 from replica.config import INT32_MAX, Config
 from replica.log.records import BATCH_HEADER_BYTES
 
@@ -17,10 +17,13 @@ KeyAndValue = tuple[bytes | None, bytes]
 def settings(config: Config) -> dict[str, str]:
     """Every key with its value, so that no version's own defaults decide; a Java int takes no more than its most.
 
-    An empty text stands for Kafka's null, as of `transactional.id`, and is left out.
+    An empty text stands for Kafka's null, as of `transactional.id`, and is left out. A JVM's clients send and read
+    bytes.
     """
     found = {}
     for key, field in config.keys().items():
+        if key in PIPELINE_KEYS:
+            continue
         value = getattr(config, field.name)
         if isinstance(value, bool):
             found[key] = str(value).lower()

@@ -170,6 +170,7 @@ def _column(scope: Scope, event: str, key: str, node: Node, path: str, where: di
         where[column] = _names_value(scope, column, node, path, what)
 
 
+_ERRORS = (*ErrorCode.__members__, *ERRORS_WITHOUT_A_NUMBER)
 _NODE_COLUMNS = ("node", "peer", "broker", "previous_leader", "client")
 
 
@@ -178,7 +179,7 @@ def _text_value(scope: Scope, column: str, node: Node, path: str, what: str) -> 
     if column in _NODE_COLUMNS and isinstance(node, Scalar):
         return str(scope.selector(node, path, what)) if text.startswith("@") else _known_node(scope, node, path)
     if column == "error" and isinstance(node, Scalar):
-        return scope.reader.choice(node, path, what, (*ErrorCode.__members__, *ERRORS_WITHOUT_A_NUMBER))
+        return scope.reader.choice(node, path, what, _ERRORS)
     if column == "record" and isinstance(node, Scalar):
         scope.records(node, path, what)
     return text
@@ -211,7 +212,7 @@ def _errors(scope: Scope, node: Node, path: str) -> tuple[ErrorTest, ...]:
             tests.append(ErrorTest(client=client, error=None, count=NumberTest(0, 0)))
             continue
         for _, error_node, test, test_path in reader.entries(value, value_path, f"`{client}`"):
-            error = reader.choice(error_node, test_path, "an error", tuple(ErrorCode.__members__))
+            error = reader.choice(error_node, test_path, "an error", _ERRORS)
             tests.append(_error_test(scope, client, error, test, test_path))
     return tuple(tests)
 

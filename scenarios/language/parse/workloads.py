@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import cast
 
+from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
 from cluster.client.transform.transform import CommitOrder
 from cluster.config import CLASSIC, CONSUMER, ConsumerConfig, ProducerConfig, TransformConfig
@@ -65,10 +66,12 @@ def _read_workloads(scope: Scope, name: str, key_node: Scalar, node: Node, path:
     return copies
 
 
-_COMMON_FIELDS = ("kind", "topic", "config", "start", "stop")
+_COMMON_FIELDS = ("kind", "topic", "config", "cpu", "start", "stop")
 _PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix", "transaction")
 
 
+CPU_OF_PRODUCER, CPU_OF_CONSUMER = ("interceptor", "serializer"), ("interceptor", "deserializer")
+CPU_OF_TRANSFORM = ("interceptor", "serializer", "deserializer")
 _TRANSFORM_FIELDS = (*_COMMON_FIELDS, "to", "batch", "prefix", "offsets", "group-metadata")
 _KINDS = ("producer", "consumer", "transform")
 
@@ -93,7 +96,15 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     config = fields.read("config", lambda n, p: reader.config(n, p, schema), {})
     if consumer:
         scope.consumers[name] = topic
-        return Workload(name=name, kind="consumer", topic=topic, config=config, start_us=start_us, stop_us=stop_us)
+        return Workload(
+            name=name,
+            kind="consumer",
+            topic=topic,
+            config=config,
+            start_us=start_us,
+            stop_us=stop_us,
+            cpu=fields.read("cpu", lambda n, p: _read_cpu(reader, n, p, CPU_OF_CONSUMER), NO_TIME),
+        )
     workload = Workload(
         name=name,
         kind="producer",
@@ -105,6 +116,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
         batch=fields.integer("batch", 1, 1, BATCH_MAX),
         start_us=start_us,
         stop_us=stop_us,
+        cpu=fields.read("cpu", lambda n, p: _read_cpu(reader, n, p, CPU_OF_PRODUCER), NO_TIME),
         transaction=fields.read("transaction", lambda n, p: _read_transaction(reader, n, p), None)
         or (TransactionPattern(1) if config.get("transactional.id") else None),
     )
@@ -139,6 +151,7 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
         stop_us=stop_us,
         offsets=cast(CommitOrder, fields.choice("offsets", DEFAULT_ORDER[transactional], COMMIT_ORDERS)),
         names_member=fields.choice("group-metadata", "full", ("full", "id")) == "full",
+        cpu=fields.read("cpu", lambda n, p: _read_cpu(reader, n, p, CPU_OF_TRANSFORM), NO_TIME),
     )
     if not config.get("group.id"):
         label = "give it one, as in `config: {group.id: billing}`"
@@ -182,6 +195,15 @@ def _name_outputs(scope: Scope, node: Node, path: str, workloads: dict[str, Work
                 title = f"the outputs of `{one.name}` would be named like the records of `{taken}`"
                 place = scope.reader.places.get(f"{path}.{one.name}", node.place)
                 scope.reader.error("E134", title, place, path=f"{path}.{one.name}.prefix")
+
+
+def _read_cpu(reader: Reader, node: Node, path: str, keys: tuple[str, ...]) -> ClientCpuTimes:
+    fields = reader.fields(node, path, "`cpu`", keys)
+    return ClientCpuTimes(
+        interceptor_us=fields.time("interceptor", 0),
+        serializer_us=fields.time("serializer", 0) if "serializer" in keys else 0,
+        deserializer_us=fields.time("deserializer", 0) if "deserializer" in keys else 0,
+    )
 
 
 def _read_transaction(reader: Reader, node: Node, path: str) -> TransactionPattern:

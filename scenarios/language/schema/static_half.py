@@ -5,7 +5,13 @@ from __future__ import annotations
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.language.expect import LATENCY_STATISTICS, RECORD_KINDS
 from scenarios.language.parse.cluster import BROKERS_MAX, CONTROLLERS, PARTITIONS_MAX
-from scenarios.language.parse.workloads import COMMIT_ORDERS, WORKLOADS_MAX
+from scenarios.language.parse.workloads import (
+    COMMIT_ORDERS,
+    CPU_OF_CONSUMER,
+    CPU_OF_PRODUCER,
+    CPU_OF_TRANSFORM,
+    WORKLOADS_MAX,
+)
 from scenarios.language.questions import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
 from scenarios.language.spec import ABORT_EVERY_MAX, BATCH_MAX, TRANSACTION_RECORDS_MAX
 from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, pattern, ref, table, text
@@ -97,6 +103,12 @@ _OF_ANY_CLIENT = {"topic": text(), "start": ref("time"), "stop": ref("time")}
 _TRANSACTION = mapping(
     {"records": integer(1, TRANSACTION_RECORDS_MAX), "abort-every": integer(1, ABORT_EVERY_MAX)}, ["records"]
 )
+
+
+def _times(parts: tuple[str, ...]) -> Schema:
+    return mapping({part: ref("time") for part in parts})
+
+
 PRODUCER = mapping(
     {
         "kind": {"const": "producer"},
@@ -107,6 +119,7 @@ PRODUCER = mapping(
         "batch": integer(1, BATCH_MAX),
         "prefix": pattern("[a-z]{1,8}"),
         "transaction": _TRANSACTION,
+        "cpu": _times(CPU_OF_PRODUCER),
         "config": ref("producerConfig"),
     },
     ["kind", "topic"],
@@ -116,6 +129,7 @@ CONSUMER = mapping(
         "kind": {"const": "consumer"},
         **_OF_ANY_CLIENT,
         "count": integer(1, WORKLOADS_MAX),
+        "cpu": _times(CPU_OF_CONSUMER),
         "config": ref("consumerConfig"),
     },
     ["kind", "topic"],
@@ -129,6 +143,7 @@ TRANSFORM = mapping(
         "prefix": pattern("[a-z]{1,8}"),
         "offsets": {"enum": list(COMMIT_ORDERS)},
         "group-metadata": {"enum": ["full", "id"]},
+        "cpu": _times(CPU_OF_TRANSFORM),
         "config": ref("transformConfig"),
     },
     ["kind", "topic", "to", "config"],

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.server.cpu import CpuTimes
 from scenarios.language.expect import Expect
 from scenarios.language.spec import (
@@ -182,8 +183,19 @@ def _workload(workload: Workload) -> Tree:
     tree["start"] = time_text(workload.start_us)
     if workload.stop_us is not None:
         tree["stop"] = time_text(workload.stop_us)
+    if workload.cpu != NO_TIME:
+        tree["cpu"] = _client_cpu(workload.cpu)
     tree["config"] = dict(workload.config)
     return tree
+
+
+def _client_cpu(times: ClientCpuTimes) -> Tree:
+    taken = {
+        "interceptor": times.interceptor_us,
+        "serializer": times.serializer_us,
+        "deserializer": times.deserializer_us,
+    }
+    return {part: time_text(took_us) for part, took_us in taken.items() if took_us}
 
 
 def _transaction(pattern: TransactionPattern) -> Tree:

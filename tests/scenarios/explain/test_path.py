@@ -10,7 +10,9 @@ from stories import compare_with_golden
 
 from replica.trace.events import RecordAcked, RecordsSent, RequestCompleted
 from scenarios.explain.path_text import journey_text, requests_text
+from scenarios.explain.record import explain_record
 from scenarios.explain.request_journey import RequestJourneys, RequestUnknown, request_of
+from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
 from scenarios.run.worlds import measured, simulated
 from scenarios.terminal.style import Style
@@ -97,3 +99,49 @@ def test_measuring_changes_nothing_but_the_numbers_of_the_events(run):
 def test_a_request_that_is_not_there_is_told_with_what_there_is(run, wanted, why):
     with pytest.raises(RequestUnknown, match=why):
         RequestJourneys(run.rows).find(wanted)
+
+
+PIPELINE = """
+schema: 1
+id: pipeline
+title: Integers, and one record that is none
+duration: 20s
+cluster: {brokers: {b1: {}}}
+topics: {t: {partitions: {0: [b1]}}}
+workloads:
+  p1:
+    kind: producer
+    topic: t
+    cpu: {interceptor: 1ms, serializer: 2ms}
+    config: {value.serializer: IntegerSerializer, interceptor.classes: "AuditInterceptor, ThrowingInterceptor"}
+  p2: {kind: producer, topic: t}
+  c1r:
+    kind: consumer
+    topic: t
+    cpu: {deserializer: 3ms}
+    config:
+      auto.offset.reset: earliest
+      value.deserializer: IntegerDeserializer
+      interceptor.classes: AuditInterceptor
+timeline:
+  - {at: 10s, produce: {from: p1, count: 1}}
+  - {at: 11s, produce: {from: p2, count: 1}}
+expect: {verdict: ok}
+"""
+
+
+def test_the_stages_inside_the_clients_are_part_of_the_journey(request):
+    rows = run_scenario(load_text(PIPELINE, "p.yaml").scenario, runs_dir=None, keep_rows=True, world=measured).rows
+    requests = RequestJourneys(rows)
+    fetches = [row for row in requests.completed if request_of(row).peer == "c1r"]
+    found = [*requests.find("r0"), *fetches]
+    text = "".join(journey_text(requests.journey(row), Style(), "0001-pipeline") for row in found)
+    compare_with_golden("path_pipeline.txt", text, request)
+    stages = [stage["stage"] for stage in requests.journey(found[0]).as_json()["stages"]]
+    assert stages[:4] == ["send", "interceptors", "serializer", "accumulator"]
+
+
+def test_explain_says_who_stands_at_a_record_and_who_does_not_come_to_it():
+    rows = run_scenario(load_text(PIPELINE, "p.yaml").scenario, runs_dir=None, keep_rows=True).rows
+    assert "can be read. c1r cannot deserialize it, and stands at offset 1." in explain_record(rows, "s0").ending
+    assert "c1r" not in explain_record(rows, "r0").ending

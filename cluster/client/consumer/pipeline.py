@@ -1,0 +1,92 @@
+"""What a consumer does with what it fetched before the application gets it: deserializers, then interceptors.
+
+A record that cannot be read is an exception to the application, at every poll: the consumer stays where it is until the
+application seeks past that record (KIP-334). What it read of other partitions waits as long.
+
+Simplified: onConsume is called for each partition of an answer; in Java once for all that a poll returns.
+
+Source: CompletedFetch.parseRecord, FetchCollector.collectFetch, ConsumerInterceptors.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cluster.client.consumer.events import ConsumerEvents, record_name
+from cluster.client.interceptors import (
+    NO_TIME,
+    ON_COMMIT,
+    ON_CONSUME,
+    ClientCpuTimes,
+    InterceptorChain,
+    outcome_of,
+    reason_of,
+)
+from cluster.client.serialization import READS_TEXT, Deserializers, NotConvertible, deserializers_of
+from cluster.config import ConsumerConfig
+from replica.ids import Offset, TopicPartition
+from replica.log.records import Record
+
+
+class ConsumerPipeline:
+    """deserializers: of key and value     chain: the interceptors"""
+
+    def __init__(
+        self, deserializers: Deserializers, chain: InterceptorChain, cpu: ClientCpuTimes, events: ConsumerEvents
+    ) -> None:
+        self._deserializers = deserializers
+        self._chain = chain
+        self._cpu = cpu
+        self._events = events
+
+    @property
+    def record_us(self) -> int:
+        """Time of the application's thread for one record."""
+        return self._cpu.deserializer_us + self._cpu.interceptor_us * len(self._chain.names)
+
+    def reads(self, tp: TopicPartition, record: Record, peer: str) -> bool:
+        """Whether the deserializers can read it; if not, the application gets an exception."""
+        formats = self._deserializers.key, self._deserializers.value
+        name = record_name(record)
+        try:
+            self._deserializers.read(record.key, record.value, name)
+        except NotConvertible as why:
+            self._events.deserialization_failed(tp, peer, record.offset, name, formats, str(why))
+            return False
+        self._events.record_deserialized(tp, record.offset, name, formats, self._cpu.deserializer_us)
+        return True
+
+    def on_consume(self, tp: TopicPartition, first: Offset, end: Offset) -> None:
+        """With the records from `first` to before `end`, of which there is at least one."""
+        what = f"offset {first}" if end == first + 1 else f"offsets {first} to {end - 1}"
+        took_us = self._cpu.interceptor_us
+        for name in self._chain.names:
+            self._called(name, ON_CONSUME, tp, end, f"{what} of {tp}", took_us)
+
+    def on_commit(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """The group goes on from these offsets now."""
+        for name in self._chain.names:
+            for tp, offset in offsets.items():
+                self._called(name, ON_COMMIT, tp, offset, f"offset {offset} of {tp}", 0)
+
+    def _called(self, name: str, hook: str, tp: TopicPartition, offset: Offset, what: str, took_us: int) -> None:
+        outcome, calls = outcome_of(name), self._chain.count(name, hook)
+        self._events.position_intercepted(
+            tp,
+            offset,
+            interceptor=name,
+            hook=hook,
+            outcome=outcome,
+            calls=calls,
+            took_us=took_us,
+            reason=reason_of(name, hook, outcome, what, calls),
+        )
+
+
+def pipeline_of(config: ConsumerConfig, cpu: ClientCpuTimes, events: ConsumerEvents) -> ConsumerPipeline | None:
+    """None where the application gets bytes as they are."""
+    deserializers = deserializers_of(config)
+    chain = InterceptorChain(config.interceptor_classes)
+    if deserializers is None and not chain.names and cpu == NO_TIME:
+        return None
+    return ConsumerPipeline(deserializers or READS_TEXT, chain, cpu, events)

@@ -1,0 +1,116 @@
+"""What a producer does with a record before it queues it, in the application's thread: interceptors, then serializers.
+
+The stages of KafkaProducer.send: onSend of each interceptor; the wait for metadata; the serializers of key and value;
+the partitioner; the size check; the accumulator. Where nothing is configured there is no pipeline, and no trace of one.
+
+Source: KafkaProducer.send, KafkaProducer.doSend, ProducerInterceptors.java.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cluster.client.interceptors import (
+    CHANGED,
+    NO_TIME,
+    ON_ACKNOWLEDGEMENT,
+    ON_SEND,
+    ClientCpuTimes,
+    InterceptorChain,
+    outcome_of,
+    reason_of,
+)
+from cluster.client.producer.batch import PendingRecord, ProducerRecord
+from cluster.client.producer.events import ProducerEvents
+from cluster.client.serialization import TEXT, Serializers, serializers_of
+from cluster.config import STAMP, ProducerConfig
+from replica.ids import TopicPartition
+
+STAMP_TEXT = b" stamped"
+"""What StampInterceptor adds to a value."""
+
+
+class ProducerPipeline:
+    """serializers: of key and value     chain: the interceptors"""
+
+    def __init__(
+        self, serializers: Serializers, chain: InterceptorChain, cpu: ClientCpuTimes, events: ProducerEvents
+    ) -> None:
+        self._serializers = serializers
+        self._chain = chain
+        self._cpu = cpu
+        self._events = events
+
+    @property
+    def intercept_us(self) -> int:
+        """Time of the application's thread for the interceptors of one record."""
+        return self._cpu.interceptor_us * len(self._chain.names)
+
+    @property
+    def serialize_us(self) -> int:
+        return self._cpu.serializer_us
+
+    # ---------------------------------------------------------------------------------------------------- the stages
+
+    def on_send(self, pending: PendingRecord) -> PendingRecord:
+        """The record as the last interceptor that did not throw has returned it."""
+        for name in self._chain.names:
+            changed = self._stamped(pending.record) if name == STAMP else pending.record
+            outcome = CHANGED if changed is not pending.record else outcome_of(name)
+            self._called(name, ON_SEND, outcome, pending, pending.record.partition, "")
+            if outcome == CHANGED:
+                pending = replace(pending, record=changed)
+        return pending
+
+    def _stamped(self, record: ProducerRecord) -> ProducerRecord:
+        """A value that is no text stays what it is, and so does none at all."""
+        if record.value is None or self._serializers.names_apart:
+            return record
+        return replace(record, value=record.value + STAMP_TEXT)
+
+    def serialize(self, pending: PendingRecord) -> PendingRecord:
+        """The key and then the value become bytes. raises: NotConvertible"""
+        record = pending.record
+        key = self._serializers.key_bytes(record.key, record.name)
+        value = self._serializers.value_bytes(record.value, record.name)
+        self._events.record_serialized(
+            pending,
+            key_format=self._serializers.key,
+            value_format=self._serializers.value,
+            size_bytes=len(key or b"") + len(value or b""),
+            took_us=self._cpu.serializer_us,
+        )
+        if key == record.key and value == record.value:
+            return pending
+        named = replace(record, key=key, value=value, is_named_apart=self._serializers.names_apart)
+        return replace(pending, record=named)
+
+    def on_acknowledgement(self, tp: TopicPartition, pending: PendingRecord, outcome: str) -> None:
+        """outcome: what became of the record, as a clause"""
+        for name in self._chain.names:
+            self._called(name, ON_ACKNOWLEDGEMENT, outcome_of(name), pending, tp.partition, f", which {outcome}")
+
+    def _called(
+        self, name: str, hook: str, outcome: str, pending: PendingRecord, partition: int | None, more: str
+    ) -> None:
+        calls = self._chain.count(name, hook)
+        is_in_time = hook == ON_SEND
+        self._events.record_intercepted(
+            pending,
+            -1 if partition is None else partition,
+            interceptor=name,
+            hook=hook,
+            outcome=outcome,
+            calls=calls,
+            took_us=self._cpu.interceptor_us if is_in_time else 0,
+            reason=reason_of(name, hook, outcome, f"{pending.record.name}{more}", calls),
+        )
+
+
+def pipeline_of(config: ProducerConfig, cpu: ClientCpuTimes, events: ProducerEvents) -> ProducerPipeline | None:
+    """None where records go to the partitioner as they are."""
+    serializers = serializers_of(config)
+    chain = InterceptorChain(config.interceptor_classes)
+    if serializers is None and not chain.names and cpu == NO_TIME:
+        return None
+    return ProducerPipeline(serializers or TEXT, chain, cpu, events)

@@ -1,0 +1,113 @@
+"""Serializers and deserializers: a closed set, so that no file names code to load.
+
+The application hands over text (`r5 xxxx`), whose first word is the record's name. With IntegerSerializer it hands over
+the record's number: 5.
+
+Source: org.apache.kafka.common.serialization, KafkaProducer.doSend, CompletedFetch.parseRecord.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cluster.config import DESERIALIZERS, FAILING, INTEGER, SERIALIZERS, STRING, ConsumerConfig, ProducerConfig
+from replica.config import items_of
+
+SERIALIZATION = "SERIALIZATION"
+"""Java's `send` throws it as SerializationException. No broker answers with it."""
+RECORD_DESERIALIZATION = "RECORD_DESERIALIZATION"
+"""Java's `poll` throws it as RecordDeserializationException (KIP-334). No broker answers with it."""
+INTEGER_BYTES = 4
+_LOWEST, _HIGHEST = -(2**31), 2**31 - 1
+_NUMBER = re.compile(rb"[+-]?[0-9]{1,10}")
+
+
+class NotConvertible(Exception):
+    """Of Kafka's SerializationException; the text is a clause that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serializers:
+    """failing: names of the records that FailingSerializer fails for"""
+
+    key: str
+    value: str
+    failing: tuple[str, ...]
+
+    @property
+    def names_apart(self) -> bool:
+        """The bytes of a value do not begin with the record's name."""
+        return self.value == f"{INTEGER}Serializer"
+
+    def key_bytes(self, key: bytes | None, record: str) -> bytes | None:
+        """raises: NotConvertible"""
+        if key is None:
+            return None
+        self._maybe_fail(self.key, record, "key.serializer")
+        if self.key != f"{INTEGER}Serializer":
+            return key
+        number = int(key) if _NUMBER.fullmatch(key) else _HIGHEST + 1
+        if not _LOWEST <= number <= _HIGHEST:
+            raise NotConvertible(
+                f"{self.key}, key.serializer, takes no key that is text: {key.decode(errors='replace')}"
+            )
+        return _integer(number)
+
+    def value_bytes(self, value: bytes | None, record: str) -> bytes | None:
+        """raises: NotConvertible"""
+        if value is None:
+            return None
+        self._maybe_fail(self.value, record, "value.serializer")
+        if self.value != f"{INTEGER}Serializer":
+            return value
+        return _integer(int(record.lstrip("abcdefghijklmnopqrstuvwxyz")))
+
+    def _maybe_fail(self, serializer: str, record: str, key: str) -> None:
+        if serializer == f"{FAILING}Serializer" and record in self.failing:
+            raise NotConvertible(f"{serializer}, {key}, fails for {record}")
+
+
+@dataclass(frozen=True, slots=True)
+class Deserializers:
+    """failing: names of the records that FailingDeserializer fails for"""
+
+    key: str
+    value: str
+    failing: tuple[str, ...]
+
+    def read(self, key: bytes | None, value: bytes | None, record: str) -> None:
+        """The key first, then the value; what is null is not read. raises: NotConvertible"""
+        if key is not None:
+            self._read(self.key, key, record, "key")
+        if value is not None:
+            self._read(self.value, value, record, "value")
+
+    def _read(self, deserializer: str, data: bytes, record: str, what: str) -> None:
+        if deserializer == f"{INTEGER}Deserializer" and len(data) != INTEGER_BYTES:
+            found = f"{what} of {len(data)} bytes" if len(data) != 1 else f"{what} of 1 byte"
+            raise NotConvertible(f"{deserializer} wants {INTEGER_BYTES} bytes and finds a {found}")
+        if deserializer == f"{FAILING}Deserializer" and record in self.failing:
+            raise NotConvertible(f"{deserializer} fails for the {what} of {record}")
+
+
+def serializers_of(config: ProducerConfig) -> Serializers | None:
+    """None: bytes go as they are, and nothing is said about it."""
+    if config.key_serializer == config.value_serializer == SERIALIZERS[0]:
+        return None
+    return Serializers(config.key_serializer, config.value_serializer, items_of(config.failing_records))
+
+
+def deserializers_of(config: ConsumerConfig) -> Deserializers | None:
+    """None, as for serializers: a string can be made of any bytes."""
+    if config.key_deserializer == config.value_deserializer == DESERIALIZERS[0]:
+        return None
+    return Deserializers(config.key_deserializer, config.value_deserializer, items_of(config.failing_records))
+
+
+TEXT = Serializers(f"{STRING}Serializer", f"{STRING}Serializer", ())
+READS_TEXT = Deserializers(f"{STRING}Deserializer", f"{STRING}Deserializer", ())
+
+
+def _integer(number: int) -> bytes:
+    return number.to_bytes(INTEGER_BYTES, "big", signed=True)

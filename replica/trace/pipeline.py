@@ -1,0 +1,94 @@
+"""Events about interceptors, serializers and deserializers: what clients do with records beside the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from replica.trace import columns as column
+from replica.trace.columns import PipelineEvent
+
+_Interceptor = Annotated[str, "one of interceptor.classes"]
+_Hook = Annotated[str, "its method: onSend, onAcknowledgement, onConsume or onCommit"]
+_Outcome = Annotated[str, "unchanged, changed, or threw: the client logs the exception and goes on"]
+_Calls = Annotated[int, "how often this method has been called in this life of the client, this time included"]
+_TookUs = Annotated[int, "time of the application's thread, as the scenario's `cpu` says"]
+_KeyFormat = Annotated[str, "of the key: key.serializer or key.deserializer"]
+_ValueFormat = Annotated[str, "of the value: value.serializer or value.deserializer"]
+_ChosenLater = Annotated[int, "partition number, -1: not chosen yet"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordIntercepted(PipelineEvent):
+    """An interceptor of a producer was called: with a record on its way, or with what became of it."""
+
+    client: column.Client
+    topic: column.Topic
+    partition: _ChosenLater
+    record: column.Record
+    interceptor: _Interceptor
+    hook: _Hook
+    outcome: _Outcome
+    calls: _Calls
+    took_us: _TookUs
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordSerialized(PipelineEvent):
+    """Key and value of a record became bytes; the partitioner and the accumulator are next."""
+
+    client: column.Client
+    topic: column.Topic
+    partition: _ChosenLater
+    record: column.Record
+    key_format: _KeyFormat
+    value_format: _ValueFormat
+    size_bytes: column.Size
+    took_us: _TookUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDeserialized(PipelineEvent):
+    """Key and value of a fetched record were read; the application gets it."""
+
+    client: column.Client
+    topic: column.Topic
+    partition: column.Partition
+    offset: column.Offset
+    record: column.Record
+    key_format: _KeyFormat
+    value_format: _ValueFormat
+    took_us: _TookUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeserializationFailed(PipelineEvent):
+    """A fetched record cannot be read (RecordDeserializationException): every poll throws until the application seeks
+    past it."""
+
+    client: column.Client
+    topic: column.Topic
+    partition: column.Partition
+    offset: column.Offset
+    record: column.Record
+    key_format: _KeyFormat
+    value_format: _ValueFormat
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionIntercepted(PipelineEvent):
+    """An interceptor of a consumer was called: with the records of a partition up to an offset, or with the offset
+    that was committed."""
+
+    client: column.Client
+    topic: column.Topic
+    partition: column.Partition
+    offset: Annotated[int, "behind the last record, or the one that was committed"]
+    interceptor: _Interceptor
+    hook: _Hook
+    outcome: _Outcome
+    calls: _Calls
+    took_us: _TookUs
+    reason: column.Reason

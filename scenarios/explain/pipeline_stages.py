@@ -1,0 +1,131 @@
+"""The stops of a request's records inside their client: interceptors, serializers, accumulator; deserializers.
+
+Only clients that have interceptors, serializers or deserializers of their own state them (`replica.trace.pipeline`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from replica.trace import events as trace
+from replica.trace.events import TraceEvent, TraceRow
+from replica.wording import listed
+from scenarios.observe.wording import count_of
+
+TOLD_MAX = 6
+"""So many records are named; of more only the number."""
+
+
+class Stop(NamedTuple):
+    """As of request_journey.Stage, of which it becomes one."""
+
+    at_us: int
+    name: str
+    took_us: int
+    text: str
+    happened: tuple[tuple[int, str], ...]
+
+
+class PipelineStages:
+    """Of a whole run, found by client and record."""
+
+    def __init__(self, rows: Iterable[TraceRow]) -> None:
+        self._calls: dict[tuple[str, str], int] = {}
+        self._of_sent: dict[tuple[str, str], list[TraceRow]] = {}
+        self._of_read: dict[tuple[str, int], list[TraceRow]] = {}
+        for row in rows:
+            match row.event:
+                case trace.RecordSent() as sent:
+                    self._calls[sent.client, sent.record] = row.at_us
+                case trace.RecordIntercepted() | trace.RecordSerialized() as event:
+                    self._of_sent.setdefault((event.client, event.record), []).append(row)
+                case trace.RecordDeserialized() | trace.DeserializationFailed() | trace.PositionIntercepted() as event:
+                    self._of_read.setdefault((event.client, row.at_us), []).append(row)
+
+    def before(self, client: str, records: Sequence[str], sent_us: int) -> Iterator[Stop]:
+        """From the calls of `send` to the batch on the wire, at `sent_us`."""
+        rows = [row for record in records for row in self._of_sent.get((client, record), ()) if row.at_us <= sent_us]
+        if not rows:
+            return
+        called_us = min(self._calls.get((client, record), sent_us) for record in records)
+        yield Stop(called_us, "send", 0, f"the application hands {_named(records)} to {client}", ())
+        calls = [row for row in rows if isinstance(row.event, trace.RecordIntercepted) and row.event.hook == "onSend"]
+        if calls:
+            yield _interceptors(calls, "onSend")
+        formed = [row for row in rows if isinstance(row.event, trace.RecordSerialized)]
+        queued_us = called_us
+        if formed:
+            yield _serializers(formed)
+            queued_us = max(row.at_us + _took(row.event) for row in formed)
+        waited = "waits for its batch, and the batch for the sender"
+        yield Stop(queued_us, "accumulator", max(0, sent_us - queued_us), waited, ())
+
+    def acknowledged(self, client: str, records: Sequence[str], since_us: int) -> Iterator[Stop]:
+        """What the interceptors hear of the answer that came at `since_us`."""
+        rows = [row for record in records for row in self._of_sent.get((client, record), ())]
+        calls = [
+            row
+            for row in rows
+            if isinstance(row.event, trace.RecordIntercepted)
+            and row.event.hook == "onAcknowledgement"
+            and row.at_us == since_us
+        ]
+        if calls:
+            yield _interceptors(calls, "onAcknowledgement")
+
+    def read(self, client: str, at_us: int) -> Iterator[Stop]:
+        """What an answer goes through whose records the application gets at `at_us`."""
+        rows = self._of_read.get((client, at_us), [])
+        calls = [
+            row for row in rows if isinstance(row.event, trace.PositionIntercepted) and row.event.hook == "onConsume"
+        ]
+        formed = [row for row in rows if not isinstance(row.event, trace.PositionIntercepted)]
+        took_us = sum(_took(row.event) for row in formed)
+        if formed:
+            happened = tuple((row.at_us, _deserialized(row.event)) for row in formed[:TOLD_MAX])
+            many = count_of(len(formed), "record")
+            begun_us = at_us - took_us - sum(_took(row.event) for row in calls)
+            yield Stop(
+                begun_us, "deserializer", took_us, f"{client} makes keys and values of the bytes of {many}", happened
+            )
+        if calls:
+            yield _interceptors(calls, "onConsume")
+
+
+def _took(event: TraceEvent) -> int:
+    """Of an event of the pipeline; an exception takes no time."""
+    return int(getattr(event, "took_us", 0))
+
+
+def _interceptors(calls: Sequence[TraceRow], hook: str) -> Stop:
+    took_us = sum(_took(row.event) for row in calls)
+    happened = tuple((row.at_us, str(getattr(row.event, "reason", ""))) for row in calls[:TOLD_MAX])
+    return Stop(calls[0].at_us, "interceptors", took_us, f"{hook}: {count_of(len(calls), 'call')}", happened)
+
+
+def _serializers(formed: Sequence[TraceRow]) -> Stop:
+    took_us = sum(_took(row.event) for row in formed)
+    texts = []
+    for row in formed[:TOLD_MAX]:
+        assert isinstance(row.event, trace.RecordSerialized)
+        texts.append((row.at_us, f"{row.event.record}: {row.event.size_bytes:,} bytes by {_formats(row.event)}"))
+    many = count_of(len(formed), "record")
+    return Stop(formed[0].at_us, "serializer", took_us, f"makes bytes of keys and values of {many}", tuple(texts))
+
+
+def _formats(event: trace.RecordSerialized | trace.RecordDeserialized) -> str:
+    if event.key_format == event.value_format:
+        return event.value_format
+    return f"{event.value_format} (key: {event.key_format})"
+
+
+def _deserialized(event: TraceEvent) -> str:
+    if isinstance(event, trace.DeserializationFailed):
+        return event.reason
+    assert isinstance(event, trace.RecordDeserialized)
+    return f"{event.record} at offset {event.offset}: {_formats(event)}"
+
+
+def _named(records: Sequence[str]) -> str:
+    return listed(records) if len(records) <= TOLD_MAX else count_of(len(records), "record")
