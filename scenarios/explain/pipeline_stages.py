@@ -1,4 +1,4 @@
-"""The stops of a request's records inside their client: interceptors, serializers, accumulator; deserializers.
+"""The stages of a request's records inside their client: interceptors, serializers, accumulator; deserializers.
 
 Only clients that have interceptors, serializers or deserializers of their own state them (`replica.trace.pipeline`).
 """
@@ -17,7 +17,7 @@ TOLD_MAX = 6
 """So many records are named; of more only the number."""
 
 
-class Stop(NamedTuple):
+class ClientStage(NamedTuple):
     """As of request_journey.Stage, of which it becomes one."""
 
     at_us: int
@@ -43,13 +43,13 @@ class PipelineStages:
                 case trace.RecordDeserialized() | trace.DeserializationFailed() | trace.PositionIntercepted() as event:
                     self._of_read.setdefault((event.client, row.at_us), []).append(row)
 
-    def before(self, client: str, records: Sequence[str], sent_us: int) -> Iterator[Stop]:
+    def before(self, client: str, records: Sequence[str], sent_us: int) -> Iterator[ClientStage]:
         """From the calls of `send` to the batch on the wire, at `sent_us`."""
         rows = [row for record in records for row in self._of_sent.get((client, record), ()) if row.at_us <= sent_us]
         if not rows:
             return
         called_us = min(self._calls.get((client, record), sent_us) for record in records)
-        yield Stop(called_us, "send", 0, f"the application hands {_named(records)} to {client}", ())
+        yield ClientStage(called_us, "send", 0, f"the application hands {_named(records)} to {client}", ())
         calls = [row for row in rows if isinstance(row.event, trace.RecordIntercepted) and row.event.hook == "onSend"]
         if calls:
             yield _interceptors(calls, "onSend")
@@ -59,9 +59,9 @@ class PipelineStages:
             yield _serializers(formed)
             queued_us = max(row.at_us + _took(row.event) for row in formed)
         waited = "waits for its batch, and the batch for the sender"
-        yield Stop(queued_us, "accumulator", max(0, sent_us - queued_us), waited, ())
+        yield ClientStage(queued_us, "accumulator", max(0, sent_us - queued_us), waited, ())
 
-    def acknowledged(self, client: str, records: Sequence[str], since_us: int) -> Iterator[Stop]:
+    def acknowledged(self, client: str, records: Sequence[str], since_us: int) -> Iterator[ClientStage]:
         """What the interceptors hear of the answer that came at `since_us`."""
         rows = [row for record in records for row in self._of_sent.get((client, record), ())]
         calls = [
@@ -74,7 +74,7 @@ class PipelineStages:
         if calls:
             yield _interceptors(calls, "onAcknowledgement")
 
-    def read(self, client: str, at_us: int) -> Iterator[Stop]:
+    def read(self, client: str, at_us: int) -> Iterator[ClientStage]:
         """What an answer goes through whose records the application gets at `at_us`."""
         rows = self._of_read.get((client, at_us), [])
         calls = [
@@ -86,7 +86,7 @@ class PipelineStages:
             happened = tuple((row.at_us, _deserialized(row.event)) for row in formed[:TOLD_MAX])
             many = count_of(len(formed), "record")
             begun_us = at_us - took_us - sum(_took(row.event) for row in calls)
-            yield Stop(
+            yield ClientStage(
                 begun_us, "deserializer", took_us, f"{client} makes keys and values of the bytes of {many}", happened
             )
         if calls:
@@ -98,20 +98,22 @@ def _took(event: TraceEvent) -> int:
     return int(getattr(event, "took_us", 0))
 
 
-def _interceptors(calls: Sequence[TraceRow], hook: str) -> Stop:
+def _interceptors(calls: Sequence[TraceRow], hook: str) -> ClientStage:
     took_us = sum(_took(row.event) for row in calls)
     happened = tuple((row.at_us, str(getattr(row.event, "reason", ""))) for row in calls[:TOLD_MAX])
-    return Stop(calls[0].at_us, "interceptors", took_us, f"{hook}: {count_of(len(calls), 'call')}", happened)
+    return ClientStage(calls[0].at_us, "interceptors", took_us, f"{hook}: {count_of(len(calls), 'call')}", happened)
 
 
-def _serializers(formed: Sequence[TraceRow]) -> Stop:
+def _serializers(formed: Sequence[TraceRow]) -> ClientStage:
     took_us = sum(_took(row.event) for row in formed)
     texts = []
     for row in formed[:TOLD_MAX]:
         assert isinstance(row.event, trace.RecordSerialized)
         texts.append((row.at_us, f"{row.event.record}: {row.event.size_bytes:,} bytes by {_formats(row.event)}"))
     many = count_of(len(formed), "record")
-    return Stop(formed[0].at_us, "serializer", took_us, f"makes bytes of keys and values of {many}", tuple(texts))
+    return ClientStage(
+        formed[0].at_us, "serializer", took_us, f"makes bytes of keys and values of {many}", tuple(texts)
+    )
 
 
 def _formats(event: trace.RecordSerialized | trace.RecordDeserialized) -> str:

@@ -87,7 +87,12 @@ def test_a_shell_completes_commands_scenarios_and_runs(highwater: Highwater) -> 
 
     assert completed("") == list(COMMANDS)
     assert completed("run", "acks1-") == ["acks1-leader-kill", "acks1-leader-power-off"]
-    assert completed("check", "acks1-leader-kill", "mi") == ["min-isr-1-trap", "min-isr-equals-rf", "mini.yaml"]
+    assert completed("check", "acks1-leader-kill", "mi") == [
+        "min-isr-1-trap",
+        "min-isr-equals-rf",
+        "min-isr-for-all",
+        "mini.yaml",
+    ]
     assert completed("explain", "") == ["last", "0001-mini"]
     assert completed("diff", "last", "0") == ["0001-mini"]
     for name in ("bash", "zsh", "fish"):

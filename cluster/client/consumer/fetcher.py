@@ -42,7 +42,7 @@ TakeRecord = Callable[[TopicPartition, Record], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class CompletedFetch:
     """One answer. asked: partition -> offset     entries: those with news"""
 
     node_id: int
@@ -67,7 +67,7 @@ class ConsumerFetcher:
         """take: is handed each record that the application reads     pipeline: what it goes through before"""
         self._take_record = take
         self._pipeline = pipeline
-        self._held: deque[tuple[int, Fetched]] = deque()
+        self._held: deque[tuple[int, CompletedFetch]] = deque()
         """What the application's thread still deserializes, with the time at which it will be done."""
         self._busy_until_us = 0
         """The application's thread is in the deserializers and interceptors of the last answer that is held."""
@@ -176,7 +176,7 @@ class ConsumerFetcher:
         if entries is None:  # The next request names everything again.
             del self._pending_nodes[node_id]
             return
-        fetched = Fetched(node_id, asked, entries, response.node_endpoints)
+        fetched = CompletedFetch(node_id, asked, entries, response.node_endpoints)
         took_us = 0 if self._pipeline is None else self._pipeline.record_us * _records_in(entries)
         if took_us or self._held:
             self._busy_until_us = max(now_us, self._busy_until_us) + took_us
@@ -205,7 +205,7 @@ class ConsumerFetcher:
         self._unreadable = None
         return False
 
-    def _taken(self, fetched: Fetched, now_us: int) -> None:
+    def _taken(self, fetched: CompletedFetch, now_us: int) -> None:
         del self._pending_nodes[fetched.node_id]
         peer = self._connections.name(fetched.node_id)
         for name, part in fetched.entries.items():
