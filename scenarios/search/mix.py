@@ -24,7 +24,8 @@ class Mix:
 
     bursts: faults come close together, around a few instants     links: the network fails between two brokers at a time
     elections: leaders follow each other while single links hold what they say
-    transactions: producers have them, in an era that knows them, and consumers read what is committed
+    transactions: producers have them, in an era that knows them, and consumers read what is committed; some schedules
+        have transforms, too
     """
 
     brokers: int

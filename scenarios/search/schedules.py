@@ -38,6 +38,7 @@ from scenarios.search.times import (
     TROUBLES_MS,
 )
 from scenarios.search.transactional import add_transactions
+from scenarios.search.transforming import add_transforms
 
 Tree = dict[str, Any]
 
@@ -133,7 +134,8 @@ class _Draft:
         elif self.mix is not None and self.mix.elections:
             _add_elections(tree)
         if self.mix is not None and self.mix.transactions:
-            steps = add_transactions(tree, PROFILES[self.profile], safe=self.safe)
+            rules = PROFILES[self.profile]
+            steps = add_transactions(tree, rules, safe=self.safe) + add_transforms(tree, rules, safe=self.safe)
             tree["timeline"] += [*steps, *repairs(steps)]
         return tree
 
