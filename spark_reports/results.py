@@ -64,6 +64,7 @@ COLUMNS: dict[str, ResultColumn] = {
     "acks": ResultColumn(_INT, "acks of the producer: 0, 1 or -1 (all)"),
     "sent_us": ResultColumn(_INT, "when the application sent it"),
     "sent_seq": ResultColumn(_INT, "seq of the sending"),
+    "last_sent_seq": ResultColumn(_INT, "seq of the last sending: a transform does its work again"),
     "told": ResultColumn(_TEXT, "acked; failed (definitely not written); unknown"),
     "told_us": ResultColumn(_INT, "when its producer learned its fate: acked, handed over or failed"),
     "told_seq": ResultColumn(_INT, "seq of that"),
@@ -230,7 +231,7 @@ RESULT_TABLES: dict[str, ResultTable] = {
     ),
     "records": ResultTable(
         "one row per record: what its producer learned, and what became of it",
-        f"{_PARTITION} record client acks sent_us sent_seq told told_us told_seq handed_over acked_us "
+        f"{_PARTITION} record client acks sent_us sent_seq last_sent_seq told told_us told_seq handed_over acked_us "
         "acked_seq acked_by ack_offset latency_us error copies offset present readable read promised deleted expired "
         "compacted lost unseen missing duplicated dirty reordered",
     ),

@@ -140,7 +140,10 @@ def _duplicated(ledger: RecordLedger) -> list[str]:
 
 
 def _reordered(ledger: RecordLedger) -> list[str]:
-    """Records that a later one of the same producer overtook: their first place is behind one sent after them."""
+    """Records that a later one of the same producer overtook: their first place is behind one sent after them.
+
+    One that was sent again was overtaken if that is so since it was sent for the last time.
+    """
     overtaken: dict[int, None] = {}
     for partition in ledger.final:
         latest: dict[str, int] = {}
@@ -151,7 +154,7 @@ def _reordered(ledger: RecordLedger) -> list[str]:
                 continue
             seen[entry.place] = True
             client, sent_seq = entry.client, entry.sent_seq
-            if sent_seq < latest.get(client, -1):
+            if entry.last_sent_seq < latest.get(client, -1):
                 overtaken[entry.place] = None
             latest[client] = max(sent_seq, latest.get(client, -1))
     return [ledger.records.index.name(place) for place in sorted(overtaken)]

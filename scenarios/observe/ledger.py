@@ -206,7 +206,10 @@ class RecordLedger:
         return self.records.add(event.record, event.client, partition, event.acks, row.at_us, row.seq)
 
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
-        self._place(row, event)
+        known = len(self.records)
+        place = self._place(row, event)
+        if place < known:
+            self.records.last_sent_seq[place] = row.seq
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         """The first time: a producer that sends a batch again gets another answer."""

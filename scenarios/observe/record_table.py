@@ -88,6 +88,7 @@ class RecordTable:
         "first_reader",
         "handed_over_us",
         "index",
+        "last_sent_seq",
         "latency_us",
         "origins",
         "sent_seq",
@@ -103,6 +104,8 @@ class RecordTable:
         self._origin = array("h")
         self.sent_us = _Column()
         self.sent_seq = _Column()
+        self.last_sent_seq = _Column()
+        """Of the few that are sent more than once: a transform does its work again."""
         self.acked_us = _Column()
         self.acked_seq = _Column()
         self.acked_offset = _Column()
@@ -184,6 +187,11 @@ class RecordEntry:
     @property
     def sent_seq(self) -> int:
         return self._table.sent_seq[self.place]
+
+    @property
+    def last_sent_seq(self) -> int:
+        again = self._table.last_sent_seq[self.place]
+        return self.sent_seq if again < 0 else again
 
     @property
     def acked_us(self) -> int | None:

@@ -152,8 +152,9 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
     """One row per record that was sent, stored, read or deleted: one conditional groupBy over all four, no joins.
 
     in:  produce and consume tables, final_entries(), and the records that are gone for a good reason: *RECORD_KEY, why
-    out: *RECORD_KEY, client, acks, sent_us, sent_seq, told (acked, failed = definitely not written, unknown), told_us
-         and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset, latency_us, error,
+    out: *RECORD_KEY, client, acks, sent_us, sent_seq, last_sent_seq, told (acked, failed = definitely not written,
+         unknown), told_us and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset,
+         latency_us, error,
          copies (in the final log, but for those of aborted transactions), offset (the first), present, readable, read,
          promised (output of an input that is done),
          deleted, expired, compacted, and lost, unseen, missing, duplicated, dirty, reordered
@@ -217,6 +218,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         F.min(F.when(is_sent, F.col("acks"))).alias("acks"),
         F.min(F.when(is_sent, F.col("at_us"))).alias("sent_us"),
         F.min(F.when(is_sent, F.col("seq"))).alias("sent_seq"),
+        F.max(F.when(is_sent, F.col("seq"))).alias("last_sent_seq"),
         F.max(is_acked).alias("is_acked"),
         F.max(is_failed & F.col("definite")).alias("is_failed"),
         F.max(F.col("event") == RECORD_HANDED_OVER).alias("handed_over"),
@@ -242,8 +244,8 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
     for column in ("client", "acked_by", "error"):
         folded = _named(folded, names, column)
     return folded.select(
-        *RECORD_KEY, "client", "acks", "sent_us", "sent_seq", told.alias("told"), "told_us", "told_seq", "handed_over",
-        "acked_us",
+        *RECORD_KEY, "client", "acks", "sent_us", "sent_seq", "last_sent_seq", told.alias("told"), "told_us",
+        "told_seq", "handed_over", "acked_us",
         "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "offset",
         F.col("offset").isNotNull().alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
         "promised", "deleted", "expired", "compacted",
@@ -271,7 +273,7 @@ def _with_anomalies(fates: DataFrame) -> DataFrame:
             "missing": (F.col("told") == UNKNOWN) & F.col("sent_seq").isNotNull() & is_gone,
             "duplicated": F.col("copies") > 1,
             "dirty": F.col("read") & is_gone,
-            "reordered": F.coalesce(F.col("present") & (F.col("sent_seq") < sent_before), F.lit(False)),
+            "reordered": F.coalesce(F.col("present") & (F.col("last_sent_seq") < sent_before), F.lit(False)),
         }
     )
 

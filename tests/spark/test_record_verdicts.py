@@ -152,6 +152,14 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         [sent("r0"), sent("r1"), sent("r2"), *found("b1", "r1", "r0", "r2", "r1", leader=True)],
         {("reordered", "r0"), ("duplicated", "r1")},
     ),
+    "sent again behind the one that stands before it": (
+        [sent("r0"), sent("r1"), sent("r0"), *found("b1", "r1", "r0", leader=True)],
+        set(),
+    ),
+    "sent again, and overtaken all the same": (
+        [sent("r0"), sent("r0"), sent("r1"), *found("b1", "r1", "r0", leader=True)],
+        {("reordered", "r0")},
+    ),
     "two producers have no order between them, whatever their records are called": (
         [sent("r0"), sent("r1", client="p2"), *found("b1", "r1", "r0", leader=True)],
         set(),

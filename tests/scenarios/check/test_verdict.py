@@ -154,6 +154,15 @@ def test_reordered_looks_at_first_occurrences(log: tuple[str, ...], overtaken: t
     assert script.verdict().records["reordered"] == overtaken
 
 
+@pytest.mark.parametrize(("sends", "overtaken"), [("r0 r1 r0", ()), ("r0 r0 r1", ("r0",)), ("r0 r1 r0 r1", ())])
+def test_a_record_that_is_sent_again_has_its_place_by_the_last_sending(sends: str, overtaken: tuple[str, ...]) -> None:
+    """A transform whose transaction was aborted does its work again, and may begin with another partition."""
+    script = ledger_only()
+    script.send(*sends.split())
+    script.find("b1", "r1", "r0")
+    assert script.verdict().records["reordered"] == overtaken
+
+
 def test_reordered_judges_each_producer_by_itself() -> None:
     script = ledger_only()
     script.send("r1", client="p1")
