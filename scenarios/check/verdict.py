@@ -116,14 +116,13 @@ def _unseen(ledger: RecordLedger) -> list[str]:
     """Acked and in the final log, but not readable: at or above the high watermark, or no running leader."""
     names = []
     for entry in ledger:
-        partition = ledger.present.partition(entry.name) if entry.acked else None
-        if partition is None:
+        where = ledger.where(entry.name) if entry.acked else None
+        if where is None:
             continue
+        partition, offset = where
         replica = ledger.final_replica(partition)
         assert replica is not None, "what is present is in some replica's log"
-        if not (
-            replica.is_leader and replica.running and ledger.present.offsets(entry.name)[0] < replica.high_watermark
-        ):
+        if not (replica.is_leader and replica.running and offset < replica.high_watermark):
             names.append(entry.name)
     return names
 
@@ -134,9 +133,7 @@ def _dirty(ledger: RecordLedger) -> list[str]:
 
 def _duplicated(ledger: RecordLedger) -> list[str]:
     present = ledger.present
-    return [
-        entry.name for entry in ledger if len(present.offsets(entry.name)) > 1 and len(ledger.copies(entry.name)) > 1
-    ]
+    return [entry.name for entry in ledger if present.has_copies(entry.name) and len(ledger.copies(entry.name)) > 1]
 
 
 def _reordered(ledger: RecordLedger) -> list[str]:
@@ -186,7 +183,8 @@ def _by_partition(ledger: RecordLedger, names: Iterable[str]) -> list[tuple[Topi
     def partition_of(name: str) -> TopicPartition:
         sent = ledger.records.get(name)
         origin = ledger.promised[name] if sent is None else sent
-        return ledger.present.partition(name) or origin.topic_partition
+        where = ledger.where(name)
+        return origin.topic_partition if where is None else where[0]
 
     groups = groupby(sorted(names, key=partition_of), key=partition_of)
     return [(partition, tuple(group)) for partition, group in groups]
@@ -248,15 +246,29 @@ def _find_dirty(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["duplicated"]):
-        offsets = tuple(offset for name in names for offset in ledger.copies(name))
+        copies = [copy for name in names for copy in ledger.copies(name)]
+        offsets = tuple(offset for _, offset in copies)
         sentence = f"{len(names)} {_records_are(len(names))} stored more than once: {format_record_names(names)}"
-        seqs = tuple(entry.seq for entry in ledger.final_log(partition) if entry.offset in set(offsets))
+        seqs = _seqs_of(ledger, copies)
         found.append(
             Anomaly(
                 kind="duplicated", partition=partition, sentence=sentence, records=names, offsets=offsets, seqs=seqs
             )
         )
     return found
+
+
+def _seqs_of(ledger: RecordLedger, copies: Sequence[tuple[TopicPartition, int]]) -> tuple[int, ...]:
+    """Of the entries of the final logs, by partition."""
+    offsets: dict[TopicPartition, set[int]] = {}
+    for partition, offset in copies:
+        offsets.setdefault(partition, set()).add(offset)
+    return tuple(
+        entry.seq
+        for partition, wanted in offsets.items()
+        for entry in ledger.final_log(partition)
+        if entry.offset in wanted
+    )
 
 
 def _find_reordered(ledger: RecordLedger, records: Records) -> list[Anomaly]:

@@ -442,8 +442,9 @@ class _Teller:
         return "kept"
 
     def _ending(self, fate: str) -> str:
-        offsets = self.ledger.present.offsets(self.record)
-        where = " and ".join(str(offset) for offset in offsets)
+        copies = self.ledger.copies(self.record) or self.ledger.present.copies(self.record)
+        is_one = len({partition for partition, _ in copies}) < 2
+        where = " and ".join(str(offset) if is_one else f"{offset} of {partition}" for partition, offset in copies)
         match fate:
             case "lost" if self.ledger.is_undone(self.record):
                 owes = self.ledger.promised[self.record].client
@@ -467,7 +468,7 @@ class _Teller:
             case "reordered":
                 return f"{self.record} is at offset {where}, behind records that were sent after it."
         kept = self.transaction.ending(self.record, where) or f"{self.record} is at offset {where} and can be read."
-        stands = self.unreadable.behind(self.partition, offsets[0], self.record) if self.partition and offsets else ""
+        stands = self.unreadable.behind(*copies[0], self.record) if copies else ""
         return f"{kept} {stands}" if stands else kept
 
     def _remedies(self, fate: str) -> Remedies:

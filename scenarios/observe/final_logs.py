@@ -141,18 +141,17 @@ class FinalReplica:
 
 
 class Presence:
-    """Partition and all offsets of every record in a final log, as far as they are requested."""
+    """Where each record is in the final logs: in one partition, unless it was written again to another one."""
 
     def __init__(self) -> None:
         self._index = NameIndex()
         self._partitions: list[TopicPartition] = []
         self._partition = array("i")
         self._first = array("q")
-        self._more: dict[int, list[int]] = {}
-        """Further offsets: a name that no client gave can stand for as many records as there are."""
+        self._more: dict[int, list[tuple[int, int]]] = {}
+        """Further copies, by partition and offset: a name that no client gave can stand for as many as there are."""
 
     def add_log(self, partition: TopicPartition, entries: LogEntries) -> None:
-        """A record that is in two partitions counts for the later one."""
         number = len(self._partitions)
         self._partitions.append(partition)
         for offset, record in zip(entries.offsets, entries.records, strict=True):
@@ -161,17 +160,19 @@ class Presence:
                 self._partition.append(number)
                 self._first.append(offset)
             else:
-                self._partition[place] = number
-                self._more.setdefault(place, []).append(offset)
+                self._more.setdefault(place, []).append((number, offset))
 
     def __contains__(self, record: str) -> bool:
         return self._index.place(record) >= 0
 
-    def partition(self, record: str) -> TopicPartition | None:
+    def copies(self, record: str) -> tuple[tuple[TopicPartition, int], ...]:
+        """(partition, offset) of each, in the order of partitions; () for a record that is in no final log."""
         place = self._index.place(record)
-        return None if place < 0 else self._partitions[self._partition[place]]
+        if place < 0:
+            return ()
+        copies = ((self._partition[place], self._first[place]), *self._more.get(place, ()))
+        return tuple((self._partitions[number], offset) for number, offset in copies)
 
-    def offsets(self, record: str) -> tuple[int, ...]:
-        """() for a record that is in no final log."""
-        place = self._index.place(record)
-        return () if place < 0 else (self._first[place], *self._more.get(place, ()))
+    def has_copies(self, record: str) -> bool:
+        """Whether it is there more than once."""
+        return self._index.place(record) in self._more

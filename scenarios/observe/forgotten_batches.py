@@ -30,9 +30,11 @@ def stored_again(rows: Iterable[TraceRow], ledger: RecordLedger, duplicated: Ite
         limits.setdefault((client, partition), []).append(limit)
     found = []
     for name in duplicated:
-        known = limits.get((ledger.records[name].client, ledger.present.partition(name)), [])
-        copies = pairwise(ledger.present.offsets(name))
-        if all(any(one < limit <= other for limit in known) for one, other in copies):
+        copies = ledger.copies(name)
+        if len({partition for partition, _ in copies}) > 1:
+            continue
+        known = limits.get((ledger.records[name].client, copies[0][0]), [])
+        if all(any(one < limit <= other for limit in known) for (_, one), (_, other) in pairwise(copies)):
             found.append(name)
     return tuple(found)
 
@@ -51,7 +53,8 @@ def _forgotten(rows: Iterable[TraceRow], ledger: RecordLedger) -> Iterator[tuple
             partition = TopicPartition(event.topic, event.partition)
             limit = loaded.get((event.peer, partition), 0)
             # The copy that the broker had loaded: the one next below where its log ended.
-            copies = [offset for offset in ledger.present.offsets(event.records[-1]) if offset < limit]
+            stored = ledger.present.copies(event.records[-1])
+            copies = [offset for where, offset in stored if where == partition and offset < limit]
             if copies and _wrote_between(ledger, event.client, partition, copies[-1] + 1, limit):
                 yield event.client, partition, limit
 

@@ -138,12 +138,16 @@ class RecordLedger:
         """Its input is done, and no log that counts has it, but perhaps as a record of an aborted transaction."""
         return name in self.promised and name not in self.deleted and not self.copies(name)
 
-    def copies(self, name: str) -> tuple[int, ...]:
-        """Where it is in the final log. A copy of an aborted transaction is none: its application redoes the work."""
-        offsets, partition = self.present.offsets(name), self.present.partition(name)
-        if partition is None:
-            return ()
-        return tuple(offset for offset in offsets if not self.is_aborted(partition, offset))
+    def copies(self, name: str) -> tuple[tuple[TopicPartition, int], ...]:
+        """(partition, offset) in the final logs. A copy of an aborted transaction is none: its application redoes the
+        work, and may write to another partition."""
+        copies = self.present.copies(name)
+        return tuple(copy for copy in copies if not self.is_aborted(*copy)) if self._aborted else copies
+
+    def where(self, name: str) -> tuple[TopicPartition, int] | None:
+        """Its first copy, before all one that is not of an aborted transaction; None where there is none."""
+        found = self.copies(name) or self.present.copies(name)
+        return found[0] if found else None
 
     def taken(self, why: str) -> list[str]:
         """Acked records that are in no final log because they are `expired` or `compacted`, in sending order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trace_script import T0, TraceScript
 
-from replica.trace.events import RecordSent, TopicDeleted
+from replica.trace.events import AbortedBatchFound, LogEntryFound, RecordSent, ReplicaFound, TopicDeleted
 from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.language.anomalies import ANOMALIES
 
@@ -152,6 +152,26 @@ def test_reordered_looks_at_first_occurrences(log: tuple[str, ...], overtaken: t
     script.send("r0", "r1", "r2", "r3")
     script.find("b1", *log)
     assert script.verdict().records["reordered"] == overtaken
+
+
+@pytest.mark.parametrize(("is_aborted", "duplicated"), [(False, ("r0",)), (True, ())])
+def test_a_copy_in_another_partition_counts_unless_its_transaction_was_aborted(
+    is_aborted: bool, duplicated: tuple[str, ...]
+) -> None:
+    """A transform that does its work again may write to another partition."""
+    script = ledger_only()
+    script.send("r0")
+    script.find("b1", "r0")
+    if is_aborted:
+        aborted = {"topic": "t", "partition": 0, "base_offset": 0, "last_offset": 0}
+        script.emit(AbortedBatchFound(node="b1", producer_id=1, **aborted))
+    here = {"node": "b1", "partition": 1}
+    script.state(LogEntryFound, **here, offset=0, record="r0", leader_epoch=0, crc=script.crc("r0"))
+    script.state(
+        ReplicaFound, **here, log_start_offset=0, log_end_offset=1, high_watermark=1, is_leader=True, in_isr=True,
+        running=True,
+    )  # fmt: skip
+    assert script.verdict().records["duplicated"] == duplicated
 
 
 @pytest.mark.parametrize(("sends", "overtaken"), [("r0 r1 r0", ()), ("r0 r0 r1", ("r0",)), ("r0 r1 r0 r1", ())])
