@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from trace_script import T0, TraceScript
 
@@ -163,9 +165,8 @@ def test_a_copy_in_another_partition_counts_unless_its_transaction_was_aborted(
     script.send("r0")
     script.find("b1", "r0")
     if is_aborted:
-        aborted = {"topic": "t", "partition": 0, "base_offset": 0, "last_offset": 0}
-        script.emit(AbortedBatchFound(node="b1", producer_id=1, **aborted))
-    here = {"node": "b1", "partition": 1}
+        script.emit(AbortedBatchFound(node="b1", topic="t", partition=0, producer_id=1, base_offset=0, last_offset=0))
+    here: dict[str, Any] = {"node": "b1", "partition": 1}
     script.state(LogEntryFound, **here, offset=0, record="r0", leader_epoch=0, crc=script.crc("r0"))
     script.state(
         ReplicaFound, **here, log_start_offset=0, log_end_offset=1, high_watermark=1, is_leader=True, in_isr=True,
