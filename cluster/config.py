@@ -325,6 +325,9 @@ class GroupConsumerConfig(ConsumerConfig):
     session_timeout_ms: int = key("session.timeout.ms", 45_000, low=1)
     heartbeat_interval_ms: int = key("heartbeat.interval.ms", 3000, low=1)
     max_poll_interval_ms: int = key("max.poll.interval.ms", 300_000, low=1)
+    # Differs from Kafka: there it is on. Here the application commits unless the file says that it does not.
+    enable_auto_commit: bool = key("enable.auto.commit", False)
+    auto_commit_interval_ms: int = key("auto.commit.interval.ms", 5000, low=0)
 
     @property
     def assignors(self) -> tuple[str, ...]:

@@ -196,6 +196,7 @@ class Workload:
         before the name of the input
     to, offsets, names_member: of a transform: the topic of its outputs, when the offsets of its inputs are committed,
         and whether its transactions name the member of the group
+    flushes: it waits for the acks of its outputs before it polls again
     start_us: when its process starts     stop_us: when its arrivals end (a consumer's process too); None: never
     cpu: what its interceptors, serializers and deserializers take
     """
@@ -214,6 +215,7 @@ class Workload:
     to: str = ""
     offsets: CommitOrder = "in-transaction"
     names_member: bool = True
+    flushes: bool = True
     cpu: ClientCpuTimes = NO_TIME
 
     def producer_config(self) -> ProducerConfig:

@@ -172,6 +172,7 @@ class Cores:
             offsets=workload.offsets,
             names_member=workload.names_member,
             batch=workload.batch,
+            flushes=workload.flushes,
         )
 
     def _producer(self, workload: Workload, topic: str, stream: random.Random, clock: WallClock) -> ProducerCore:

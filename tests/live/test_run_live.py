@@ -109,3 +109,46 @@ def test_clients_serialize_and_stop_at_a_poison_pill_over_tcp_as_well(tmp_path: 
     assert not result.broke_an_invariant
     first, second = [row.at_us for row in result.rows if isinstance(row.event, RecordSerialized)][:2]
     assert second - first >= 20_000
+
+
+AUTO_COMMIT = """
+schema: 1
+id: quick-auto-commit
+title: Committed before it is done, within seconds
+duration: 10s
+cluster:
+  brokers: {b1: {}, b2: {}, b3: {}}
+  config: {offsets.topic.num.partitions: 1, group.initial.rebalance.delay.ms: 0}
+topics:
+  t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}
+  out: {partitions: {0: [b2, b3, b1]}, config: {min.insync.replicas: 2}}
+workloads:
+  p1: {kind: producer, topic: t}
+  m1:
+    kind: transform
+    topic: t
+    to: out
+    flush: false
+    config:
+      group.id: g
+      auto.offset.reset: earliest
+      enable.auto.commit: true
+      auto.commit.interval.ms: 300
+      linger.ms: 60000
+      delivery.timeout.ms: 120000
+timeline:
+  - {at: 3s, produce: {from: p1, count: 3}}
+  - {at: 5s, kill: m1}
+expect:
+  verdict: lost
+  records: {acked: r0..r2, lost: tr0..tr2}
+  events:
+    - {event: offset_committed, group: g, partition: t-0, offset: 3}
+"""
+
+
+@pytest.mark.soak
+def test_what_is_committed_before_it_is_done_is_lost_over_tcp_as_well(tmp_path: Path) -> None:
+    scenario = load_text(AUTO_COMMIT, "quick.yaml").scenario
+    result = run_scenario(scenario, runs_dir=tmp_path, world=live, keep_rows=True)
+    assert [(each.what, each.why) for each in result.expectations if not each.held] == []

@@ -15,6 +15,8 @@ CONNECTION_STATES = "cluster.client.connection_states"
 PRODUCER = "cluster.client.producer.producer"
 PRODUCER_PIPELINE = "cluster.client.producer.pipeline"
 FETCHER = "cluster.client.consumer.fetcher"
+CLIENT_GROUP = "cluster.client.consumer.membership"
+TRANSFORM = "cluster.client.transform.transform"
 COORDINATORS_LOG = "cluster.coordinators.topic_log"
 COMMITS = "cluster.groups.commits"
 MEMBERSHIP = "cluster.groups.membership"
@@ -136,11 +138,47 @@ CLIENTS: tuple[Mutant, ...] = (
         "poison-pill: event never record_read with record r5",
     ),
     mutant(
+        "auto-commit-of-what-was-fetched",
+        "A consumer commits by itself what polls have returned, not what it has fetched (allConsumed)",
+        TRANSFORM,
+        "        return next((record.offset for name, record in self._inputs if name == tp), None)",
+        "        return None",
+        "test tests/cluster/client/consumer/test_auto_commit.py::"
+        "test_it_commits_what_polls_have_returned_and_not_what_was_only_fetched",
+    ),
+    mutant(
+        "rebalance-does-not-wait-for-the-commit",
+        "Before a rebalance takes its partitions a member commits (ConsumerCoordinator.onJoinPrepare)",
+        CLIENT_GROUP,
+        "        elif self._gives_up_next and not auto.has_prepared:",
+        "        elif False:",
+        "test tests/cluster/client/consumer/test_auto_commit.py::"
+        "test_before_a_rebalance_takes_partitions_away_it_commits[range]",
+    ),
+    mutant(
+        "close-without-a-commit",
+        "A member that commits by itself does so before it leaves (ConsumerCoordinator.close)",
+        CLIENT_GROUP,
+        "        if self.auto_commit is not None and not self.is_fenced:",
+        "        if False:",
+        "test tests/cluster/client/consumer/test_auto_commit.py::"
+        "test_a_member_that_closes_commits_and_then_leaves[range]",
+    ),
+    mutant(
+        "auto-commit-outside-poll",
+        "An application that does not poll commits nothing by itself",
+        CLIENT_GROUP,
+        "        elif not (self._may_commit and self.may_join):",
+        "        elif not self._may_commit:",
+        "test tests/cluster/client/consumer/test_auto_commit.py::"
+        "test_an_application_that_does_not_poll_commits_nothing",
+    ),
+    mutant(
         "poison-pill-stops-one-partition",
         "While a consumer stands at a record that it cannot read, no poll returns another one (FetchCollector)",
         FETCHER,
-        "        if self._unreadable is not None and self._is_stuck(self._unreadable):",
-        "        if False and self._unreadable is not None and self._is_stuck(self._unreadable):",
+        "        if self.unreadable is not None and self._is_stuck(self.unreadable):",
+        "        if False and self.unreadable is not None and self._is_stuck(self.unreadable):",
         "test tests/cluster/client/consumer/test_consumer_pipeline.py::test_meanwhile_no_other_partition_is_read",
     ),
     mutant(

@@ -96,6 +96,10 @@ class ClassicMembership(GroupMembership):
         return not self._may_commit and not (self._is_cooperative and self._has_place)
 
     @property
+    def _gives_up_next(self) -> bool:
+        return self._rejoins
+
+    @property
     def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
         """A static member stays one until its session ends (KIP-345). A join that is under way is not waited for."""
         is_known = self.state is not JoinState.UNJOINED or self._requests.in_flight
@@ -118,7 +122,7 @@ class ClassicMembership(GroupMembership):
 
     def _next(self, now_us: int) -> Ask | None:
         polls = self.may_join or (self._commit is not None and not self._may_commit)
-        if polls and (self.state is JoinState.UNJOINED or self._rejoins):
+        if polls and (self.state is JoinState.UNJOINED or self._rejoins) and not self._commits_first:
             if self._metadata.partitions(self._topic):
                 return self._join
             self._metadata.request_update()
@@ -197,6 +201,7 @@ class ClassicMembership(GroupMembership):
         revoked = self._reads_now(tuple(partitions_in(bytes(answer.assignment))))
         # So that they can be given to another member.
         self._rejoins = bool(revoked)
+        self._has_assignment(now_us)
         self._beat_later(now_us)
 
     def _heartbeat(self, node_id: int, now_us: int) -> None:

@@ -17,6 +17,7 @@ from uuid import UUID
 from cluster.client.api_versions import discovers_versions
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
+from cluster.client.consumer.auto_commit import AutoCommit
 from cluster.client.consumer.classic_membership import ClassicMembership
 from cluster.client.consumer.consumer_membership import HeartbeatMembership
 from cluster.client.consumer.events import ConsumerEvents
@@ -24,7 +25,7 @@ from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.membership import GroupMembership
 from cluster.client.consumer.offsets import OffsetLookups
 from cluster.client.consumer.pipeline import pipeline_of
-from cluster.client.consumer.positions import NO_OFFSET_FOR_PARTITION, PartitionPosition
+from cluster.client.consumer.positions import NO_OFFSET_FOR_PARTITION, PartitionPosition, PositionState
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
@@ -111,6 +112,12 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         """The application forgets what it has of the partitions that are no longer this member's."""
         if isinstance(config, GroupConsumerConfig):
             self.group = self._membership(config, rng)
+            if config.enable_auto_commit:
+                self.group.auto_commit = AutoCommit(config.auto_commit_interval_ms, self._consumed)
+            if self._pipeline is not None:
+                self.group.on_committed = self._pipeline.on_commit
+        self.first_unread: Callable[[TopicPartition], int | None] = _nothing_unread
+        """Offset of the first fetched record that no poll of the application has returned yet; None: there is none."""
         self._closes_by_us: int | None = None
         """It is to exit, at this time at the latest."""
         self._running = False
@@ -160,6 +167,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         self._events.begin_step(from_outside=False)
         for position in self._positions.values():
             position.stop()
+        self._fetcher.unreadable = None
         self.group.fetch_committed()
         return self._run(now_us)
 
@@ -170,8 +178,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
     def close(self, now_us: int) -> list[Action]:
         """Stop reading and exit; a member leaves its group first, in CLOSE_TIMEOUT_US at most.
 
-        Simplified: it commits nothing, as with enable.auto.commit=false.
-        source: KafkaConsumer.close
+        With enable.auto.commit it commits before. source: KafkaConsumer.close
         """
         if self.group is None or not self._running:
             return self._exit()
@@ -190,6 +197,15 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         """The next offset to read; None before the first reset."""
         known = self._positions.get(tp)
         return None if known is None or known.offset < 0 else known.offset
+
+    def _consumed(self) -> dict[TopicPartition, int]:
+        """Where the next poll begins, of each partition with a valid position. source: SubscriptionState.allConsumed"""
+        found: dict[TopicPartition, int] = {}
+        for tp, position in self._positions.items():
+            if position.state is PositionState.FETCHING or position is self._fetcher.unreadable:
+                unread = self.first_unread(tp)
+                found[tp] = position.offset if unread is None else unread
+        return found
 
     # --------------------------------------------------------------------------------------------------- the loop
 
@@ -265,6 +281,11 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             self._wake.cancel()
         at_us = min(*deadlines, NEVER if metadata_us is None else metadata_us)
         self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
+
+
+def _nothing_unread(tp: TopicPartition) -> int | None:
+    """The application takes each record as soon as it is fetched."""
+    return None
 
 
 def _ignore(revoked: Sequence[TopicPartition]) -> None:

@@ -70,8 +70,12 @@ class HeartbeatMembership(GroupMembership):
     def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
         return (self._requests, self._heartbeat) if self.member.state is ClientMemberState.LEAVING else None
 
-    def leave(self) -> None:
-        super().leave()
+    @property
+    def _gives_up_next(self) -> bool:
+        return self.member.state is ClientMemberState.RECONCILING and self.member.current != self.member.target
+
+    def _leave_now(self) -> None:
+        super()._leave_now()
         if self.member.is_in_group:
             self.member.leave()
             self.member.release()
@@ -103,8 +107,9 @@ class HeartbeatMembership(GroupMembership):
             self._reads_now(())
         if member.state in (ClientMemberState.UNSUBSCRIBED, ClientMemberState.FENCED, ClientMemberState.STALE):
             member.join()
-        if member.reconcile(self._metadata.topic_name) is not None:
+        if not self._commits_first and member.reconcile(self._metadata.topic_name) is not None:
             self._reads_now(member.owned)
+            self._has_assignment(now_us)
         if member.has_unnamed(self._metadata.topic_name):
             self._metadata.request_update()
 

@@ -71,7 +71,7 @@ class ConsumerFetcher:
         """What the application's thread still deserializes, with the time at which it will be done."""
         self._busy_until_us = 0
         """The application's thread is in the deserializers and interceptors of the last answer that is held."""
-        self._unreadable: PartitionPosition | None = None
+        self.unreadable: PartitionPosition | None = None
         """At a record that cannot be read: every poll throws."""
         self._config = config
         self._read_committed = config.isolation_level == "read_committed"
@@ -90,7 +90,7 @@ class ConsumerFetcher:
         self.next_deadline_us = NEVER
         if self._held and self._take_held(now_us):
             return True
-        if self._unreadable is not None and self._is_stuck(self._unreadable):
+        if self.unreadable is not None and self._is_stuck(self.unreadable):
             return False
         wanted: dict[int, list[PartitionPosition]] = {}
         for position in self._positions.values():
@@ -202,7 +202,7 @@ class ConsumerFetcher:
         """
         if position.state is PositionState.STOPPED and self._positions.get(position.topic_partition) is position:
             return True
-        self._unreadable = None
+        self.unreadable = None
         return False
 
     def _taken(self, fetched: CompletedFetch, now_us: int) -> None:
@@ -215,7 +215,7 @@ class ConsumerFetcher:
                 position is not None
                 and position.state is PositionState.FETCHING
                 and position.offset == fetched.asked.get(name)
-                and self._unreadable is None
+                and self.unreadable is None
             ):
                 self._take(position, part, peer, now_us)
             if part.current_leader is not None:
@@ -254,7 +254,7 @@ class ConsumerFetcher:
                         self._events.record_read(tp, peer, record, header.leader_epoch)
                         if self._take_record is not None:
                             self._take_record(tp, record)
-            if self._unreadable is not None:
+            if self.unreadable is not None:
                 break
             position.offset = header.last_offset + 1
             position.offset_epoch = header.leader_epoch
@@ -265,7 +265,7 @@ class ConsumerFetcher:
         """What came before it is the application's; then poll throws."""
         position.offset = offset
         position.stop()
-        self._unreadable = position
+        self.unreadable = position
 
     def _failed(self, position: PartitionPosition, error: ErrorCode, peer: str, now_us: int) -> None:
         """Source: FetchCollector.handleInitializeErrors"""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
+from cluster.client.consumer.auto_commit import AutoCommit, ignore
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, Coordinator, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import OFFSET_COMMIT, OFFSET_FETCH
@@ -66,6 +67,10 @@ class GroupMembership(ABC):
         self._unread: dict[TopicPartition, None] = {}
         """Partitions of which it has still to ask where the group stands."""
         self._commit: tuple[Mapping[TopicPartition, int], Committed] | None = None
+        self.auto_commit: AutoCommit | None = None
+        self.on_committed: Callable[[Mapping[TopicPartition, int]], None] = _nobody_asks
+        """The coordinator has taken these offsets."""
+        self._is_closing = False
 
     # ------------------------------------------------------------------------------------------------ of each protocol
 
@@ -78,6 +83,11 @@ class GroupMembership(ABC):
     @abstractmethod
     def _is_out(self) -> bool:
         """What it reads is no longer its own: no commit can succeed."""
+
+    @property
+    @abstractmethod
+    def _gives_up_next(self) -> bool:
+        """A rebalance waits for it, and may take partitions away from it."""
 
     @abstractmethod
     def _next(self, now_us: int) -> Ask | None:
@@ -122,8 +132,16 @@ class GroupMembership(ABC):
     def leave(self) -> None:
         """It reads nothing any more, and asks its coordinator once to take it out of the group, if it knows it.
 
-        source: AbstractCoordinator.maybeLeaveGroup, AbstractMembershipManager.leaveGroup
+        With enable.auto.commit it first commits how far it has come.
+
+        source: AbstractCoordinator.maybeLeaveGroup, AbstractMembershipManager.leaveGroup, ConsumerCoordinator.close
         """
+        if self.auto_commit is not None and not self.is_fenced:
+            self._is_closing = True
+        else:
+            self._leave_now()
+
+    def _leave_now(self) -> None:
         self._is_leaving = True
         self._reads_now(())
 
@@ -132,6 +150,8 @@ class GroupMembership(ABC):
     def run_once(self, now_us: int) -> bool:
         """Send the next request, if one is due. returns: whether it was sent"""
         self._requests.next_deadline_us = self._commits.next_deadline_us = NEVER
+        if self.auto_commit is not None:
+            self._commit_by_itself(self.auto_commit, now_us)
         if self._is_leaving:
             return self._depart(now_us)
         if self.is_fenced:
@@ -145,8 +165,45 @@ class GroupMembership(ABC):
         commits = self._commit is not None and self._may_commit
         if commits and self._commits.run_once(self._coordinator, self._ask_commit, now_us):
             return True
+        if self._is_closing:
+            return False
         ask = None if self._requests.in_flight else self._next(now_us)
         return ask is not None and self._requests.run_once(self._coordinator, ask, now_us)
+
+    def _commit_by_itself(self, auto: AutoCommit, now_us: int) -> None:
+        """With the interval, for a rebalance, or at the end; one commit at a time."""
+        if self._commit is not None or self._is_leaving:
+            return
+        if not self._gives_up_next:
+            auto.has_prepared = False
+        if self._is_closing:
+            if auto.has_closed or not self._may_commit:
+                self._leave_now()
+                return
+            auto.has_closed = True
+        elif not (self._may_commit and self.may_join):
+            return
+        elif self._gives_up_next and not auto.has_prepared:
+            auto.has_prepared = True
+        elif now_us < auto.due_us:
+            self._commits.wake_at(auto.due_us)
+            return
+        auto.restart(now_us)
+        self._commits.wake_at(auto.due_us)
+        offsets = auto.consumed()
+        if offsets:
+            self._commit = offsets, ignore
+        elif self._is_closing:
+            self._leave_now()
+
+    @property
+    def _commits_first(self) -> bool:
+        """A rebalance waits until it is committed how far the member has come. source: onJoinPrepare"""
+        return self.auto_commit is not None and self._commit is not None and self._may_commit
+
+    def _has_assignment(self, now_us: int) -> None:
+        if self.auto_commit is not None:
+            self.auto_commit.restart(now_us)
 
     def _depart(self, now_us: int) -> bool:
         departure = self._departure
@@ -218,7 +275,9 @@ class GroupMembership(ABC):
             self._failed(error, now_us)
             self._commits.again(now_us)
             return
-        (_, committed), self._commit = self._commit, None
+        (offsets, committed), self._commit = self._commit, None
+        if error is ErrorCode.NONE:
+            self.on_committed(offsets)
         if error is not ErrorCode.NONE and asked == (self.member_id, self.generation):
             self._commit_refused(error, now_us)
         committed(error)
@@ -246,3 +305,7 @@ class GroupMembership(ABC):
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
+
+
+def _nobody_asks(offsets: Mapping[TopicPartition, int]) -> None:
+    """No interceptor is there."""

@@ -24,7 +24,7 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.records import Record
 
-CommitOrder = Literal["in-transaction", "after", "before"]
+CommitOrder = Literal["in-transaction", "after", "before", "auto"]
 Input = tuple[TopicPartition, Record]
 CLIENTS = 2
 CONSUMER, PRODUCER = 0, 1
@@ -53,15 +53,18 @@ class TransformCore:
         offsets: CommitOrder,
         names_member: bool,
         batch: int,
+        flushes: bool = True,
     ) -> None:
-        """offsets: committed as part of the transaction, or by the consumer itself after or before it
+        """offsets: committed as part of the transaction, or by the consumer itself after or before it; auto: the
+            application does not commit, its consumer does (enable.auto.commit)
 
         names_member: the transaction's offsets name generation and member (KIP-447), not the group alone
-        batch: records of one round at most
+        batch: records of one round at most     flushes: it polls again only when its outputs are acked
         """
         self._inputs: deque[Input] = deque()
         self._consumer = make_consumer(lambda tp, record: self._inputs.append((tp, record)))
         self._consumer.on_revoked = self._forget
+        self._consumer.first_unread = self._first_unread
         self._producer = producer
         self._transform = transform
         self._group_id = group_id
@@ -69,6 +72,9 @@ class TransformCore:
         self._order = offsets
         self._names_member = names_member
         self._batch = batch
+        self._flushes = flushes
+        self._on_their_way: list[Input] = []
+        """Inputs whose outputs it does not wait for, since the producer was last done with all of them."""
         self._phase = Phase.POLLS
         self._round: list[Input] = []
         self._failed_before = 0
@@ -80,6 +86,9 @@ class TransformCore:
 
     def _forget(self, revoked: Sequence[TopicPartition]) -> None:
         self._inputs = deque(one for one in self._inputs if one[0] not in revoked)
+
+    def _first_unread(self, tp: TopicPartition) -> int | None:
+        return next((record.offset for name, record in self._inputs if name == tp), None)
 
     # ------------------------------------------------------------------------------------------------------- the node
 
@@ -161,7 +170,10 @@ class TransformCore:
     @property
     def under_way(self) -> frozenset[tuple[TopicPartition, int]]:
         """Partition and offset of the inputs that it has not finished, though their offsets may be committed."""
-        return frozenset(() if self._phase is Phase.POLLS else ((tp, record.offset) for tp, record in self._round))
+        inputs = [] if self._phase is Phase.POLLS else self._round
+        if self._producer.has_unfinished:
+            inputs = [*inputs, *self._on_their_way]
+        return frozenset((tp, record.offset) for tp, record in inputs)
 
     # ------------------------------------------------------------------------------------------------ the application
 
@@ -220,6 +232,10 @@ class TransformCore:
             self._of_producer(self._producer.send_offsets(self._offsets(), self._group_metadata(), now_us))
         if self._is_transactional:
             self._of_producer(self._producer.transaction(TransactionCall.COMMIT, now_us))
+        if not self._flushes:
+            self._on_their_way = [*(self._on_their_way if self._producer.has_unfinished else ()), *self._round]
+            self._phase = Phase.POLLS
+            self._polls(True, now_us)
 
     def _end_production(self, now_us: int) -> bool:
         """commitTransaction has returned, or `flush` without transactions."""

@@ -72,7 +72,7 @@ _PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix
 
 CPU_OF_PRODUCER, CPU_OF_CONSUMER = ("interceptor", "serializer"), ("interceptor", "deserializer")
 CPU_OF_TRANSFORM = ("interceptor", "serializer", "deserializer")
-_TRANSFORM_FIELDS = (*_COMMON_FIELDS, "to", "batch", "prefix", "offsets", "group-metadata")
+_TRANSFORM_FIELDS = (*_COMMON_FIELDS, "to", "batch", "prefix", "offsets", "flush", "group-metadata")
 _KINDS = ("producer", "consumer", "transform")
 
 
@@ -136,6 +136,7 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     fields.choice("kind", "transform", _KINDS)
     config = fields.read("config", lambda n, p: reader.config(n, p, TransformConfig), {})
     transactional = bool(config.get("transactional.id"))
+    commits_by_itself = config.get("enable.auto.commit", "").lower() == "true"
     start_us, stop_us = fields.time("start", 0), fields.time("stop", None)
     if stop_us is not None and stop_us <= start_us:
         reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
@@ -149,7 +150,11 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
         batch=fields.integer("batch", 1, 1, BATCH_MAX),
         start_us=start_us,
         stop_us=stop_us,
-        offsets=cast(CommitOrder, fields.choice("offsets", DEFAULT_ORDER[transactional], COMMIT_ORDERS)),
+        offsets=cast(
+            CommitOrder,
+            fields.choice("offsets", "auto" if commits_by_itself else DEFAULT_ORDER[transactional], COMMIT_ORDERS),
+        ),
+        flushes=fields.read("flush", lambda n, p: reader.boolean(n, p, "`flush`"), True),
         names_member=fields.choice("group-metadata", "full", ("full", "id")) == "full",
         cpu=fields.read("cpu", lambda n, p: _read_cpu(reader, n, p, CPU_OF_TRANSFORM), NO_TIME),
     )
@@ -161,6 +166,14 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
         label = "give it one, as in `config: {transactional.id: billing-1}`"
         place = fields.key_place("offsets")
         reader.error("E126", f"{what} has no `transactional.id`", place, path=f"{path}.offsets", label=label)
+    if commits_by_itself and workload.offsets != "auto":
+        title = f"{what} would commit twice: `enable.auto.commit: true` leaves it to its consumer"
+        place = fields.key_place("offsets")
+        reader.error("E126", title, place, path=f"{path}.offsets", label="drop it, or enable.auto.commit")
+    if not workload.flushes and (transactional or not commits_by_itself):
+        title = f"{what} has to wait for its outputs before it commits"
+        label = "for an application with `enable.auto.commit: true` and without transactions"
+        reader.error("E126", title, fields.key_place("flush"), path=f"{path}.flush", label=label)
     if workload.to == workload.topic and workload.topic:
         title = f"{what} would read what it writes"
         reader.error("E112", title, fields.key_place("to"), path=f"{path}.to")

@@ -142,6 +142,7 @@ TRANSFORM = mapping(
         "batch": integer(1, BATCH_MAX),
         "prefix": pattern("[a-z]{1,8}"),
         "offsets": {"enum": list(COMMIT_ORDERS)},
+        "flush": {"type": "boolean"},
         "group-metadata": {"enum": ["full", "id"]},
         "cpu": _times(CPU_OF_TRANSFORM),
         "config": ref("transformConfig"),

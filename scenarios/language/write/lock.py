@@ -179,7 +179,11 @@ def _workload(workload: Workload) -> Tree:
             tree["transaction"] = _transaction(workload.transaction)
     if workload.kind == "transform":
         tree.update({"to": workload.to, "prefix": workload.prefix, "batch": workload.batch})
-        tree.update({"offsets": workload.offsets, "group-metadata": "full" if workload.names_member else "id"})
+        tree["group-metadata"] = "full" if workload.names_member else "id"
+        if workload.offsets != "auto":
+            tree["offsets"] = workload.offsets
+        if not workload.flushes:
+            tree["flush"] = False
     tree["start"] = time_text(workload.start_us)
     if workload.stop_us is not None:
         tree["stop"] = time_text(workload.stop_us)
