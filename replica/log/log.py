@@ -318,14 +318,19 @@ class Log:
         file = segment.file
         return FileSlice(file.fd, start, end - start, file)
 
-    def begin_verification(self, producer_id: int, producer_epoch: int, sequence: int, now_us: int) -> int | None:
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, supports_epoch_bump: bool = False
+    ) -> int | None:
         """The guard with which a transaction's first batch is to come back; None: the transaction is open here.
 
+        supports_epoch_bump: its producer's requests are of transaction.version 2
         source: UnifiedLog.maybeStartTransactionVerification
         """
         if self.producers.has_ongoing_transaction(producer_id, producer_epoch):
             return None
-        return self.producers.verifications.begin(producer_id, producer_epoch, sequence, now_us // 1000)
+        return self.producers.verifications.begin(
+            producer_id, producer_epoch, sequence, now_us // 1000, supports_epoch_bump=supports_epoch_bump
+        )
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Below it everything is committed and decided: no transaction is open whose records begin before.

@@ -130,7 +130,7 @@ class ProducerStateManager:
             return self._end_transaction(entry, batch, marker)
         entry.add(batch)
         if batch.attributes & TRANSACTIONAL:
-            self.verifications.clear(batch.producer_id)
+            self.verifications.written(batch.producer_id)
             if entry.transaction_offset is None:
                 entry.transaction_offset = batch.base_offset
                 self.transactions.begin(batch.producer_id, batch.base_offset)
@@ -140,7 +140,7 @@ class ProducerStateManager:
         self, entry: ProducerEntry, batch: BatchHeader, marker: EndTransactionMarker
     ) -> CompletedTransaction | None:
         """source: ProducerAppendInfo.appendEndTxnMarker"""
-        self.verifications.clear(batch.producer_id)
+        self.verifications.ended(batch.producer_id, batch.producer_epoch)
         first_offset = entry.transaction_offset
         entry.end_transaction(batch.producer_epoch, marker)
         if first_offset is None:

@@ -1,9 +1,10 @@
 """Before a transaction's first batch the leader asks the coordinator whether the transaction is open (KIP-890).
 
 Between question and append a marker may end that transaction. So each question has a guard, which the append shows
-again: it is the right one only as long as nothing of the transaction, and no marker, was written since.
+again: it is the right one only as long as nothing of the transaction, and no marker, was written since. With
+transaction.version 2 the marker of the transaction before has the epoch of the next one, and takes no guard of it.
 
-Source: VerificationGuard, VerificationStateEntry, UnifiedLog.maybeStartTransactionVerification.
+Source: VerificationGuard, VerificationStateEntry, UnifiedLog.maybeStartTransactionVerification, .updateProducers.
 """
 
 from __future__ import annotations
@@ -18,15 +19,21 @@ NOT_ASKED_FOR = -1
 
 
 class VerificationState:
-    """One producer's. lowest_sequence: of the batches that wait for it; a higher one is not to overtake them"""
+    """One producer's. lowest_sequence: of the batches that wait for it; a higher one is not to overtake them
 
-    __slots__ = ("began_ms", "epoch", "guard", "lowest_sequence")
+    supports_epoch_bump: each of its transactions has an epoch of its own
+    """
 
-    def __init__(self, guard: int, epoch: int, lowest_sequence: int, began_ms: int) -> None:
+    __slots__ = ("began_ms", "epoch", "guard", "lowest_sequence", "supports_epoch_bump")
+
+    def __init__(
+        self, guard: int, epoch: int, lowest_sequence: int, began_ms: int, *, supports_epoch_bump: bool
+    ) -> None:
         self.guard = guard
         self.epoch = epoch
         self.lowest_sequence = lowest_sequence
         self.began_ms = began_ms
+        self.supports_epoch_bump = supports_epoch_bump
 
 
 class VerificationStates:
@@ -38,22 +45,32 @@ class VerificationStates:
         self._states: dict[int, VerificationState] = {}
         self._guards = NOT_VERIFIED
 
-    def begin(self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int) -> int:
+    def begin(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
+    ) -> int:
         """returns: the guard of the question that is open, or of a new one"""
         state = self._states.get(producer_id)
         if state is None:
             self._guards += 1
-            state = self._states[producer_id] = VerificationState(self._guards, producer_epoch, sequence, now_ms)
+            state = self._states[producer_id] = VerificationState(
+                self._guards, producer_epoch, sequence, now_ms, supports_epoch_bump=supports_epoch_bump
+            )
         if producer_epoch == state.epoch:
             state.lowest_sequence = min(state.lowest_sequence, sequence)
         elif producer_epoch > state.epoch:
             state.epoch, state.lowest_sequence = producer_epoch, sequence
         return state.guard
 
-    def clear(self, producer_id: int) -> None:
-        """A batch or a marker of its transaction was written."""
+    def written(self, producer_id: int) -> None:
+        """A batch of its transaction is in the log."""
         if self._states:
             self._states.pop(producer_id, None)
+
+    def ended(self, producer_id: int, producer_epoch: int) -> None:
+        """A marker is in the log. producer_epoch: of the marker"""
+        state = self._states.get(producer_id) if self._states else None
+        if state is not None and not (state.supports_epoch_bump and state.epoch == producer_epoch):
+            del self._states[producer_id]
 
     def check_guard(self, producer_id: int, guard: int) -> None:
         """raises: KafkaError INVALID_TXN_STATE, if it is not that of the question that is open"""

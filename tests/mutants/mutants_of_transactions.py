@@ -127,9 +127,17 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "markers-leave-guards",
         "A marker makes the answers worthless that were asked for before it (VerificationGuard)",
         PRODUCERS,
-        "        self.verifications.clear(batch.producer_id)\n        first_offset",
+        "        self.verifications.ended(batch.producer_id, batch.producer_epoch)\n        first_offset",
         "        first_offset",
         OF_LOGS + "test_a_marker_between_question_and_append_makes_the_answer_worthless",
+    ),
+    mutant(
+        "markers-take-guards-of-the-next",
+        "With transaction.version 2 the marker of the transaction before takes no guard of the next one",
+        "replica.log.verification",
+        " and not (state.supports_epoch_bump and state.epoch == producer_epoch):",
+        ":",
+        OF_LOGS + "test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_epoch[1-True]",
     ),
     mutant(
         "every-partition-is-in-it",

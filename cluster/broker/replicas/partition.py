@@ -272,9 +272,14 @@ class Partition:
             self._high_watermark_advanced(action, leader, info.log_end_offset)
         return ProducedBatch(info.first_offset, info.last_offset, cause, bool(advances))
 
-    def begin_verification(self, producer_id: int, producer_epoch: int, sequence: int, now_us: int) -> int | None:
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, supports_epoch_bump: bool
+    ) -> int | None:
         """See Log.begin_verification. source: Partition.maybeStartTransactionVerification"""
-        return self.log.begin_verification(producer_id, producer_epoch, sequence, self._clock.at(now_us))
+        at_us = self._clock.at(now_us)
+        return self.log.begin_verification(
+            producer_id, producer_epoch, sequence, at_us, supports_epoch_bump=supports_epoch_bump
+        )
 
     def check_lag(self, now_us: int) -> None:
         if self.leader is not None:

@@ -108,6 +108,7 @@ class TransactionChecks:
         go_on: Callable[[Mapping[TopicPartition, int], Errors, int], None],
         now_us: int,
     ) -> None:
+        adds = self._adds and api_version >= FIRST_VERSION_THAT_ADDS
         guards: dict[TopicPartition, int] = {}
         producer_id = producer_epoch = -1
         for name, records in entries:
@@ -121,7 +122,9 @@ class TransactionChecks:
             producer_id, producer_epoch = header.producer_id, header.producer_epoch
             if not header.has_producer_id:
                 continue
-            guard = partition.begin_verification(producer_id, producer_epoch, header.base_sequence, now_us)
+            guard = partition.begin_verification(
+                producer_id, producer_epoch, header.base_sequence, now_us, supports_epoch_bump=adds
+            )
             if guard is not None:
                 guards[name] = guard
         if not guards:
@@ -129,7 +132,6 @@ class TransactionChecks:
         elif self.ask is None:
             go_on({}, dict.fromkeys(guards, ErrorCode.NOT_ENOUGH_REPLICAS), now_us)
         else:
-            adds = self._adds and api_version >= FIRST_VERSION_THAT_ADDS
             question = TransactionQuestion(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
@@ -161,7 +163,7 @@ class TransactionChecks:
         if not adds and not self._verifies:
             go_on(NOT_ASKED_FOR, ErrorCode.NONE, now_us)
             return
-        guard = partition.begin_verification(producer_id, producer_epoch, NO_SEQUENCE, now_us)
+        guard = partition.begin_verification(producer_id, producer_epoch, NO_SEQUENCE, now_us, supports_epoch_bump=adds)
         if guard is None:
             go_on(self.guard, ErrorCode.NONE, now_us)
         elif self.ask is None:

@@ -336,6 +336,21 @@ def test_a_marker_between_question_and_append_makes_the_answer_worthless(log: Lo
     assert refused(log.append_as_leader, first_batch(), 0, 0, guard=guard) is ErrorCode.INVALID_TXN_STATE
 
 
+@pytest.mark.parametrize(("marker_epoch", "goes_on"), [(1, True), (0, False)])
+def test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_epoch(
+    log: Log, marker_epoch: int, goes_on: bool
+) -> None:
+    """transaction.version 2: the marker has the epoch of the next transaction, whose first batch waits."""
+    guard = log.begin_verification(1, 1, 0, 0, supports_epoch_bump=True)
+    assert guard is not None
+    append_marker(log, 1, ABORT, epoch=marker_epoch)
+    batch = batch_of(b"r", producer_id=1, producer_epoch=1, base_sequence=0, transactional=True)
+    if goes_on:
+        log.append_as_leader(batch, 0, 0, guard=guard)
+    else:
+        assert refused(log.append_as_leader, batch, 0, 0, guard=guard) is ErrorCode.INVALID_TXN_STATE
+
+
 def test_a_later_batch_does_not_overtake_one_that_is_being_verified(log: Log) -> None:
     """VerificationStateEntry.maybeUpdateLowestSequenceAndEpoch"""
     guard = log.begin_verification(1, 0, 5, 0)
