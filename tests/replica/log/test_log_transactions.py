@@ -344,6 +344,8 @@ def test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_
     guard = log.begin_verification(1, 1, 0, 0, supports_epoch_bump=True)
     assert guard is not None
     append_marker(log, 1, ABORT, epoch=marker_epoch)
+    later = log.begin_verification(1, 1, 0, 0, supports_epoch_bump=True)
+    assert (later == guard) is goes_on
     batch = batch_of(b"r", producer_id=1, producer_epoch=1, base_sequence=0, transactional=True)
     if goes_on:
         log.append_as_leader(batch, 0, 0, guard=guard)
