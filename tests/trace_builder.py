@@ -100,10 +100,17 @@ class TraceBuilder:
         )  # fmt: skip
 
     def refuse(
-        self, name: str, error: str, *, by: str = "b1", will_retry: bool = True, reason: str = "was refused"
+        self,
+        name: str,
+        error: str,
+        *,
+        by: str = "b1",
+        will_retry: bool = True,
+        reason: str = "was refused",
+        client: str = "p1",
     ) -> int:
         return self.state(
-            t.BatchRefused, client="p1", peer=by, records=(name,), crc=self.crc(name), error=error,
+            t.BatchRefused, client=client, peer=by, records=(name,), crc=self.crc(name), error=error,
             will_retry=will_retry, reason=reason,
         )  # fmt: skip
 

@@ -67,6 +67,8 @@ class TcpFabric:
     """
 
     is_live = True
+    tells_acks_first = False
+    """Whether an ack counts before the kernel has it: a SIGKILL may come in between."""
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ from cluster.live.writer import FrameWriter, copy_of
 from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.network.world import ConnectionGone, Parking, TornSend
 from cluster.node import OnSent, Segment
+from cluster.protocol.versions import PRODUCE
 from replica.log.file_slice import FileSlice
 
 if TYPE_CHECKING:
@@ -273,10 +274,13 @@ class TcpConnection(Passage[Sequence[Segment]]):
         elif self._sock_open:
             # Checked first: a client that has its answer may be gone an instant later.
             there = self._tap is not None and self._peer_is_there()
+            tells_first = self._fabric.tells_acks_first and message.api == PRODUCE
+            if there and tells_first:
+                self._read_along(answer=message.frame)
             self._out.add(message.frame, message.on_sent)
             if not self._writing:
                 self._write()
-            if there:
+            if there and not tells_first:
                 self._read_along(answer=message.frame)
 
     def _peer_is_there(self) -> bool:

@@ -199,7 +199,13 @@ class NodeHost(Host):
 
 
 class NodeFabric(NeighbourFabric):
-    """The world of this one machine."""
+    """The world of this one machine.
+
+    Simplified: of a process that is killed between telling of an ack and sending it, the ack counts though its client
+    does not have it.
+    """
+
+    tells_acks_first = True
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from replica.errors import ErrorCode
-from replica.ids import ACKS_ALL, TopicPartition
+from replica.ids import ACKS_ALL, OUTSIDE, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.wording import listed
@@ -90,7 +90,8 @@ class Converges(Invariant):
     Where the ISR is smaller than min.insync.replicas a producer gets retriable errors until its delivery.timeout.ms
     is over: that is L2, not L4. So does a batch that is out of order for good, and those that wait for it: a leader
     that knew nothing of its producer took later ones first (ProducerAppendInfo.checkSequence), and the producer tries
-    again, for the sequence is not the next one (TransactionManager.canRetry).
+    again, for the sequence is not the next one (TransactionManager.canRetry). A client from outside whose connection
+    has ended without an answer may have gone for good: its records are not waited for, unless it sends them again.
 
     A follower that its leader has told where their logs part, and that does not learn of the high watermark afterwards,
     is `L3 diverged-hw` (promises.py).
@@ -105,6 +106,8 @@ class Converges(Invariant):
         self.quiescence = Quiescence(self.checker)
         self.unanswered: dict[str, trace.RecordSent] = {}
         self.out_of_order: dict[str, bool] = {}
+        self.hung_up: dict[str, None] = {}
+        """Records of clients from outside whose last attempt ended without an answer."""
         self.appended_us: dict[TopicPartition, int] = {}
         self.diverged: dict[tuple[TopicPartition, str], str] = {}
         """Followers whose leader's last news were where their logs part, with that leader."""
@@ -115,6 +118,7 @@ class Converges(Invariant):
             **self.quiescence.handlers(),
             trace.NodeStopped: self._stopped,
             trace.RecordSent: self._sent,
+            trace.BatchSent: self._sent_again,
             trace.RecordAcked: self._answered,
             trace.RecordHandedOver: self._answered,
             trace.RecordFailed: self._answered,
@@ -144,10 +148,19 @@ class Converges(Invariant):
         """A producer that still works off its backlog keeps the replicas moving: nothing is at rest yet."""
         self.quiescence.produced_us = row.at_us
         self.unanswered.pop(event.record, None)
+        self.hung_up.pop(event.record, None)
+
+    def _sent_again(self, row: TraceRow, event: trace.BatchSent) -> None:
+        if self.hung_up:
+            for record in event.records:
+                self.hung_up.pop(record, None)
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
+        without_answer = event.error == ErrorCode.NETWORK_EXCEPTION.name and event.client.startswith(OUTSIDE)
         for record in event.records:
             self.out_of_order[record] = event.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name
+            if without_answer:
+                self.hung_up[record] = None
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         """A live client may produce without a trace of its records (serve --no-client-records)."""
@@ -192,7 +205,7 @@ class Converges(Invariant):
             yield from self._unsettled_replicas(partition, now_us)
         stuck = [_queue_of(sent) for sent in self.unanswered.values() if self.out_of_order.get(sent.record, False)]
         waiting = [sent for sent in self.unanswered.values() if _queue_of(sent) not in stuck]
-        unanswered = [sent for sent in waiting if self._can_be_written(sent)]
+        unanswered = [sent for sent in waiting if sent.record not in self.hung_up and self._can_be_written(sent)]
         for sent in unanswered[:1]:
             yield Unsettled("L4", f"{sent.client} never learned what became of {sent.record}")
         end, applied = self.metadata

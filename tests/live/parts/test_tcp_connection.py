@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 from collections.abc import Awaitable, Callable
@@ -15,7 +16,7 @@ import trio
 import trio.testing
 
 from cluster.live.fabric import TcpFabric
-from cluster.live.observations import ConnectionEnded, Observation, ProduceArrived, Topic
+from cluster.live.observations import ConnectionEnded, Observation, ProduceAnswered, ProduceArrived, Topic
 from cluster.live.request_memory import RequestMemory
 from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
@@ -24,7 +25,7 @@ from cluster.network.links import HoldRule, Latency, Link, Network
 from cluster.network.passage import CLOSED, RESET
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment
-from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request
+from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request, encode_produce_response
 from replica.log.file_slice import FileSlice
 from replica.log.open_files import OpenFile
 from replica.trace.events import MessageDropped, MessageHeld, MessageReleased, TraceLog, TraceRow
@@ -432,6 +433,42 @@ def test_a_request_that_is_read_after_a_reset_is_observed_and_so_is_that_it_gets
         assert observer.seen == [ProduceArrived(acks=1, batches=()), ConnectionEnded(RESET)]
 
     Bench().run(test)
+
+
+@pytest.mark.parametrize("may_be_killed", [True, False])
+def test_an_ack_is_told_of_before_the_client_can_have_it_where_a_kill_may_come_in_between(may_be_killed: bool) -> None:
+    request = encode_produce_request(9, 1, "x", ProduceRequest(None, 1, 1000, []))[4:]
+
+    async def test(bench: Bench) -> None:
+        bench.fabric.tells_acks_first = may_be_killed
+        had_it: list[bool] = []
+
+        class Client(Observer):
+            def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
+                def tell(observation: Observation, now_us: int) -> None:
+                    if isinstance(observation, ProduceAnswered):
+                        had_it.append(_has_come(sock))
+
+                return tell
+
+        bench.fabric.tap = Client()
+        sock = socket.create_connection(bench.fabric.address("b", 0))
+        end = await bench.accept()
+        end.identify(bytearray())
+        sock.sendall(len(request).to_bytes(4, "big") + request)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, end)
+            await bench.wait_for(lambda: bench.received)
+            end.send([encode_produce_response(9, 1, [])], PRODUCE, "response", None)
+            assert had_it == [not may_be_killed]
+            nursery.cancel_scope.cancel()
+        sock.close()
+
+    Bench().run(test)
+
+
+def _has_come(sock: socket.socket) -> bool:
+    return bool(select.select([sock], [], [], 0)[0])
 
 
 def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_them() -> None:

@@ -168,3 +168,20 @@ def test_a_batch_that_is_out_of_order_has_no_answer_before_its_delivery_timeout(
         script.refuse("r7", error)
     rest(script)
     assert script.broken() == (["L4"] if is_judged else [])
+
+
+@pytest.mark.parametrize(
+    ("client", "tries_again", "is_judged"),
+    [("client/kgo", False, False), ("client/kgo", True, True), ("p1", False, True)],
+)
+def test_a_client_from_outside_that_hangs_up_may_have_gone_for_good(
+    client: str, tries_again: bool, is_judged: bool
+) -> None:
+    script = TraceScript()
+    script.replicate("r0")
+    script.send("r7", client=client)
+    script.refuse("r7", "NETWORK_EXCEPTION", client=client)
+    if tries_again:
+        script.request("r7", attempt=2, client=client)
+    rest(script)
+    assert script.broken() == (["L4"] if is_judged else [])
