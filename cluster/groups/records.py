@@ -28,6 +28,8 @@ from replica.ids import UNDEFINED_EPOCH, TopicPartition
 
 OFFSET_KEY_VERSIONS, GROUP_KEY_VERSION = (0, 1), 2
 OFFSET_VALUE_VERSION, OFFSET_VALUE_VERSION_WITH_EXPIRY, GROUP_VALUE_VERSION = 3, 1, 3
+OFFSET_VALUE_VERSION_FLEXIBLE = 4
+"""As Kafka 4.1 writes it: its tagged fields, among them the topic's id, are not looked at."""
 NO_TIMESTAMP = -1
 _LEAST_MEMBER_BYTES = 18
 """Four lengths of two bytes (id, client, host), two int32 and two lengths of four bytes; older versions have less."""
@@ -127,14 +129,14 @@ def read_key(key: bytes) -> Key:
 def read_offset_value(value: bytes) -> OffsetAndMetadata:
     """raises: PeerViolation"""
     (version,) = INT16.unpack_from(value, 0)
-    if not 0 <= version <= OFFSET_VALUE_VERSION:
+    if not 0 <= version <= OFFSET_VALUE_VERSION_FLEXIBLE:
         raise PeerViolation(f"a committed offset of version {version}")
     (offset,) = INT64.unpack_from(value, 2)
     position, leader_epoch, expires_ms = 10, UNDEFINED_EPOCH, NO_EXPIRY
-    if version == OFFSET_VALUE_VERSION:
+    if version >= OFFSET_VALUE_VERSION:
         (leader_epoch,) = INT32.unpack_from(value, position)
         position += 4
-    metadata, position = read_text(value, position, False)
+    metadata, position = read_text(value, position, version >= OFFSET_VALUE_VERSION_FLEXIBLE)
     (committed_ms,) = INT64.unpack_from(value, position)
     if version == OFFSET_VALUE_VERSION_WITH_EXPIRY:
         (expires_ms,) = INT64.unpack_from(value, position + 8)

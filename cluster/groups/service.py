@@ -240,10 +240,10 @@ class GroupService:
         def is_wanted() -> bool:
             return self.coordinator.index.loading.get(partition) == leader_epoch
 
-        self._log.load(partition, partial(_replay_batch, replay), is_wanted, done, now_us)
+        self._log.load(partition, partial(replay_batch, replay), is_wanted, done, now_us)
 
 
-def _replay_batch(replay: Replay, header: BatchHeader, batch: bytes) -> None:
+def replay_batch(replay: Replay, header: BatchHeader, batch: bytes) -> None:
     """Records damaged on the disk are skipped."""
     if header.is_control:
         _replay_marker(replay, header, batch)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,9 +61,21 @@ def _state_stopped(
     name: str,
     machine: Machine,
 ) -> None:
-    """Read a stopped broker's log as its next start would recover it, in a copy: the disk stays as the run left it."""
+    with log_on_disk(cluster, topic_partition, name, machine) as found:
+        if found is not None:
+            _state_replica(cluster, naming, topic_partition, name, *found)
+
+
+@contextmanager
+def log_on_disk(
+    cluster: ClusterUnderTest, topic_partition: TopicPartition, name: str, machine: Machine
+) -> Iterator[tuple[Log, int] | None]:
+    """A log, and its high watermark, as the next start of its broker would recover it: the broker is stopped or runs in
+    a separate process. It is a copy: the disk stays as the run left it.
+    """
     disk = next((disk for disk in machine.disks.values() if (disk.root / str(topic_partition)).is_dir()), None)
     if disk is None or disk.broken:
+        yield None
         return
     directory = disk.root / str(topic_partition)
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
@@ -75,7 +88,7 @@ def _state_stopped(
             log.log_start_offset = max(log.log_start_offset, replica.log_start_offset)
         else:
             high_watermark = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
-        _state_replica(cluster, naming, topic_partition, name, log, min(high_watermark, log.log_end_offset))
+        yield log, min(high_watermark, log.log_end_offset)
         log.abandon()
 
 

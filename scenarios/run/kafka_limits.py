@@ -53,6 +53,10 @@ UNSEEN_EVENTS: dict[type[TraceEvent], str] = {
     trace.SnapshotLoaded: "snapshots are not looked at",
     trace.HighWatermarkAdvanced: "high watermarks are sampled, so some of their steps are not seen",
     trace.HighWatermarkLearned: "high watermarks are sampled, so some of their steps are not seen",
+    trace.TransactionStateChanged: "the log of a transaction coordinator is not looked at",
+    trace.TransactionRefused: "brokers do not log it",
+    trace.TransactionMarkerWritten: "markers are not looked at",
+    trace.LastStableOffsetMoved: "last stable offsets are not looked at",
     trace.InvariantBroken: "the checker sees too little of a real broker",
 }
 

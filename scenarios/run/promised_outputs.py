@@ -6,14 +6,20 @@ from collections.abc import Iterator
 
 from cluster.client.transform.transform import TransformCore
 from cluster.config import GroupConsumerConfig
+from cluster.coordinators.kept_in import partition_of
+from cluster.groups.consumer_group import ConsumerGroup
+from cluster.groups.group import Group
+from cluster.groups.loading import Replay
 from cluster.groups.offsets import OffsetAndMetadata
+from cluster.groups.service import replay_batch
 from replica.errors import KafkaError
-from replica.ids import Offset, TopicPartition
+from replica.ids import OFFSETS_TOPIC, Offset, TopicPartition
 from replica.trace.events import OutputPromised
 from scenarios.language.spec import Workload
 from scenarios.observe.final_logs import LogEntry
 from scenarios.observe.ledger import RecordLedger
 from scenarios.run.cluster_under_test import ClusterUnderTest
+from scenarios.run.final_state import log_on_disk
 
 CHOSEN_BY_ITS_PRODUCER = -1
 
@@ -21,7 +27,7 @@ CHOSEN_BY_ITS_PRODUCER = -1
 def state_promised_outputs(cluster: ClusterUnderTest, ledger: RecordLedger) -> None:
     """Emit OutputPromised for each input; the ledger has the final logs and knows who has read what.
 
-    Nothing is stated where the group's coordinator is not there in the end, or in a separate process.
+    Nothing is stated where the group's coordinator is not there in the end.
     """
     for workload in cluster.scenario.transforms:
         core = cluster.machines[workload.name].core
@@ -60,3 +66,28 @@ def _committed(cluster: ClusterUnderTest, workload: Workload) -> Iterator[tuple[
             if partition.topic == workload.topic and isinstance(committed, OffsetAndMetadata):
                 yield partition, committed.offset
         return
+    for group in _groups_on_disk(cluster, config.group_id):
+        if group.group_id == config.group_id:
+            for partition, written in group.offsets.committed.items():
+                if partition.topic == workload.topic:
+                    yield partition, written.value.offset
+
+
+def _groups_on_disk(cluster: ClusterUnderTest, group_id: str) -> Iterator[Group | ConsumerGroup]:
+    """Groups of a coordinator in a separate process, from its log: below the high watermark, as the next one would."""
+    partitions = cluster.view.partitions
+    count = sum(name.topic == OFFSETS_TOPIC for name in partitions)
+    kept_in = TopicPartition(OFFSETS_TOPIC, partition_of(group_id, count)) if count else None
+    leader = partitions[kept_in].leader if kept_in in partitions else None
+    if kept_in is None or leader is None or not cluster.running(leader):
+        return
+    replay = Replay()
+    with log_on_disk(cluster, kept_in, leader, cluster.machines[leader]) as found:
+        if found is None:
+            return
+        log, high_watermark = found
+        for header, batch in log.raw_batches():
+            if header.last_offset < high_watermark:
+                replay_batch(replay, header, bytes(batch))
+    yield from replay.groups(0)
+    yield from replay.consumer_groups()

@@ -230,8 +230,8 @@ class ScenarioRun:
         self.trace.observed_by = None if self._real is None else LOG_DIRECTORY
         state_final_logs(self.cluster, Naming(self.name_batch, self.mirror.sent.compacted))
         self.trace.observed_by = None
+        state_promised_outputs(self.cluster, self.ledger)
         if self._real is None:
-            state_promised_outputs(self.cluster, self.ledger)
             self.invariants.probe(CoreProbe(self.cluster))
             self.invariants.end()
             self._state_violations()

@@ -62,6 +62,12 @@ def test_a_committed_offset_is_read_back(group_id: str, name: TopicPartition, va
     assert read_offset_value(offset_value(value)) == value
 
 
+def test_a_committed_offset_of_kafka_4_1_is_read() -> None:
+    """Version 4, with a compact string and tagged fields: from the log of a broker of 4.1.0."""
+    value = bytes.fromhex("0004000000000000000affffffff01000001a213e0d45900")
+    assert read_offset_value(value) == OffsetAndMetadata(10, -1, "", 0x1A213E0D459)
+
+
 @given(group=groups())
 def test_a_group_is_read_back(group: Group) -> None:
     assignments = {member_id: member.assignment for member_id, member in group.members.items()}
