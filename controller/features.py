@@ -27,6 +27,8 @@ METADATA_VERSION: Final = "metadata.version"
 """Simplified: nothing here depends on its level."""
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+TRANSACTIONS_V2: Final = 2
+"""Its level with KIP-890's second part."""
 FIRST_INCOMPATIBLE: Final = 23
 """The newest level of metadata.version that has changed the metadata: from there on none below can be gone back to.
 source: MetadataVersion.checkIfMetadataChanged"""
@@ -50,8 +52,9 @@ def features(release: str, *, elr: bool, transactions: str, groups: str) -> tupl
         return ()
     low, high = _METADATA_LEVELS[release]
     metadata = Feature(METADATA_VERSION, low, high, high)
-    # Level 2 is KIP-890's second part; level 1 writes the state of transactions in a flexible version (KIP-915).
-    transaction_version = Feature(TRANSACTION_VERSION, 0, 2, 2 if transactions == "v2" else 0)
+    # Level 1 writes the state of transactions in a flexible version (KIP-915).
+    level = TRANSACTIONS_V2 if transactions == "v2" else 0
+    transaction_version = Feature(TRANSACTION_VERSION, 0, TRANSACTIONS_V2, level)
     if release != FIRST_WITH_ELR:
         return (metadata, transaction_version) if transaction_version.level else (metadata,)
     group_version = Feature(GROUP_VERSION, 0, 1, int(groups == "consumer"))

@@ -8,6 +8,7 @@ Source: ProducerInterceptors.java, ConsumerInterceptors.java.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cluster.config import THROWING
 from replica.config import items_of
@@ -32,6 +33,17 @@ class ClientCpuTimes:
 NO_TIME = ClientCpuTimes()
 
 
+class Interception(NamedTuple):
+    """One call of one interceptor, as its trace events state it. calls: of the same hook so far, with this one"""
+
+    interceptor: str
+    hook: str
+    outcome: str
+    calls: int
+    took_us: int
+    reason: str
+
+
 class InterceptorChain:
     """names: in the order of interceptor.classes"""
 
@@ -39,22 +51,13 @@ class InterceptorChain:
         self.names = items_of(interceptor_classes) if interceptor_classes else ()
         self._calls: dict[tuple[str, str], int] = {}
 
-    def count(self, interceptor: str, hook: str) -> int:
-        """One more call. returns: how many there were"""
-        calls = self._calls.get((interceptor, hook), 0) + 1
-        self._calls[interceptor, hook] = calls
-        return calls
-
-
-def outcome_of(interceptor: str) -> str:
-    """Of a call that changes nothing."""
-    return THREW if interceptor == THROWING else UNCHANGED
-
-
-def reason_of(interceptor: str, hook: str, outcome: str, what: str, calls: int) -> str:
-    """what: the call was about, such as "r3" """
-    if outcome == THREW:
-        return f"{interceptor} throws in {hook} of {what}; the client logs it and goes on"
-    if outcome == CHANGED:
-        return f"{interceptor} changes the value of {what} in {hook}"
-    return f"{interceptor} counts {hook} of {what}: call {calls}"
+    def called(self, interceptor: str, hook: str, what: str, took_us: int, *, changes: bool = False) -> Interception:
+        """what: the call is about, such as "r3" """
+        calls = self._calls[interceptor, hook] = self._calls.get((interceptor, hook), 0) + 1
+        if changes:
+            outcome, reason = CHANGED, f"{interceptor} changes the value of {what} in {hook}"
+        elif interceptor == THROWING:
+            outcome, reason = THREW, f"{interceptor} throws in {hook} of {what}; the client logs it and goes on"
+        else:
+            outcome, reason = UNCHANGED, f"{interceptor} counts {hook} of {what}: call {calls}"
+        return Interception(interceptor, hook, outcome, calls, took_us, reason)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from controller.features import ELR_VERSION, TRANSACTION_VERSION
+from controller.features import ELR_VERSION, TRANSACTION_VERSION, TRANSACTIONS_V2
 from replica.rules import Rules
 from replica.trace import events as trace
-
-FIRST_TRANSACTIONS_V2 = 2
-"""The level of transaction.version with KIP-890's second part."""
 
 
 def rules_after(event: trace.ConfigAltered, first: Rules, present: Rules) -> Rules:
@@ -18,5 +15,5 @@ def rules_after(event: trace.ConfigAltered, first: Rules, present: Rules) -> Rul
         return present.changed({"elr": int(event.value) > 0})
     if event.key == TRANSACTION_VERSION:
         without = "verified" if first.transactions == "v2" else first.transactions
-        return present.changed({"transactions": "v2" if int(event.value) >= FIRST_TRANSACTIONS_V2 else without})
+        return present.changed({"transactions": "v2" if int(event.value) >= TRANSACTIONS_V2 else without})
     return present

@@ -114,7 +114,7 @@ CLIENTS: tuple[Mutant, ...] = (
         "interceptors-change-nothing",
         "What onSend returns is sent, and the next interceptor gets it (ProducerInterceptors.onSend)",
         PRODUCER_PIPELINE,
-        "                pending = replace(pending, record=changed)",
+        "                pending = replace(pending, record=record)",
         "                pass",
         "test tests/cluster/client/producer/test_producer_pipeline.py::"
         "test_an_interceptor_that_throws_loses_no_change_of_another",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cluster.client.events import NAME_HEADER, NAMED_APART_HEADER, ClientEvents
+from cluster.client.interceptors import Interception
 from cluster.client.serialization import RECORD_DESERIALIZATION
 from replica.ids import TopicPartition
 from replica.log.records import Record
@@ -122,29 +123,13 @@ class ConsumerEvents(ClientEvents):
             cause,
         )
 
-    def position_intercepted(
-        self,
-        tp: TopicPartition,
-        offset: int,
-        *,
-        interceptor: str,
-        hook: str,
-        outcome: str,
-        calls: int,
-        took_us: int,
-        reason: str,
-    ) -> None:
+    def position_intercepted(self, tp: TopicPartition, offset: int, call: Interception) -> None:
         self._emit(
             trace.PositionIntercepted(
                 client=self._client,
                 topic=tp.topic,
                 partition=tp.partition,
                 offset=offset,
-                interceptor=interceptor,
-                hook=hook,
-                outcome=outcome,
-                calls=calls,
-                took_us=took_us,
-                reason=reason,
+                **call._asdict(),
             )
         )

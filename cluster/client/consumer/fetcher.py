@@ -122,7 +122,7 @@ class ConsumerFetcher:
     def _fetch(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
         session = self._sessions.setdefault(node_id, FetchSessionHandler())
         wanted = {position.topic_partition: self._wanted(position) for position in positions}
-        fetch = session.build(wanted, [*session.partitions, *wanted])
+        fetch = session.build(wanted, session.partitions)
         assert fetch is not None, "there are positions to fetch from"
         request = self._request(fetch)
         asked = {position.topic_partition: position.offset for position in positions}

@@ -19,8 +19,6 @@ from cluster.client.interceptors import (
     ON_CONSUME,
     ClientCpuTimes,
     InterceptorChain,
-    outcome_of,
-    reason_of,
 )
 from cluster.client.serialization import READS_TEXT, Deserializers, NotConvertible, deserializers_of
 from cluster.config import ConsumerConfig
@@ -70,17 +68,7 @@ class ConsumerPipeline:
                 self._called(name, ON_COMMIT, tp, offset, f"offset {offset} of {tp}", 0)
 
     def _called(self, name: str, hook: str, tp: TopicPartition, offset: Offset, what: str, took_us: int) -> None:
-        outcome, calls = outcome_of(name), self._chain.count(name, hook)
-        self._events.position_intercepted(
-            tp,
-            offset,
-            interceptor=name,
-            hook=hook,
-            outcome=outcome,
-            calls=calls,
-            took_us=took_us,
-            reason=reason_of(name, hook, outcome, what, calls),
-        )
+        self._events.position_intercepted(tp, offset, self._chain.called(name, hook, what, took_us))
 
 
 def pipeline_of(config: ConsumerConfig, cpu: ClientCpuTimes, events: ConsumerEvents) -> ConsumerPipeline | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cluster.client.events import CausalRecorder, ClientEvents
+from cluster.client.interceptors import Interception
 from cluster.client.producer.batch import PendingRecord, ProducerBatch
 from replica.ids import TopicPartition
 from replica.log.records import read_header
@@ -24,30 +25,14 @@ class ProducerEvents(ClientEvents):
             )
         )
 
-    def record_intercepted(
-        self,
-        pending: PendingRecord,
-        partition: int,
-        *,
-        interceptor: str,
-        hook: str,
-        outcome: str,
-        calls: int,
-        took_us: int,
-        reason: str,
-    ) -> None:
+    def record_intercepted(self, pending: PendingRecord, partition: int, call: Interception) -> None:
         self._emit(
             trace.RecordIntercepted(
                 client=self._client,
                 topic=pending.record.topic,
                 partition=partition,
                 record=pending.record.name,
-                interceptor=interceptor,
-                hook=hook,
-                outcome=outcome,
-                calls=calls,
-                took_us=took_us,
-                reason=reason,
+                **call._asdict(),
             ),
             pending.sent_seq,
         )

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster.client.interceptors import (
-    CHANGED,
     NO_TIME,
     ON_ACKNOWLEDGEMENT,
     ON_SEND,
     ClientCpuTimes,
+    Interception,
     InterceptorChain,
-    outcome_of,
-    reason_of,
 )
 from cluster.client.producer.batch import PendingRecord, ProducerRecord
 from cluster.client.producer.events import ProducerEvents
@@ -55,11 +53,13 @@ class ProducerPipeline:
     def on_send(self, pending: PendingRecord) -> PendingRecord:
         """The record as the last interceptor that did not throw has returned it."""
         for name in self._chain.names:
-            changed = self._stamped(pending.record) if name == STAMP else pending.record
-            outcome = CHANGED if changed is not pending.record else outcome_of(name)
-            self._called(name, ON_SEND, outcome, pending, pending.record.partition, "")
-            if outcome == CHANGED:
-                pending = replace(pending, record=changed)
+            record = self._stamped(pending.record) if name == STAMP else pending.record
+            changes = record is not pending.record
+            took_us = self._cpu.interceptor_us
+            call = self._chain.called(name, ON_SEND, pending.record.name, took_us, changes=changes)
+            self._called(pending, pending.record.partition, call)
+            if changes:
+                pending = replace(pending, record=record)
         return pending
 
     def _stamped(self, record: ProducerRecord) -> ProducerRecord:
@@ -88,23 +88,11 @@ class ProducerPipeline:
     def on_acknowledgement(self, tp: TopicPartition, pending: PendingRecord, outcome: str) -> None:
         """outcome: what became of the record, as a clause"""
         for name in self._chain.names:
-            self._called(name, ON_ACKNOWLEDGEMENT, outcome_of(name), pending, tp.partition, f", which {outcome}")
+            call = self._chain.called(name, ON_ACKNOWLEDGEMENT, f"{pending.record.name}, which {outcome}", 0)
+            self._called(pending, tp.partition, call)
 
-    def _called(
-        self, name: str, hook: str, outcome: str, pending: PendingRecord, partition: int | None, more: str
-    ) -> None:
-        calls = self._chain.count(name, hook)
-        is_in_time = hook == ON_SEND
-        self._events.record_intercepted(
-            pending,
-            -1 if partition is None else partition,
-            interceptor=name,
-            hook=hook,
-            outcome=outcome,
-            calls=calls,
-            took_us=self._cpu.interceptor_us if is_in_time else 0,
-            reason=reason_of(name, hook, outcome, f"{pending.record.name}{more}", calls),
-        )
+    def _called(self, pending: PendingRecord, partition: int | None, call: Interception) -> None:
+        self._events.record_intercepted(pending, -1 if partition is None else partition, call)
 
 
 def pipeline_of(config: ProducerConfig, cpu: ClientCpuTimes, events: ProducerEvents) -> ProducerPipeline | None:

@@ -12,9 +12,8 @@ from typing import Final
 
 from cluster.client.api_versions import NO_FEATURES_EPOCH, SPOKEN, Allowed, ApiVersions
 from cluster.protocol.versions import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
-from controller.features import TRANSACTION_VERSION
+from controller.features import TRANSACTION_VERSION, TRANSACTIONS_V2
 
-V2: Final = 2
 LAST_BEFORE_V2: Final = {PRODUCE: 11, END_TXN: 4, TXN_OFFSET_COMMIT: 4}
 """source: LAST_STABLE_VERSION_BEFORE_TRANSACTION_V2 of each request"""
 FIRST_WITH_GROUP_METADATA: Final = 3
@@ -36,7 +35,7 @@ class TransactionLevel:
         """Take over the level, if a broker has told a newer one."""
         if self._features_epoch < self._versions.features_epoch:
             self._features_epoch = self._versions.features_epoch
-            self.is_v2 = self._versions.features.get(TRANSACTION_VERSION, 0) >= V2
+            self.is_v2 = self._versions.features.get(TRANSACTION_VERSION, 0) >= TRANSACTIONS_V2
 
     def end(self) -> bool:
         """The transaction ends as it was; the next one has the level that is known now. returns: whether that is new
