@@ -55,7 +55,7 @@ from controller.inputs import OnReply
 from controller.metadata import UserScramCredentialRecord
 from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.rules import Rules
 from replica.trace.events import LogFlushed, LogRecovered, Recorder
 

@@ -17,11 +17,11 @@ from controller.quorum.messages import ControllerEpoch, ElectionState, OffsetAnd
 from controller.snapshot import Snapshot
 from replica.config import TopicConfig
 from replica.ids import METADATA_TOPIC, NO_BROKER, BrokerId, Offset, TopicPartition
-from replica.log.checkpoints import write_atomically
-from replica.log.disk import Disk
+from replica.log.batches.records import build_batch
+from replica.log.files.checkpoints import write_atomically
+from replica.log.files.disk import Disk
 from replica.log.log import Log
 from replica.log.manager import LogManager
-from replica.log.records import build_batch
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 METADATA_TOPIC_ID = UUID(int=1)

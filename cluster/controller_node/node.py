@@ -69,7 +69,7 @@ from controller.quorum.timeouts import QuorumTimeouts
 from controller.state import ControllerState
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import Emit, Recorder

@@ -35,10 +35,10 @@ from controller.zookeeper.registry_messages import (
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
-from replica.log.disk import Disk
+from replica.log.batches.records import build_batch
+from replica.log.files.disk import Disk
 from replica.log.log import Log
 from replica.log.manager import LogManager
-from replica.log.records import build_batch
 from replica.trace.events import Recorder, SessionExpired
 
 REGISTRY_LOG = TopicPartition("__registry", 0)

@@ -2,6 +2,6 @@
 Only service.py, its part in a broker, knows the replicas that the offsets are kept in.
 
 May import: cluster, cluster.broker.metadata, cluster.broker.replicas, cluster.coordinators, cluster.groups.assignors,
-    cluster.protocol.
+    cluster.groups.state, cluster.protocol.
 Open first: coordinator.py.
 """

@@ -15,11 +15,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from cluster.groups.consumer_change import Change
-from cluster.groups.consumer_group import ConsumerGroup, stop
-from cluster.groups.consumer_member import ClassicMetadata, ConsumerMember, MemberState
 from cluster.groups.consumer_steps import ConsumerSteps, named
 from cluster.groups.desk import Desk
-from cluster.groups.index import GroupIndex
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -33,6 +30,9 @@ from cluster.groups.inputs import (
     SyncResult,
 )
 from cluster.groups.migration import Migration
+from cluster.groups.state.consumer_group import ConsumerGroup, stop
+from cluster.groups.state.consumer_member import ClassicMetadata, ConsumerMember, MemberState
+from cluster.groups.state.index import GroupIndex
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.protocol.consumer_protocol import (
     CONSUMER,
@@ -42,7 +42,7 @@ from cluster.protocol.consumer_protocol import (
     write_assignment,
 )
 from replica.errors import ErrorCode, KafkaError, PeerViolation
-from replica.log.checkpoints import as_kafka_spells
+from replica.log.files.checkpoints import as_kafka_spells
 from replica.wording import shown
 
 NOT_SAID_MS = -1

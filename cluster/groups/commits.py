@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cluster.groups.consumer_group import ConsumerGroup, ConsumerGroupState
-from cluster.groups.consumer_records import encode
 from cluster.groups.desk import WRITE_ERRORS, Desk
 from cluster.groups.events import GroupEvents
-from cluster.groups.group import Group, State
 from cluster.groups.inputs import CommitOffsets, CommitResult
-from cluster.groups.offsets import OffsetAndMetadata
-from cluster.groups.records import group_key, offset_key, offset_value
+from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.state.consumer_records import encode
+from cluster.groups.state.group import Group, State
+from cluster.groups.state.offsets import OffsetAndMetadata
+from cluster.groups.state.records import group_key, offset_key, offset_value
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cluster.groups.consumer_group import ConsumerGroup, GroupContents
-from cluster.groups.consumer_records import ConsumerRecord, encode
 from cluster.groups.desk import WRITE_ERRORS, Desk
+from cluster.groups.state.consumer_group import ConsumerGroup, GroupContents
+from cluster.groups.state.consumer_records import ConsumerRecord, encode
 from replica.errors import ErrorCode
 from replica.ids import Offset
 from replica.trace.events import TraceEvent

@@ -6,8 +6,8 @@ They are emitted once what they say is on all in-sync replicas: a change that ca
 from __future__ import annotations
 
 from cluster.groups.assignors.specification import Partitions
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.consumer_member import ConsumerMember, MemberState
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.consumer_member import ConsumerMember, MemberState
 from cluster.protocol.consumer_protocol import CONSUMER
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent

@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster.groups.consumer_change import Change
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.consumer_member import JOINS, LEAVES, LEAVES_FOR_A_WHILE, ConsumerMember
-from cluster.groups.consumer_records import current_record
 from cluster.groups.consumer_steps import ASSIGNORS, ConsumerSteps, named
 from cluster.groups.desk import Desk
-from cluster.groups.group import Group, State
-from cluster.groups.index import GroupIndex
 from cluster.groups.inputs import NO_MEMBER_ID, ConsumerHeartbeat, ConsumerHeartbeatResult
 from cluster.groups.migration import Migration
-from cluster.groups.patterns import check_pattern
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.consumer_member import JOINS, LEAVES, LEAVES_FOR_A_WHILE, ConsumerMember
+from cluster.groups.state.consumer_records import current_record
+from cluster.groups.state.group import Group, State
+from cluster.groups.state.index import GroupIndex
+from cluster.groups.state.patterns import check_pattern
 from replica.errors import ErrorCode, KafkaError
-from replica.log.checkpoints import as_kafka_spells
+from replica.log.files.checkpoints import as_kafka_spells
 from replica.wording import shown
 
 NOT_SAID_MS = -1

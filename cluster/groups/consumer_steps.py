@@ -14,9 +14,11 @@ from cluster.groups.assignors import ranges, uniform
 from cluster.groups.assignors.specification import Assign, AssignableMember, GroupSpecification, Partitions
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_events import ConsumerGroupEvents
-from cluster.groups.consumer_group import ConsumerGroup, stop
-from cluster.groups.consumer_member import JOINS, LEAVES_FOR_A_WHILE, ConsumerMember, MemberState, reconciled
-from cluster.groups.consumer_records import (
+from cluster.groups.desk import Desk
+from cluster.groups.migration import Migration
+from cluster.groups.state.consumer_group import ConsumerGroup, stop
+from cluster.groups.state.consumer_member import JOINS, LEAVES_FOR_A_WHILE, ConsumerMember, MemberState, reconciled
+from cluster.groups.state.consumer_records import (
     CurrentAssignmentRecord,
     GroupEpochRecord,
     GroupTopicsRecord,
@@ -26,10 +28,8 @@ from cluster.groups.consumer_records import (
     TargetRecord,
     current_record,
 )
-from cluster.groups.desk import Desk
-from cluster.groups.index import GroupIndex
-from cluster.groups.migration import Migration
-from cluster.groups.patterns import matching
+from cluster.groups.state.index import GroupIndex
+from cluster.groups.state.patterns import matching
 from cluster.groups.topic_directory import TopicDirectory
 from replica.errors import ErrorCode, KafkaError
 from replica.wording import shown

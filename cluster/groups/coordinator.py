@@ -12,13 +12,10 @@ from uuid import UUID
 from cluster.groups.classic_members import ClassicMembers
 from cluster.groups.commits import Commits
 from cluster.groups.consumer_events import ConsumerGroupEvents
-from cluster.groups.consumer_group import ConsumerGroup, ConsumerGroupState
 from cluster.groups.consumer_membership import ConsumerMembership
 from cluster.groups.consumer_steps import ConsumerSteps
 from cluster.groups.desk import Desk, GroupSettings
 from cluster.groups.events import GroupEvents
-from cluster.groups.group import Group, State
-from cluster.groups.index import GroupIndex
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Action,
@@ -43,8 +40,11 @@ from cluster.groups.inputs import (
 )
 from cluster.groups.membership import Membership, member_error
 from cluster.groups.migration import Migration
-from cluster.groups.offsets import OffsetAndMetadata
 from cluster.groups.rebalance import Rebalances
+from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.state.group import Group, State
+from cluster.groups.state.index import GroupIndex
+from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.group import Group
 from cluster.groups.inputs import NO_MEMBER_ID, InTransaction
-from cluster.groups.member import Member
-from cluster.groups.offsets import OffsetAndMetadata
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.group import Group
+from cluster.groups.state.member import Member
+from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.protocol.consumer_protocol import assigned_partitions
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition

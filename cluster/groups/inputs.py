@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from cluster.coordinators.waiting import RequestId
 from cluster.groups.assignors.specification import Partitions
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.group import Group
-from cluster.groups.member import Protocols
-from cluster.groups.offsets import OffsetAndMetadata
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.group import Group
+from cluster.groups.state.member import Protocols
+from cluster.groups.state.offsets import OffsetAndMetadata
 from replica.errors import ErrorCode
 from replica.ids import LeaderEpoch, Offset, TopicPartition
 from replica.trace.events import Emit

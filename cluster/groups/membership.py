@@ -6,12 +6,8 @@ Requests are validated here; their effects on the group are in `rebalance`.
 from __future__ import annotations
 
 from cluster.groups.classic_members import ClassicMembers
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.consumer_records import encode
 from cluster.groups.desk import Desk
 from cluster.groups.events import GroupEvents
-from cluster.groups.group import Group, State
-from cluster.groups.index import GroupIndex
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -25,6 +21,10 @@ from cluster.groups.inputs import (
     SyncResult,
 )
 from cluster.groups.rebalance import Rebalances
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.consumer_records import encode
+from cluster.groups.state.group import Group, State
+from cluster.groups.state.index import GroupIndex
 from cluster.protocol.primitives import MAX_TEXT_BYTES
 from replica.errors import ErrorCode
 from replica.wording import shown

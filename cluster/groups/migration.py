@@ -16,15 +16,15 @@ from functools import partial
 from cluster.groups.assignors.specification import Partitions
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_events import ConsumerGroupEvents
-from cluster.groups.consumer_group import ConsumerGroup, GroupContents
-from cluster.groups.consumer_member import ClassicMetadata, ConsumerMember
-from cluster.groups.consumer_records import encode
 from cluster.groups.desk import Desk
-from cluster.groups.group import Group, State
-from cluster.groups.index import GroupIndex
-from cluster.groups.member import Member
 from cluster.groups.rebalance import Rebalances
-from cluster.groups.records import group_key, group_value
+from cluster.groups.state.consumer_group import ConsumerGroup, GroupContents
+from cluster.groups.state.consumer_member import ClassicMetadata, ConsumerMember
+from cluster.groups.state.consumer_records import encode
+from cluster.groups.state.group import Group, State
+from cluster.groups.state.index import GroupIndex
+from cluster.groups.state.member import Member
+from cluster.groups.state.records import group_key, group_value
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.protocol.consumer_protocol import (
     CONSUMER,

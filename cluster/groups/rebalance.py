@@ -12,10 +12,10 @@ from functools import partial
 
 from cluster.groups.desk import WRITE_ERRORS, Desk
 from cluster.groups.events import GroupEvents
-from cluster.groups.group import Group, State
 from cluster.groups.inputs import NO_MEMBER_ID, JoinedMember, JoinGroup, JoinResult, SyncResult
-from cluster.groups.member import Member
-from cluster.groups.records import group_key, group_value
+from cluster.groups.state.group import Group, State
+from cluster.groups.state.member import Member
+from cluster.groups.state.records import group_key, group_value
 from replica.errors import ErrorCode
 from replica.ids import Offset
 from replica.wording import duration, shown

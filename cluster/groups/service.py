@@ -34,16 +34,16 @@ from cluster.groups.inputs import (
     TransactionCompleted,
     Written,
 )
-from cluster.groups.loading import Replay
+from cluster.groups.state.loading import Replay
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
-from replica.log.control_records import ControlRecordType, read_end_transaction_marker
-from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, build_batch
-from replica.log.verification import NOT_ASKED_FOR
+from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
+from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, build_batch
+from replica.log.producers.verification import NOT_ASKED_FOR
 from replica.trace.events import Emit, Recorder
 
 Respond = Callable[[Result], None]

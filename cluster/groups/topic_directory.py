@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
-from cluster.groups.consumer_records import SubscribedTopic
+from cluster.groups.state.consumer_records import SubscribedTopic
 from replica.ids import TopicPartition
 
 

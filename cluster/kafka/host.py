@@ -12,7 +12,7 @@ from cluster.network.host import Host, Process
 from cluster.network.world import ProcessExit
 from cluster.node import Action
 from cluster.wall_clock import WallClock
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 
 if TYPE_CHECKING:
     from cluster.kafka.fabric import KafkaFabric

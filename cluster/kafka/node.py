@@ -13,7 +13,7 @@ from cluster.node import Action
 from controller.inputs import ControllerInput, CreateTopicReply, ElectReply, OnReply, TopicReply
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, TopicPartition
-from replica.log.disk import LOG_SUFFIX, Disk, partition_of
+from replica.log.files.disk import LOG_SUFFIX, Disk, partition_of
 
 if TYPE_CHECKING:
     from cluster.kafka.host import KafkaHost

@@ -31,7 +31,7 @@ from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believa
 from cluster.live.sequenced_batches import SequencedBatches
 from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import Offset, TopicPartition
-from replica.log.records import BatchHeader
+from replica.log.batches.records import BatchHeader
 from replica.trace import events as trace
 from replica.trace.events import TraceLog
 

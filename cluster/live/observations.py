@@ -25,8 +25,16 @@ from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import FETCH, PRODUCE
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import NO_BROKER, Offset, TopicPartition
-from replica.log.file_slice import FileSlice
-from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, Record, batches, check_crc, read_header, read_records
+from replica.log.batches.records import (
+    BATCH_HEADER_BYTES,
+    BatchHeader,
+    Record,
+    batches,
+    check_crc,
+    read_header,
+    read_records,
+)
+from replica.log.files.file_slice import FileSlice
 
 Topic = str | UUID
 SIZE_PREFIX_BYTES = 4

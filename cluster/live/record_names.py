@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from cluster.live.sequenced_batches import SequencedBatches
 from replica.ids import OUTSIDE, TopicPartition
-from replica.log.records import BATCH_HEADER_BYTES, BatchHeader
+from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader
 
 NAME_CHARACTERS_MAX = 24
 UNANSWERED_RECORDS_MAX = 100_000

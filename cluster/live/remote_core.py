@@ -9,7 +9,7 @@ from cluster.node import Action
 from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput, OnReply
 from replica.ids import BrokerId, TopicPartition
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 
 if TYPE_CHECKING:
     from cluster.live.remote_host import RemoteHost

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from replica.ids import TopicPartition
-from replica.log.records import BatchHeader
+from replica.log.batches.records import BatchHeader
 
 BATCHES_KEPT = 16
 """Of one producer in one partition."""

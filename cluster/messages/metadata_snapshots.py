@@ -12,8 +12,8 @@ from controller.metadata import decode_record, encode_record
 from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import Snapshot, check_complete
 from replica.errors import KafkaError, PeerViolation
-from replica.log.checkpoints import write_atomically
-from replica.log.records import batches, build_batch, check_crc, read_records
+from replica.log.batches.records import batches, build_batch, check_crc, read_records
+from replica.log.files.checkpoints import write_atomically
 
 SNAPSHOTS_KEPT = 2
 """Simplified: Kafka keeps as many as metadata.max.retention.bytes and .ms allow, and looks once a minute."""

@@ -18,7 +18,7 @@ from cluster.network.world import Connection, Fabric, Parking, ProcessExit
 from cluster.node import Action, NodeCore
 from cluster.operated import ClientElsewhere, ClientOrder, NodeElsewhere
 from cluster.wall_clock import WallClock
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 
 
 class HostAlarm:

@@ -15,7 +15,7 @@ A broker:
     frame = encode_produce_response(header.api_version, header.correlation_id, [("orders", [
         ProducePartitionResponse(0, ErrorCode.NONE, base_offset=17, log_start_offset=0)])])
 
-Nothing is answered to acks=0. The broker never looks into a batch here; `replica.log.records` does.
+Nothing is answered to acks=0. The broker never looks into a batch here; `replica.log.batches.records` does.
 
 Versions: 3 transactional id, record batch v2 (KIP-98). 4 KAFKA_STORAGE_ERROR possible (KIP-112). 5 log_start_offset in
 the response (KIP-107). 7 zstd (KIP-110). 8 record_errors and error_message (KIP-467). 9 flexible (KIP-482).

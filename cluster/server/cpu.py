@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cluster.outbox import Outbox
 from cluster.server.request_handlers import RequestHandlers, Work
-from replica.log.file_slice import FileSlice
+from replica.log.files.file_slice import FileSlice
 
 CONNECTION_QUEUE_SIZE = 20
 """Processor.ConnectionQueueSize: so many new connections a network thread takes before it looks at the others."""

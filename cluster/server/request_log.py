@@ -14,7 +14,7 @@ from cluster.protocol.api_01_fetch import size_of
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FETCH, api_name
 from replica.ids import OUTSIDE
-from replica.log.file_slice import FileSlice
+from replica.log.files.file_slice import FileSlice
 from replica.trace.events import Recorder, RequestCompleted
 
 REQUESTS_AT_ONCE, REQUESTS_PER_SECOND = 100_000, 500

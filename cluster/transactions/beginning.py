@@ -20,7 +20,7 @@ from cluster.transactions.transaction import (
     TransactionState as State,
 )
 from replica.errors import ErrorCode, KafkaError
-from replica.log.records import NO_PRODUCER_EPOCH
+from replica.log.batches.records import NO_PRODUCER_EPOCH
 
 
 class Beginnings:

@@ -24,7 +24,7 @@ from cluster.transactions.transaction import (
 )
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
-from replica.log.records import NO_PRODUCER_ID
+from replica.log.batches.records import NO_PRODUCER_ID
 
 APPEND_RETRY_MS = 100
 FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)

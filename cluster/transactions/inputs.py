@@ -14,7 +14,7 @@ from cluster.coordinators.waiting import RequestId
 from cluster.transactions.transaction import TransactionMetadata
 from replica.errors import ErrorCode
 from replica.ids import LeaderEpoch, TopicPartition
-from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from replica.trace.events import Emit
 
 WriteId = int

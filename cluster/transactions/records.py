@@ -23,7 +23,7 @@ from cluster.transactions.transaction import TransactionMetadata, Transit
 from cluster.transactions.transaction import TransactionState as State
 from replica.errors import PeerViolation
 from replica.ids import TopicPartition
-from replica.log.records import NO_PRODUCER_ID
+from replica.log.batches.records import NO_PRODUCER_ID
 
 KEY_VERSION = 0
 FLEXIBLE_VALUE = 1

@@ -38,7 +38,7 @@ from cluster.transactions.marker_channel import MarkerChannels
 from cluster.wall_clock import WallClock
 from controller.features import TRANSACTION_VERSION, level_of
 from replica.ids import TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition
-from replica.log.records import BatchHeader, build_batch
+from replica.log.batches.records import BatchHeader, build_batch
 from replica.rules import Rules
 from replica.trace.events import Emit, Recorder
 

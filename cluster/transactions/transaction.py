@@ -12,7 +12,7 @@ from enum import Enum
 
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
-from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 MAX_EPOCH = 32_767
 NO_TIMESTAMP = -1

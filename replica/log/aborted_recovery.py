@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from replica.log.control_records import read_end_transaction_marker
-from replica.log.producer_state import ProducerStateManager
-from replica.log.records import CONTROL, TRANSACTIONAL, BatchHeader
+from replica.log.batches.control_records import read_end_transaction_marker
+from replica.log.batches.records import CONTROL, TRANSACTIONAL, BatchHeader
+from replica.log.producers.producer_state import ProducerStateManager
 from replica.log.segment import Segment
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from replica.config import TopicConfig
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.log.log import Log, Recovery
 from replica.log.manager import LogManager
 

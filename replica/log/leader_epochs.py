@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from pathlib import Path
 
 from replica.ids import UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset
-from replica.log.checkpoints import CorruptCheckpoint, read_checkpoint, write_checkpoint
+from replica.log.files.checkpoints import CorruptCheckpoint, read_checkpoint, write_checkpoint
 
 
 class LeaderEpochCache:

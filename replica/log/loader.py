@@ -13,9 +13,9 @@ from pathlib import Path
 
 from replica.config import TopicConfig
 from replica.ids import Offset
-from replica.log.disk import LOG_SUFFIX, Disk
+from replica.log.batches.records import BatchHeader
+from replica.log.files.disk import LOG_SUFFIX, Disk
 from replica.log.leader_epochs import LeaderEpochCache
-from replica.log.records import BatchHeader
 from replica.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
 
 

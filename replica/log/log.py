@@ -16,15 +16,8 @@ from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch, Offset, TopicPartition
 from replica.log.aborted_recovery import rebuild_aborted
-from replica.log.checkpoints import LEADER_EPOCHS, sync_directory
-from replica.log.control_records import EndTransactionMarker, marker_in, read_end_transaction_marker
-from replica.log.disk import Disk, DiskFailed
-from replica.log.file_slice import EMPTY_SLICE, FileSlice
-from replica.log.leader_epochs import LeaderEpochCache
-from replica.log.loader import LogLoader, Recovery
-from replica.log.open_transactions import CompletedTransaction
-from replica.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
-from replica.log.records import (
+from replica.log.batches.control_records import EndTransactionMarker, marker_in, read_end_transaction_marker
+from replica.log.batches.records import (
     CONTROL,
     TRANSACTIONAL,
     BatchHeader,
@@ -34,12 +27,19 @@ from replica.log.records import (
     read_timestamps,
     stamp,
 )
+from replica.log.batches.validation import Inspected, check_order, validate_produced, whole_batches
+from replica.log.files.checkpoints import LEADER_EPOCHS, sync_directory
+from replica.log.files.disk import Disk, DiskFailed
+from replica.log.files.file_slice import EMPTY_SLICE, FileSlice
+from replica.log.leader_epochs import LeaderEpochCache
+from replica.log.loader import LogLoader, Recovery
+from replica.log.producers.open_transactions import CompletedTransaction
+from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
+from replica.log.producers.transaction_index import AbortedTransaction
+from replica.log.producers.verification import NOT_ASKED_FOR
 from replica.log.retention import RetiredSegments, below_start, too_large, too_old
 from replica.log.segment import CLEANED_SUFFIX, Segment
 from replica.log.segments import LogSegments
-from replica.log.transaction_index import AbortedTransaction
-from replica.log.validation import Inspected, check_order, validate_produced, whole_batches
-from replica.log.verification import NOT_ASKED_FOR
 
 __all__ = ["AppendInfo", "Log", "Recovery"]
 

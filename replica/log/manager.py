@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from replica.config import TopicConfig
 from replica.ids import CLUSTER_ID, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
-from replica.log.checkpoints import (
+from replica.log.files.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -30,9 +30,9 @@ from replica.log.checkpoints import (
     write_partition_metadata,
     write_properties,
 )
-from replica.log.disk import Disk, DiskFailed, partition_of
+from replica.log.files.disk import Disk, DiskFailed, partition_of
 from replica.log.log import Log, Recovery
-from replica.log.producer_state import PRODUCER_ID_EXPIRATION_MS
+from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS
 
 DELETED_SUFFIX = "-delete"
 _NAME_MAX = 255

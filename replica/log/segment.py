@@ -15,10 +15,7 @@ from pathlib import Path
 from replica.config import TopicConfig
 from replica.errors import KafkaError
 from replica.ids import Offset
-from replica.log.disk import LOG_SUFFIX, Disk
-from replica.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
-from replica.log.open_files import OpenFile
-from replica.log.records import (
+from replica.log.batches.records import (
     BATCH_HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
@@ -27,7 +24,10 @@ from replica.log.records import (
     check_crc,
     read_header,
 )
-from replica.log.transaction_index import ENTRY_BYTES, TransactionIndex
+from replica.log.files.disk import LOG_SUFFIX, Disk
+from replica.log.files.open_files import OpenFile
+from replica.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from replica.log.producers.transaction_index import ENTRY_BYTES, TransactionIndex
 
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"

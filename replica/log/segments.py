@@ -9,9 +9,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from replica.ids import Offset
-from replica.log.records import BatchHeader
+from replica.log.batches.records import BatchHeader
+from replica.log.producers.transaction_index import AbortedTransaction
 from replica.log.segment import SWAP_SUFFIX, Segment
-from replica.log.transaction_index import AbortedTransaction
 
 
 class LogSegments:

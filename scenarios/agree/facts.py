@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replica.ids import INTERNAL_TOPICS, METADATA_TOPIC
-from replica.log.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_checkpoint
+from replica.log.files.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_checkpoint
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.verdict import RECORD_CLASSES, classify

@@ -48,9 +48,9 @@ _CALLS: dict[str, tuple[str, ...]] = {
         "cluster/protocol/headers.py read_request_header",
         "cluster/protocol/headers.py response_body_position",
     ),
-    "batch headers decoded": ("replica/log/records.py read_header",),
-    "batches decoded into records": ("replica/log/records.py read_records",),
-    "CRCs checked": ("replica/log/records.py check_crc",),
+    "batch headers decoded": ("replica/log/batches/records.py read_header",),
+    "batches decoded into records": ("replica/log/batches/records.py read_records",),
+    "CRCs checked": ("replica/log/batches/records.py check_crc",),
 }
 RECORDS, _FETCHES = "records", "fetches"
 _FETCH_HANDLER = "cluster/broker/apis/api_01_fetch.py FetchHandler.__call__"

@@ -26,10 +26,10 @@ from cluster.protocol.headers import read_request_header
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.disk import Disk
-from replica.log.file_slice import FileSlice
+from replica.log.batches.records import build_batch
+from replica.log.files.disk import Disk
+from replica.log.files.file_slice import FileSlice
 from replica.log.log import Log
-from replica.log.records import build_batch
 
 FETCH_BYTES = 1 << 20
 BATCH_BYTES = 64 << 10

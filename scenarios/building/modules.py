@@ -33,7 +33,7 @@ PLAIN = {
     "cluster/client/producer/config.py": "the same",
     "cluster/protocol/zookeeper_era": "entities, whose class attributes kio reads",
     "cluster/network/passage.py": "the base of connections, which are shells",
-    "replica/log/disk.py": "DiskFailed is an OSError",
+    "replica/log/files/disk.py": "DiskFailed is an OSError",
 }
 """Folder or file -> why it is left out."""
 

@@ -17,7 +17,7 @@ from cluster.config import BrokerConfig, ConsumerConfig, GroupConsumerConfig, Pr
 from cluster.server.cpu import CpuTimes
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, Config, TopicConfig
 from replica.ids import Names, TopicPartition
-from replica.log.disk_speed import ServiceTime
+from replica.log.files.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules
 from scenarios.language.diagnostics import Diagnostic
 from scenarios.language.expect import Expect

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from replica.ids import LeaderEpoch, Offset, TopicPartition
-from replica.log.checkpoints import (
+from replica.log.files.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
@@ -31,8 +31,8 @@ from replica.log.checkpoints import (
     read_partition_metadata,
     read_properties,
 )
-from replica.log.disk import LOG_SUFFIX, partition_of
-from replica.log.producer_snapshots import SNAPSHOT_SUFFIX, read_snapshot
+from replica.log.files.disk import LOG_SUFFIX, partition_of
+from replica.log.producers.producer_snapshots import SNAPSHOT_SUFFIX, read_snapshot
 from scenarios.logdirs.files import LogDirectoryUnreadable, is_there, name_text, open_to_read, readable
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"

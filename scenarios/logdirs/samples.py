@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from replica.errors import KafkaError
 from replica.ids import Offset
-from replica.log.records import read_records
+from replica.log.batches.records import read_records
 from replica.wording import spelt_out
 from scenarios.logdirs.comparison import LogDifference, Side
 from scenarios.logdirs.files import LogDirectoryUnreadable, open_to_read, readable

@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from replica.errors import KafkaError
 from replica.ids import Offset
-from replica.log.records import BATCH_HEADER_BYTES, CRC_START, MAGIC, BatchHeader, check_crc, read_header
+from replica.log.batches.records import BATCH_HEADER_BYTES, CRC_START, MAGIC, BatchHeader, check_crc, read_header
 from scenarios.logdirs.directory import OFFSET_MAX, SegmentFile
 from scenarios.logdirs.files import open_to_read, readable
 

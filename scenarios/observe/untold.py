@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from replica.ids import TopicPartition
-from replica.log.disk import LOG_SUFFIX, Disk
-from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, check_crc, read_header
+from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader, check_crc, read_header
+from replica.log.files.disk import LOG_SUFFIX, Disk
 from replica.trace.events import BatchAppended, LogTruncated, TraceLog
 from scenarios.observe.view import ClusterView, ReplicaView
 

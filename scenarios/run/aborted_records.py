@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from replica.errors import KafkaError
-from replica.log.control_records import ControlRecordType, read_end_transaction_marker
-from replica.log.records import BatchHeader
+from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
+from replica.log.batches.records import BatchHeader
 
 
 class AbortedBatch(NamedTuple):

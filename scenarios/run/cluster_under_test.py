@@ -29,7 +29,7 @@ from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput, CreateTopicReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.language.selectors import resolve
 from scenarios.language.spec import Scenario, TopicSpec

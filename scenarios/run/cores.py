@@ -25,8 +25,8 @@ from cluster.controller_node.node import ControllerCore
 from cluster.controller_node.registry_node import RegistryCore
 from cluster.network.world import Fabric
 from cluster.wall_clock import WallClock
-from replica.log.disk import Disk
-from replica.log.records import Record
+from replica.log.batches.records import Record
+from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog
 from scenarios.language.spec import PHASES_END_US, Scenario, Workload
 from scenarios.run.applications import value_of

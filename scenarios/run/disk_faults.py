@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.wording import listed
 from scenarios.language.selectors import Selector
 from scenarios.language.values.service_times import service_time_text

@@ -14,10 +14,10 @@ from cluster.live.record_names import is_believable
 from replica.config import TopicConfig
 from replica.errors import KafkaError
 from replica.ids import INTERNAL_TOPICS, TopicPartition
-from replica.log.checkpoints import HIGH_WATERMARKS, read_offsets
-from replica.log.disk import Disk
+from replica.log.batches.records import BatchHeader, check_crc, read_records
+from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
+from replica.log.files.disk import Disk
 from replica.log.log import Log
-from replica.log.records import BatchHeader, check_crc, read_records
 from replica.trace.events import AbortedBatchFound, LogEntryFound, ReplicaFound
 from scenarios.observe.compacted_batches import CompactedBatches
 from scenarios.run.aborted_records import aborted_batches

@@ -52,7 +52,7 @@ from cluster.network.links import Network
 from cluster.network.passage import ByteCounts
 from cluster.protocol.versions import api_name
 from cluster.wall_clock import WallClock
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog, TraceRow
 from scenarios.language.spec import Scenario
 from scenarios.process.failures import first_leaf

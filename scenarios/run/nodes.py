@@ -11,7 +11,7 @@ import trio
 from cluster.network.host import Host
 from cluster.operated import NodeElsewhere, OperatedBroker, OperatedController, OperatedNode, OperatedRegistry
 from cluster.wall_clock import WallClock
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from scenarios.language.spec import Scenario
 from scenarios.run.cores import Cores, ServerCore, kind_of
 

@@ -31,9 +31,9 @@ from cluster.server.cpu import CpuTimes
 from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput
 from replica.ids import CLUSTER_ID, Names, TopicPartition
-from replica.log.disk import Disk
-from replica.log.file_slice import FileSlice
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
+from replica.log.files.disk import Disk
+from replica.log.files.file_slice import FileSlice
 from replica.rules import PROFILES, Rules
 from replica.trace.events import TraceLog, TraceRow
 

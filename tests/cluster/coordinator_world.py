@@ -13,11 +13,8 @@ from uuid import UUID
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.consumer_records import read_consumer_key
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
-from cluster.groups.group import Group
 from cluster.groups.inputs import (
     Action,
     AnswerRequest,
@@ -48,9 +45,12 @@ from cluster.groups.inputs import (
     TransactionCompleted,
     Written,
 )
-from cluster.groups.loading import Replay
-from cluster.groups.offsets import OffsetAndMetadata
-from cluster.groups.records import GroupKey, OffsetKey, UnknownKey, read_key
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.consumer_records import read_consumer_key
+from cluster.groups.state.group import Group
+from cluster.groups.state.loading import Replay
+from cluster.groups.state.offsets import OffsetAndMetadata
+from cluster.groups.state.records import GroupKey, OffsetKey, UnknownKey, read_key
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.protocol.consumer_protocol import assigned_partitions, write_assignment
 from cluster.wall_clock import WallClock
@@ -58,8 +58,8 @@ from controller.image import PartitionRegistration, TopicImage
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.records import NO_PRODUCER_ID
-from replica.log.verification import NOT_ASKED_FOR
+from replica.log.batches.records import NO_PRODUCER_ID
+from replica.log.producers.verification import NOT_ASKED_FOR
 from replica.trace.events import EVENT_NAMES, Emit
 
 SECOND = 1_000_000

@@ -35,7 +35,7 @@ from cluster.protocol.versions import (
 )
 from replica.errors import ErrorCode
 from replica.ids import Names
-from replica.log.records import batches, read_header, read_records, stamp
+from replica.log.batches.records import batches, read_header, read_records, stamp
 from replica.trace.events import TraceLog, TraceRow
 
 MS = 1000

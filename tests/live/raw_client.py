@@ -15,7 +15,7 @@ from cluster.protocol.api_00_produce import (
 )
 from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.versions import INIT_PRODUCER_ID
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
 
 PATIENCE_S = 30
 PRODUCE_VERSION, INIT_PRODUCER_ID_VERSION = 9, 4

@@ -25,9 +25,9 @@ from cluster.protocol.api_00_produce import (
 from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.versions import LIST_OFFSETS
 from replica.errors import ErrorCode
-from replica.log.codecs import CODECS
-from replica.log.records import build_batch
-from replica.log.validation import INSIDE_RECORDS_MAX
+from replica.log.batches.codecs import CODECS
+from replica.log.batches.records import build_batch
+from replica.log.batches.validation import INSIDE_RECORDS_MAX
 
 PATIENCE_S = 60
 MIB = 1 << 20

@@ -20,7 +20,7 @@ import pytest
 from clients import CLIENTS, Reader
 from serving import Served, serving
 
-from replica.log.records import batches
+from replica.log.batches.records import batches
 from scenarios.serve.control_place import ask, find_cluster
 from tests.soak import one_in
 from tests.waiting import wait_for as wait_at_most

@@ -15,7 +15,7 @@ from raw_client import RawClient, sequenced
 from serving import Served, serving
 from test_fault import fault
 
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
 from tests.soak import one_in
 from tests.waiting import wait_for
 

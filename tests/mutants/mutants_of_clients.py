@@ -7,7 +7,7 @@ from mutant import Mutant, mutant
 LEADER = "replica.leader"
 PARTITION = "cluster.broker.replicas.partition"
 LOG = "replica.log.log"
-PRODUCERS = "replica.log.producer_state"
+PRODUCERS = "replica.log.producers.producer_state"
 MANAGER = "cluster.broker.replicas.manager"
 SENDER = "cluster.client.producer.sender"
 VERSIONS = "cluster.client.api_versions"

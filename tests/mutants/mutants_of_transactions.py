@@ -5,9 +5,9 @@ from __future__ import annotations
 from mutant import Mutant, mutant
 
 LOG = "replica.log.log"
-PRODUCERS = "replica.log.producer_state"
-OPEN = "replica.log.open_transactions"
-INDEX = "replica.log.transaction_index"
+PRODUCERS = "replica.log.producers.producer_state"
+OPEN = "replica.log.producers.open_transactions"
+INDEX = "replica.log.producers.transaction_index"
 COORDINATOR = "cluster.transactions.coordinator"
 ENDING = "cluster.transactions.ending"
 TRANSACTION = "cluster.transactions.transaction"
@@ -134,7 +134,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
     mutant(
         "markers-take-guards-of-the-next",
         "With transaction.version 2 the marker of the transaction before takes no guard of the next one",
-        "replica.log.verification",
+        "replica.log.producers.verification",
         " and not (state.supports_epoch_bump and state.epoch == producer_epoch):",
         ":",
         OF_LOGS + "test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_epoch[1-True]",

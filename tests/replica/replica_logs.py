@@ -8,10 +8,10 @@ from typing import Any
 
 from replica.config import TopicConfig
 from replica.ids import TopicPartition
-from replica.log.disk import Disk
-from replica.log.file_slice import FileSlice
+from replica.log.batches.records import build_batch, stamp
+from replica.log.files.disk import Disk
+from replica.log.files.file_slice import FileSlice
 from replica.log.log import Log, Recovery
-from replica.log.records import build_batch, stamp
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -11,7 +11,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from cluster.client.producer import batch as producer_batch
-from replica.log.records import BatchHeader, batches, build_batch
+from replica.log.batches.records import BatchHeader, batches, build_batch
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.run.runner import RunResult, run_scenario

@@ -29,7 +29,7 @@ from cluster.protocol.versions import PRODUCE
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.validation import is_transactional
+from replica.log.batches.validation import is_transactional
 
 FIRST_WITH_LEADER_HINTS = 10
 Refused = dict[Topic, list[ProducePartitionResponse]]

@@ -40,9 +40,9 @@ from replica.ids import (
     Offset,
     TopicPartition,
 )
+from replica.log.batches.records import read_timestamps
+from replica.log.batches.validation import takes_long
 from replica.log.log import Log
-from replica.log.records import read_timestamps
-from replica.log.validation import takes_long
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 FIRST_VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}

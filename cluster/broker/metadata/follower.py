@@ -40,7 +40,7 @@ from replica.ids import (
     Names,
     TopicPartition,
 )
-from replica.log.records import batches, read_records
+from replica.log.batches.records import batches, read_records
 from replica.trace.events import Recorder, SnapshotFetched, SnapshotLoaded
 
 FETCH_VERSION = 12

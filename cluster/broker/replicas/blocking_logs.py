@@ -20,7 +20,7 @@ from cluster.protocol.api_01_fetch import FetchPartition, size_of
 from cluster.server.request_handlers import RequestHandlers
 from replica.errors import KafkaError
 from replica.ids import TopicPartition
-from replica.log.validation import InsideLimits, Inspected, inspect, limits_inside, takes_long
+from replica.log.batches.validation import InsideLimits, Inspected, inspect, limits_inside, takes_long
 
 Entries = Sequence[tuple[TopicPartition, memoryview | None]]
 

@@ -22,7 +22,7 @@ from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset, TopicPartition
-from replica.log.file_slice import EMPTY_SLICE
+from replica.log.files.file_slice import EMPTY_SLICE
 from replica.purgatory import Purgatory
 from replica.rules import Rules
 from replica.trace.events import FetchRefused, Recorder

@@ -12,7 +12,7 @@ from uuid import UUID
 from cluster.broker.replicas.fetchers import ReplicaFetchers
 from cluster.broker.replicas.manager import ReplicaManager
 from replica.log.broker_logs import BrokerLogs
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.trace.events import LogDirFailed, Recorder
 
 

@@ -24,10 +24,10 @@ from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, INTERNAL_TOPICS, BrokerId, TopicPartition
 from replica.leader_inputs import ProposeIsr
+from replica.log.batches.validation import Inspected, single_batch
 from replica.log.broker_logs import BrokerLogs
+from replica.log.producers.verification import NOT_ASKED_FOR
 from replica.log.segment import Segment
-from replica.log.validation import Inspected, single_batch
-from replica.log.verification import NOT_ASKED_FOR
 from replica.purgatory import Purgatory
 from replica.rules import Rules
 from replica.trace.events import ProduceRefused, Recorder

@@ -45,11 +45,11 @@ from replica.leader_inputs import (
     PartitionUpdated,
     ProposeIsr,
 )
-from replica.log.file_slice import EMPTY_SLICE
+from replica.log.batches.validation import Inspected
+from replica.log.files.file_slice import EMPTY_SLICE
 from replica.log.log import Log
+from replica.log.producers.verification import NOT_ASKED_FOR
 from replica.log.segment import Segment
-from replica.log.validation import Inspected
-from replica.log.verification import NOT_ASKED_FOR
 from replica.rules import Rules
 from replica.trace.events import Recorder
 from replica.truncation import truncation_of

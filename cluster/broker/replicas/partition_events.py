@@ -10,11 +10,11 @@ from controller.image import PartitionRegistration
 from replica.follower_inputs import SetHighWatermark
 from replica.ids import INTERNAL_TOPICS, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 from replica.leader_inputs import AdvanceHighWatermark, ProposeIsr
+from replica.log.batches.control_records import ControlRecordType, EndTransactionMarker
+from replica.log.batches.records import BatchHeader, Bytes, read_records
 from replica.log.cleaner.cleanable import LogToClean
 from replica.log.cleaner.cleaner import Cleaned
-from replica.log.control_records import ControlRecordType, EndTransactionMarker
 from replica.log.log import AppendInfo
-from replica.log.records import BatchHeader, Bytes, read_records
 from replica.trace.events import (
     BatchAppended,
     BatchCompacted,

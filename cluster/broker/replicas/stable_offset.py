@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from cluster.broker.replicas.partition_events import PartitionEvents
 from replica.ids import LeaderEpoch, Offset
-from replica.log.control_records import read_end_transaction_marker
+from replica.log.batches.control_records import read_end_transaction_marker
+from replica.log.batches.records import CONTROL, Bytes
 from replica.log.log import AppendInfo, Log
-from replica.log.records import CONTROL, Bytes
 
 
 class TransactionsInSight:

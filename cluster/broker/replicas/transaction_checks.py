@@ -17,9 +17,9 @@ from cluster.broker.replicas.partition import Partition
 from cluster.dynamic_settings import RunningConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
-from replica.log.records import NO_SEQUENCE, read_header
-from replica.log.validation import is_transactional
-from replica.log.verification import NOT_ASKED_FOR, NOT_VERIFIED
+from replica.log.batches.records import NO_SEQUENCE, read_header
+from replica.log.batches.validation import is_transactional
+from replica.log.producers.verification import NOT_ASKED_FOR, NOT_VERIFIED
 from replica.rules import Rules
 
 FIRST_VERSION_THAT_ADDS, FIRST_VERSION_THAT_ABORTS = 12, 11

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica.ids import Offset
-from replica.log.control_records import ControlRecordType, read_end_transaction_marker
-from replica.log.records import BatchHeader, Bytes
+from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
+from replica.log.batches.records import BatchHeader, Bytes
 
 
 class AbortedFilter:

@@ -36,7 +36,7 @@ from cluster.timers import Timer, Timers
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Names, TopicPartition
-from replica.log.checkpoints import as_kafka_spells
+from replica.log.files.checkpoints import as_kafka_spells
 from replica.rules import Rules
 
 MAX_IN_FLIGHT = 100

@@ -6,7 +6,7 @@ from cluster.client.events import NAME_HEADER, NAMED_APART_HEADER, ClientEvents
 from cluster.client.interceptors import Interception
 from cluster.client.serialization import RECORD_DESERIALIZATION
 from replica.ids import TopicPartition
-from replica.log.records import Record
+from replica.log.batches.records import Record
 from replica.trace import events as trace
 
 Formats = tuple[str, str]

@@ -36,7 +36,7 @@ from cluster.protocol.versions import FETCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import NO_BROKER, TopicPartition
-from replica.log.records import Record, batches, check_crc, read_records
+from replica.log.batches.records import Record, batches, check_crc, read_records
 
 TakeRecord = Callable[[TopicPartition, Record], None]
 

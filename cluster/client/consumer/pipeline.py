@@ -23,7 +23,7 @@ from cluster.client.interceptors import (
 from cluster.client.serialization import READS_TEXT, Deserializers, NotConvertible, deserializers_of
 from cluster.config import ConsumerConfig
 from replica.ids import Offset, TopicPartition
-from replica.log.records import Record
+from replica.log.batches.records import Record
 
 
 class ConsumerPipeline:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cluster.client.events import NAME_HEADER, NAMED_APART_HEADER
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, TopicPartition
-from replica.log.records import (
+from replica.log.batches.records import (
     BATCH_HEADER_BYTES,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

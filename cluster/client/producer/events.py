@@ -6,7 +6,7 @@ from cluster.client.events import CausalRecorder, ClientEvents
 from cluster.client.interceptors import Interception
 from cluster.client.producer.batch import PendingRecord, ProducerBatch
 from replica.ids import TopicPartition
-from replica.log.records import read_header
+from replica.log.batches.records import read_header
 from replica.trace import events as trace
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from cluster.client.producer.batch import ProducerBatch
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, TopicPartition
-from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
+from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 
 MAX_PRODUCER_EPOCH = 32_767
 

@@ -29,7 +29,7 @@ from cluster.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from replica.config import NEVER
 from replica.errors import INDEFINITE, ErrorCode, PeerViolation
 from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
-from replica.log.records import read_header
+from replica.log.batches.records import read_header
 
 NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647
 

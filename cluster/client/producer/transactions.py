@@ -29,7 +29,7 @@ from cluster.protocol.versions import (
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 ASK_AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

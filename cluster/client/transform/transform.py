@@ -22,7 +22,7 @@ from cluster.client.producer.transactions import GroupMetadata
 from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, Send
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.records import Record
+from replica.log.batches.records import Record
 
 CommitOrder = Literal["in-transaction", "after", "before", "auto"]
 Input = tuple[TopicPartition, Record]

@@ -8,7 +8,7 @@ from typing import Any
 from cluster.client.producer.batch import ProducerRecord, varint_bytes
 from cluster.config import PIPELINE_KEYS, ConsumerConfig, ProducerConfig
 from replica.config import INT32_MAX, Config
-from replica.log.records import BATCH_HEADER_BYTES
+from replica.log.batches.records import BATCH_HEADER_BYTES
 
 Order = Mapping[str, Any]
 KeyAndValue = tuple[bytes | None, bytes]

@@ -17,7 +17,7 @@ from cluster.protocol.headers import RequestHeader, read_request_header, respons
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, PRODUCE
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import TopicPartition
-from replica.log.records import BatchHeader, Record, read_header, read_records
+from replica.log.batches.records import BatchHeader, Record, read_header, read_records
 
 
 class BatchSeen(NamedTuple):

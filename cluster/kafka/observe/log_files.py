@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cluster.kafka.observe.log_tail import SegmentSize
 from replica.ids import METADATA_TOPIC, Offset, TopicPartition
-from replica.log.checkpoints import HIGH_WATERMARKS, read_offsets
+from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 
 LISTINGS_AFTER_CHANGE = 16
 """A time stamp of a directory has the grain of the kernel's clock, some milliseconds: after a change it is listed so

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from replica.errors import KafkaError
 from replica.ids import Offset
-from replica.log.records import BATCH_HEADER_BYTES, MAGIC, BatchHeader, read_header
+from replica.log.batches.records import BATCH_HEADER_BYTES, MAGIC, BatchHeader, read_header
 
 HEADERS_CHUNK_BYTES = 64 << 10
 

@@ -41,7 +41,7 @@ from controller.metadata import (
 )
 from replica.errors import PeerViolation
 from replica.ids import EVERY_BROKER, BrokerId
-from replica.log.records import BatchHeader, Record
+from replica.log.batches.records import BatchHeader, Record
 
 FRAME_VERSION = 1
 TOPIC, BROKER = 2, 4

@@ -14,7 +14,7 @@ from cluster.kafka.observe.log_tail import LogFiles, LogTail, TailBatch
 from cluster.kafka.observe.metadata_events import WrittenRecord
 from cluster.kafka.observe.metadata_records import decode_leader_change, decode_record
 from controller.metadata import MetadataRecord, RemoveTopicRecord, TopicRecord
-from replica.log.records import BatchHeader, Record, read_records
+from replica.log.batches.records import BatchHeader, Record, read_records
 
 
 class MetadataTail:

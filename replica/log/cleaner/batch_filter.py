@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from replica.ids import Offset
-from replica.log.cleaner.offset_map import OffsetMap
-from replica.log.cleaner.transactions import CleanedTransactions
-from replica.log.records import (
+from replica.log.batches.records import (
     CONTROL,
     BatchHeader,
     Record,
@@ -20,6 +18,8 @@ from replica.log.records import (
     read_records,
     rebuild_batch,
 )
+from replica.log.cleaner.offset_map import OffsetMap
+from replica.log.cleaner.transactions import CleanedTransactions
 
 
 class LastRecord(NamedTuple):

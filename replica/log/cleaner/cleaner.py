@@ -14,13 +14,13 @@ from typing import NamedTuple
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import Offset
+from replica.log.batches.records import CONTROL, BatchHeader, read_header, read_records
 from replica.log.cleaner.batch_filter import BatchFilter, LastRecord
 from replica.log.cleaner.cleanable import LogToClean
 from replica.log.cleaner.offset_map import OffsetMap
 from replica.log.cleaner.transactions import CleanedTransactions
 from replica.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from replica.log.log import Log
-from replica.log.records import CONTROL, BatchHeader, read_header, read_records
 from replica.log.segment import INT32_MAX, Segment
 
 

@@ -10,9 +10,9 @@ import heapq
 from collections.abc import Iterable
 
 from replica.ids import Offset
-from replica.log.control_records import ControlRecordType, read_end_transaction_marker
-from replica.log.records import TRANSACTIONAL, BatchHeader, Bytes
-from replica.log.transaction_index import AbortedTransaction, TransactionIndex
+from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
+from replica.log.batches.records import TRANSACTIONAL, BatchHeader, Bytes
+from replica.log.producers.transaction_index import AbortedTransaction, TransactionIndex
 
 
 class CleanedTransactions:

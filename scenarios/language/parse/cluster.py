@@ -11,7 +11,7 @@ from typing import Literal
 from cluster.config import BrokerConfig
 from cluster.server.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
-from replica.log.disk_speed import ServiceTime
+from replica.log.files.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
 from scenarios.language.selectors import NOBODY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica.log.disk_speed import ServiceTime
+from replica.log.files.disk_speed import ServiceTime
 from scenarios.language.values.reading import Fields
 from scenarios.language.values.trees import Tree, bandwidth_text, given, time_text
 

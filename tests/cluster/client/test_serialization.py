@@ -9,7 +9,7 @@ from cluster.client.producer.batch import ProducerRecord
 from cluster.client.serialization import Deserializers, NotConvertible, Serializers, serializers_of
 from cluster.config import ConsumerConfig, ProducerConfig
 from replica.config import ConfigError
-from replica.log.records import build_batch, read_records
+from replica.log.batches.records import build_batch, read_records
 
 INTEGERS = Serializers("IntegerSerializer", "IntegerSerializer", ())
 READS_INTEGERS = Deserializers("IntegerDeserializer", "IntegerDeserializer", ())

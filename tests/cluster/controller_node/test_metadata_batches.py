@@ -7,7 +7,7 @@ from pathlib import Path
 from cluster.controller_node.metadata_log import MAX_RECORDS_PER_BATCH, MetadataLog
 from controller.metadata import PartitionChangeRecord
 from replica.config import TopicConfig
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 
 
 def test_a_broker_that_led_many_partitions_falls_silent(tmp_path: Path) -> None:

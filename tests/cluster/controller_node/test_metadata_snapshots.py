@@ -26,7 +26,7 @@ from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of
 from replica.errors import PeerViolation
 from replica.ids import TopicPartition
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.trace.events import SnapshotWritten, TraceEvent
 
 TOPIC = PartitionRecord(topic="t", partition=0, replicas=(1, 2, 3), in_sync_replicas=(1, 2), leader=1)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.groups.events import ASSIGNMENT_BYTES_MAX, GroupEvents
-from cluster.groups.group import Group
-from cluster.groups.member import Member
+from cluster.groups.state.group import Group
+from cluster.groups.state.member import Member
 from cluster.protocol.consumer_protocol import assigned_partitions
 from replica.ids import TopicPartition
 from replica.trace.events import GroupMemberAssigned, TraceEvent

@@ -17,9 +17,9 @@ from cluster.groups.assignors.specification import (
     Targets,
     TopicIdPartition,
 )
-from cluster.groups.consumer_group import ConsumerGroup, ConsumerGroupState
-from cluster.groups.consumer_records import encode, read_consumer_key, read_consumer_record
 from cluster.groups.inputs import ConsumerHeartbeatResult
+from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.state.consumer_records import encode, read_consumer_key, read_consumer_record
 from replica.errors import ErrorCode, PeerViolation
 
 TOPICS = tuple(UUID(int=number) for number in (1, 2, 3))

@@ -7,11 +7,11 @@ from coordinator_world import SECOND, CoordinatorWorld, subscription
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster.groups.group import Group, State
-from cluster.groups.loading import Replay
-from cluster.groups.member import Member
-from cluster.groups.offsets import OffsetAndMetadata
-from cluster.groups.records import (
+from cluster.groups.state.group import Group, State
+from cluster.groups.state.loading import Replay
+from cluster.groups.state.member import Member
+from cluster.groups.state.offsets import OffsetAndMetadata
+from cluster.groups.state.records import (
     GroupKey,
     OffsetKey,
     UnknownKey,

@@ -11,8 +11,8 @@ from coordinator_world import SECOND, CoordinatorWorld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.groups.group import Group, State
 from cluster.groups.inputs import JoinedMember, JoinResult, SyncResult
+from cluster.groups.state.group import Group, State
 from replica.errors import ErrorCode
 from tests.soak import examples
 

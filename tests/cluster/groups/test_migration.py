@@ -12,10 +12,6 @@ from coordinator_world import SECOND, CoordinatorWorld, subscription
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.groups.consumer_group import ConsumerGroup, ConsumerGroupState
-from cluster.groups.consumer_member import ClassicMetadata, ConsumerMember
-from cluster.groups.consumer_records import MemberRecord, encode, read_consumer_key, read_consumer_record
-from cluster.groups.group import Group, State
 from cluster.groups.inputs import (
     ConsumerHeartbeat,
     ConsumerHeartbeatResult,
@@ -28,6 +24,10 @@ from cluster.groups.inputs import (
     SyncGroup,
     SyncResult,
 )
+from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.state.consumer_member import ClassicMetadata, ConsumerMember
+from cluster.groups.state.consumer_records import MemberRecord, encode, read_consumer_key, read_consumer_record
+from cluster.groups.state.group import Group, State
 from cluster.protocol.consumer_protocol import (
     assigned_partitions,
     read_assignment,

@@ -17,7 +17,7 @@ from cluster.protocol.cold import make, request_class
 from cluster.protocol.entities import Shape, shapes
 from cluster.protocol.versions import CONTROL_PLANE, VERSIONS
 from replica.errors import ErrorCode
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
 
 TEXTS = [
     *("t", "g", "", "t" * 249, "x" * 300, "__consumer_offsets", "ü"),

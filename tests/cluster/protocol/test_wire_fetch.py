@@ -24,7 +24,7 @@ from cluster.protocol.headers import read_request_header
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.protocol.versions import FETCH
 from replica.errors import ErrorCode
-from replica.log.file_slice import FileSlice
+from replica.log.files.file_slice import FileSlice
 
 ORDERS = UUID("5ba1c6b0-9a3f-4f6b-8f4e-2d4b8c1f0001")
 EMPTY = UUID("5ba1c6b0-9a3f-4f6b-8f4e-2d4b8c1f0002")

@@ -25,7 +25,7 @@ from cluster.protocol.cold import encode_request, encode_response, request, resp
 from cluster.protocol.versions import LIST_OFFSETS
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
 from replica.trace.events import TraceLog, TraceRow
 
 TOPIC_ID = UUID(int=7)

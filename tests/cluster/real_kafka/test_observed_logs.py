@@ -16,7 +16,7 @@ from cluster.kafka.observe.log_tail import LogTail, SegmentSize
 from cluster.kafka.observe.observed import CONSOLE, LOG_DIRECTORY, WIRE, Seen
 from cluster.kafka.observe.replica_events import ReplicaEvents
 from replica.ids import Names, TopicPartition
-from replica.log.records import build_batch, stamp
+from replica.log.batches.records import build_batch, stamp
 from replica.trace import events as trace
 
 T0 = TopicPartition("t", 0)

@@ -17,7 +17,7 @@ from cluster.kafka.observe.metadata_tail import MetadataTail
 from cluster.kafka.observe.observed import Seen
 from replica.errors import PeerViolation
 from replica.ids import Names
-from replica.log.records import read_header
+from replica.log.batches.records import read_header
 
 NODES = Names({1: "b1", 2: "b2", 3: "b3", 101: "c1"})
 SEGMENT = f"{0:020d}.log"

@@ -21,7 +21,7 @@ from cluster.protocol.api_00_produce import (
 from cluster.protocol.cold import encode_request, request
 from cluster.protocol.versions import METADATA
 from replica.errors import ErrorCode
-from replica.log.records import build_batch, read_header
+from replica.log.batches.records import build_batch, read_header
 from replica.trace.events import RecordAcked, TraceEvent, TraceLog
 from scenarios.observe.mirror import LogMirror
 

@@ -18,7 +18,7 @@ from cluster.protocol.versions import METADATA
 from cluster.server import request_log
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.records import BatchHeader, build_batch, read_header
+from replica.log.batches.records import BatchHeader, build_batch, read_header
 from replica.trace.events import (
     ConnectionClosed,
     ConnectionLost,

@@ -11,7 +11,7 @@ from live_cluster import live_cluster
 from cluster.live.frames import LargeFrame
 from cluster.live.request_memory import RequestMemory
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
 from replica.trace.events import BatchAppended
 from tests.waiting import wait_for
 

@@ -26,8 +26,8 @@ from cluster.network.passage import CLOSED, RESET
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request, encode_produce_response
-from replica.log.file_slice import FileSlice
-from replica.log.open_files import OpenFile
+from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import OpenFile
 from replica.trace.events import MessageDropped, MessageHeld, MessageReleased, TraceLog, TraceRow
 
 pytestmark = pytest.mark.live

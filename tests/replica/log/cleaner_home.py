@@ -6,10 +6,10 @@ from pathlib import Path
 
 from replica_logs import LogHome
 
+from replica.log.batches.records import build_batch
 from replica.log.cleaner.cleanable import filthiest, log_to_clean
 from replica.log.cleaner.cleaner import Cleaned, clean
 from replica.log.log import Log
-from replica.log.records import build_batch
 
 BUFFER_BYTES = 1 << 20
 Pair = tuple[str, str | None]

@@ -14,7 +14,7 @@ import cramjam
 from crc32c import crc32c
 
 from replica.errors import ErrorCode
-from replica.log.codecs import CODECS, compress
+from replica.log.batches.codecs import CODECS, compress
 
 NOW_MS = 1_700_000_000_000
 OK, INVALID, CORRUPT = ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE

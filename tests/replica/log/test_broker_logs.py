@@ -11,7 +11,7 @@ from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
 from replica.log.broker_logs import BrokerLogs
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 
 CONFIG = TopicConfig()
 TOPIC_ID = UUID(int=7)

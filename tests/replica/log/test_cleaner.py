@@ -10,14 +10,14 @@ from cleaner_home import content, home, put, reopened, roll, run
 from kafka.record import MemoryRecords
 from replica_logs import ORDERS, content_of
 
-from replica.log.checkpoints import CLEANER_OFFSETS, read_offsets
+from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
+from replica.log.batches.records import DELETE_HORIZON, batches, build_batch, read_header, read_records, rebuild_batch
 from replica.log.cleaner.cleanable import filthiest, log_to_clean
 from replica.log.cleaner.cleaner import clean, group_by_size
-from replica.log.control_records import ControlRecordType, end_transaction_marker
-from replica.log.disk import Disk
+from replica.log.files.checkpoints import CLEANER_OFFSETS, read_offsets
+from replica.log.files.disk import Disk
 from replica.log.log import Log
 from replica.log.manager import LogManager
-from replica.log.records import DELETE_HORIZON, batches, build_batch, read_header, read_records, rebuild_batch
 
 ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT
 DAY_MS = 86_400_000

@@ -18,9 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from replica_logs import content_of
 
 from cluster.client.consumer.aborted import AbortedFilter
-from replica.log.control_records import ControlRecordType, end_transaction_marker
+from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
+from replica.log.batches.records import batches, read_records
 from replica.log.log import Log
-from replica.log.records import batches, read_records
 from tests.soak import examples
 
 RETENTION_MS = 1000

@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.log.codecs import CODECS, BadStream, TooMuchInside, compress, decompress
+from replica.log.batches.codecs import CODECS, BadStream, TooMuchInside, compress, decompress
 
 MIB = 1 << 20
 codecs = st.sampled_from(CODECS[1:])

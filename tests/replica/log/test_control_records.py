@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from replica.errors import ErrorCode, KafkaError
-from replica.log.control_records import (
+from replica.log.batches.control_records import (
     ControlRecordType,
     end_transaction_marker,
     read_end_transaction_marker,
 )
-from replica.log.records import build_batch, read_header, read_records
+from replica.log.batches.records import build_batch, read_header, read_records
 
 
 @pytest.mark.parametrize("control_type", ControlRecordType)

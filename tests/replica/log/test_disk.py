@@ -8,7 +8,7 @@ import pytest
 from replica_logs import ORDERS, LogHome, batch_of, stamped, values_of
 
 from replica.ids import TopicPartition
-from replica.log.disk import Disk, LostBytes, partition_of
+from replica.log.files.disk import Disk, LostBytes, partition_of
 from replica.log.log import Log
 
 

@@ -10,8 +10,8 @@ from hostile_batches import COMPACTED, HOUR, NOW_MS, Hostile, all_of_them, batch
 
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
-from replica.log.codecs import CODECS, compress
-from replica.log.validation import (
+from replica.log.batches.codecs import CODECS, compress
+from replica.log.batches.validation import (
     INSIDE_BYTES_MAX,
     INSIDE_RECORDS_MAX,
     inspect,

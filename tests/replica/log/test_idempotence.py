@@ -8,9 +8,9 @@ import pytest
 from replica_logs import LogHome, batch_of, content_of
 
 from replica.errors import ErrorCode, KafkaError
-from replica.log.producer_snapshots import read_snapshot, write_snapshot
-from replica.log.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
-from replica.log.records import BatchHeader
+from replica.log.batches.records import BatchHeader
+from replica.log.producers.producer_snapshots import read_snapshot, write_snapshot
+from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
 
 TRANSCRIPT = Path(__file__).parents[2] / "golden" / "idempotence.txt"
 

@@ -11,7 +11,7 @@ import pytest
 from replica_logs import ORDERS, LogHome, batch_of, content_of, stamped, values_of
 
 from replica.errors import ErrorCode, KafkaError
-from replica.log.records import batches, build_batch, read_header
+from replica.log.batches.records import batches, build_batch, read_header
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from replica_logs import ORDERS, batch_of, content_of, values_of
 
 from replica.config import TopicConfig
 from replica.ids import TopicPartition
-from replica.log.checkpoints import CorruptCheckpoint, read_checkpoint, read_offsets, write_offsets
-from replica.log.disk import Disk
+from replica.log.files.checkpoints import CorruptCheckpoint, read_checkpoint, read_offsets, write_offsets
+from replica.log.files.disk import Disk
 from replica.log.manager import LogManager, WrongLogDirectory
 
 TOPIC_ID = UUID("00112233-4455-6677-8899-aabbccddeeff")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from replica_logs import ORDERS, LogHome, content_of, stamped
 
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
 from tests.soak import examples
 
 

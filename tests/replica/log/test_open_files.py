@@ -10,9 +10,9 @@ from replica_logs import batch_of, content_of
 
 from replica.config import TopicConfig
 from replica.ids import TopicPartition
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
+from replica.log.files.open_files import OPEN_FILES_MAX, OpenFiles
 from replica.log.log import Log
-from replica.log.open_files import OPEN_FILES_MAX, OpenFiles
 
 
 def descriptors(root: Path) -> list[str]:

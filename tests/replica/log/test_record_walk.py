@@ -11,10 +11,10 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import decode_varint
 
-from replica.log.codecs import CODECS
-from replica.log.record_walk import MalformedRecords, walk
-from replica.log.records import BATCH_HEADER_BYTES, CRC_START, read_header
-from replica.log.validation import InsideLimits, look_inside
+from replica.log.batches.codecs import CODECS
+from replica.log.batches.record_walk import MalformedRecords, walk
+from replica.log.batches.records import BATCH_HEADER_BYTES, CRC_START, read_header
+from replica.log.batches.validation import InsideLimits, look_inside
 
 LIMITS = InsideLimits(1 << 20, 10_000)
 contents = st.none() | st.binary(max_size=200)

@@ -9,8 +9,8 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from replica.errors import ErrorCode, KafkaError
-from replica.log.codecs import CODECS
-from replica.log.records import (
+from replica.log.batches.codecs import CODECS
+from replica.log.batches.records import (
     BATCH_HEADER_BYTES,
     CRC_START,
     BatchHeader,

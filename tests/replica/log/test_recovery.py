@@ -6,7 +6,7 @@ import pytest
 from replica_logs import ORDERS, LogHome, batch_of, content_of, stamped, values_of
 
 from replica.errors import ErrorCode, KafkaError
-from replica.log.records import batches, check_crc
+from replica.log.batches.records import batches, check_crc
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from replica_logs import ORDERS, values_of
 
 from replica.config import TopicConfig
-from replica.log.disk import Disk
+from replica.log.batches.records import build_batch
+from replica.log.files.disk import Disk
 from replica.log.log import Log
-from replica.log.records import build_batch
 
 BATCH_BYTES = 1000
 NOW_US = 100_000_000

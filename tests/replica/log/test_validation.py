@@ -10,8 +10,8 @@ from replica_logs import batch_of
 
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
-from replica.log.records import CRC_START, build_batch
-from replica.log.validation import single_batch, validate_produced
+from replica.log.batches.records import CRC_START, build_batch
+from replica.log.batches.validation import single_batch, validate_produced
 
 NOW_US = 5_000_000
 PRODUCE = 9

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from trace_script import T0, TraceScript, crc_of
 
-from replica.log.records import NO_PRODUCER_ID
+from replica.log.batches.records import NO_PRODUCER_ID
 from scenarios.check.invariants.checker import (
     EVENTS_KEPT,
 )

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from replica.config import TopicConfig
 from replica.ids import TopicPartition
-from replica.log.disk import Disk
+from replica.log.batches.records import build_batch, stamp
+from replica.log.files.disk import Disk
 from replica.log.manager import LogManager
-from replica.log.records import build_batch, stamp
 from replica.rules import PROFILES
 from scenarios.logdirs.reading import Reading, open_all, read
 

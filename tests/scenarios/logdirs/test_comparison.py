@@ -10,7 +10,7 @@ from broker_directories import ORDERS, read_all
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.log.records import build_batch, stamp
+from replica.log.batches.records import build_batch, stamp
 
 Batch = tuple[int, int, int]
 """Records, leader epoch, and which of two contents."""

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from replica.config import TopicConfig
 from replica.ids import CLUSTER_ID
 from replica.ids import TopicPartition as Name
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.log.log import Log
 from scenarios.language.parse.loading import load_text
 from scenarios.logdirs.replica_log import StoredReplica

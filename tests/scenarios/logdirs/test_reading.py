@@ -11,9 +11,9 @@ import pytest
 from broker_directories import ORDERS, broker_directory, change_byte, read_all, segment_of
 
 from replica.config import TopicConfig
-from replica.log.disk import Disk
+from replica.log.batches.records import build_batch, stamp
+from replica.log.files.disk import Disk
 from replica.log.manager import LogManager
-from replica.log.records import build_batch, stamp
 from replica.rules import PROFILES
 from scenarios.logdirs.reading import open_all, read
 from scenarios.logdirs.samples import samples

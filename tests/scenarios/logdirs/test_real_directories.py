@@ -10,7 +10,7 @@ from stories import compare_with_golden
 
 from replica.config import TopicConfig
 from replica.ids import TopicPartition
-from replica.log.disk import Disk
+from replica.log.files.disk import Disk
 from replica.log.log import Log
 from scenarios.cli.read.screen import reading_text
 from scenarios.logdirs.reading import open_all

@@ -21,7 +21,7 @@ from cluster.live.observations import (
 )
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.records import BatchHeader, build_batch, read_header
+from replica.log.batches.records import BatchHeader, build_batch, read_header
 from replica.trace import events as trace
 from scenarios.check.verdict import Verdict, judge
 from scenarios.observe.ledger import RecordLedger

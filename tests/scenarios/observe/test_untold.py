@@ -9,9 +9,9 @@ import pytest
 
 from replica.config import TopicConfig
 from replica.ids import TopicPartition
-from replica.log.disk import Disk
+from replica.log.batches.records import build_batch
+from replica.log.files.disk import Disk
 from replica.log.log import Log
-from replica.log.records import build_batch
 from replica.trace.events import BatchAppended, LeadershipBegan, LogTruncated, TraceEvent, TraceLog
 from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView, ReplicaView

@@ -15,7 +15,7 @@ from __future__ import annotations
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.groups.partition_answers import commits_of, error_of_each, instance_id_of
 from cluster.groups.inputs import CommitOffsets, CommitResult, Result
-from cluster.groups.offsets import NO_EXPIRY
+from cluster.groups.state.offsets import NO_EXPIRY
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from cluster.broker.apis.api import Api, BrokerParts, Values
 from cluster.broker.apis.groups.partition_answers import by_topic
 from cluster.groups.inputs import NO_GENERATION
-from cluster.groups.offsets import OffsetAndMetadata
+from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity

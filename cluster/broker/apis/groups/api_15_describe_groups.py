@@ -14,8 +14,8 @@ from __future__ import annotations
 from functools import partial
 
 from cluster.broker.apis.api import Api, BrokerParts, Values
-from cluster.groups.group import State
-from cluster.groups.member import Member
+from cluster.groups.state.group import State
+from cluster.groups.state.member import Member
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader

@@ -13,8 +13,8 @@ source: KafkaApis.handleListGroupsRequest
 from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.group import Group
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.group import Group
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader

@@ -14,15 +14,15 @@ from __future__ import annotations
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.groups.partition_answers import commits_of, error_of_each, instance_id_of
 from cluster.groups.inputs import NO_GENERATION, NO_MEMBER_ID, CommitOffsets, CommitResult, InTransaction, Result
-from cluster.groups.offsets import NO_EXPIRY
+from cluster.groups.state.offsets import NO_EXPIRY
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import TXN_OFFSET_COMMIT
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.records import NO_PRODUCER_ID
-from replica.log.verification import NOT_ASKED_FOR
+from replica.log.batches.records import NO_PRODUCER_ID
+from replica.log.producers.verification import NOT_ASKED_FOR
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
 

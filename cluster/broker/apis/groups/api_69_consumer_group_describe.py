@@ -15,9 +15,9 @@ from cluster.broker.apis.groups.api_15_describe_groups import ALL_OF_GROUP
 from cluster.broker.apis.groups.api_68_consumer_group_heartbeat import where_it_is_on
 from cluster.broker.apis.refusals import ABSENT, Refused, each
 from cluster.groups.assignors.specification import Partitions
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.consumer_member import ConsumerMember
 from cluster.groups.consumer_steps import DEFAULT_ASSIGNOR
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.consumer_member import ConsumerMember
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cluster.broker.apis.api import Values
 from cluster.broker.metadata.follower import MetadataCache
-from cluster.groups.offsets import OffsetAndMetadata
+from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.protocol.entities import Entity
 from replica.errors import ErrorCode
 from replica.ids import UNDEFINED_EPOCH, TopicPartition

@@ -18,7 +18,7 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import PRODUCE, VERSIONS, WRITE_TXN_MARKERS
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, TopicPartition
-from replica.log.control_records import ControlRecordType, end_transaction_marker
+from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
 
 TIMEOUT_US = 30_000_000
 """request.timeout.ms of a broker, which has no other value for this"""

@@ -6,7 +6,7 @@ from broker_world import B1, B2, BrokerWorld, batch
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
-from replica.log.codecs import CODECS
+from replica.log.batches.codecs import CODECS
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 

@@ -9,7 +9,7 @@ from crc32c import crc32c
 from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
 from controller.inputs import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
 from replica.trace.events import HighWatermarkAdvanced
 
 

@@ -14,7 +14,7 @@ from controller.image import PartitionRegistration
 from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.records import stamp
+from replica.log.batches.records import stamp
 from replica.trace.events import FetchRefused, HighWatermarkLearned, LogTruncated
 
 U0 = TopicPartition("u", 0)

@@ -12,7 +12,7 @@ from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
-from replica.log.records import stamp
+from replica.log.batches.records import stamp
 from replica.rules import PROFILES
 
 

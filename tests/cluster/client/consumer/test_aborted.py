@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.client.consumer.aborted import AbortedFilter
-from replica.log.control_records import ControlRecordType, end_transaction_marker
-from replica.log.records import build_batch, read_header, stamp
+from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
+from replica.log.batches.records import build_batch, read_header, stamp
 from tests.soak import examples
 
 ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT

@@ -14,7 +14,7 @@ from cluster.protocol.leaders import LeaderIdAndEpoch
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
 from replica.rules import PROFILES, Rules
 
 TP = TopicPartition(TOPIC, 0)

@@ -11,7 +11,7 @@ from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.config import ConsumerConfig
 from replica.ids import TopicPartition
-from replica.log.records import build_batch
+from replica.log.batches.records import build_batch
 from replica.rules import PROFILES
 
 TP = TopicPartition(TOPIC, 0)

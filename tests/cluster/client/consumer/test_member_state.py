@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cluster.client.consumer.member_state import ClientMemberState, MembershipManager, Partitions
 from cluster.groups.assignors.specification import TopicIdPartition
-from cluster.groups.consumer_group import ConsumerGroupState
 from cluster.groups.inputs import ConsumerHeartbeat, ConsumerHeartbeatResult
+from cluster.groups.state.consumer_group import ConsumerGroupState
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 

@@ -13,7 +13,7 @@ from cluster.client.producer.pipeline import STAMP_TEXT
 from cluster.client.producer.producer import ProducerCore, producer_config_from
 from cluster.protocol.versions import PRODUCE
 from replica.errors import ErrorCode
-from replica.log.records import read_records
+from replica.log.batches.records import read_records
 
 ALL = "AuditInterceptor, ThrowingInterceptor, StampInterceptor"
 

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
-from cluster.groups.member import Protocols
+from cluster.groups.state.member import Protocols
 
 LEAVES = -1
 """Member epoch of a member that leaves."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.group import Group
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.group import Group
 from replica.errors import ErrorCode
 from replica.ids import LeaderEpoch
 

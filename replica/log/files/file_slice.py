@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from replica.log.open_files import OpenFile
+from replica.log.files.open_files import OpenFile
 
 
 @dataclass(frozen=True, slots=True)

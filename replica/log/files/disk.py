@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replica.ids import Offset, TopicPartition
-from replica.log.checkpoints import CLEAN_SHUTDOWN
-from replica.log.disk_speed import DiskSpeed
-from replica.log.open_files import OpenFiles
-from replica.log.records import BATCH_HEADER_BYTES, BatchHeader, read_header
+from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader, read_header
+from replica.log.files.checkpoints import CLEAN_SHUTDOWN
+from replica.log.files.disk_speed import DiskSpeed
+from replica.log.files.open_files import OpenFiles
 
 LOG_SUFFIX = ".log"
 UNKNOWN_BYTES = -1

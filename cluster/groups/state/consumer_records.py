@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
-from cluster.groups.consumer_member import ClassicMetadata, ConsumerMember, MemberState
+from cluster.groups.state.consumer_member import ClassicMetadata, ConsumerMember, MemberState
 from cluster.protocol.primitives import (
     INT8,
     INT16,

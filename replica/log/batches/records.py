@@ -16,8 +16,8 @@ from crc32c import crc32c
 
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, Offset
-from replica.log.codecs import CODECS, BadStream, TooMuchInside, compress, decompress
-from replica.log.record_walk import MalformedRecords, walk
+from replica.log.batches.codecs import CODECS, BadStream, TooMuchInside, compress, decompress
+from replica.log.batches.record_walk import MalformedRecords, walk
 
 Bytes = bytes | bytearray | memoryview
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from replica.ids import Offset
-from replica.log.transaction_index import AbortedTransaction
+from replica.log.producers.transaction_index import AbortedTransaction
 
 
 class CompletedTransaction(NamedTuple):

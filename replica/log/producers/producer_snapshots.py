@@ -14,9 +14,9 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, Offset
-from replica.log.checkpoints import write_atomically
-from replica.log.control_records import EndTransactionMarker
-from replica.log.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+from replica.log.batches.control_records import EndTransactionMarker
+from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+from replica.log.files.checkpoints import write_atomically
 
 BATCHES_TO_RETAIN = 5
 """Also why a producer may have at most 5 requests in flight."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
-from cluster.groups.consumer_member import ConsumerMember
-from cluster.groups.consumer_records import (
+from cluster.groups.state.consumer_member import ConsumerMember
+from cluster.groups.state.consumer_records import (
     ConsumerRecord,
     CurrentAssignmentRecord,
     GroupEpochRecord,
@@ -26,9 +26,9 @@ from cluster.groups.consumer_records import (
     TargetRecord,
     current_record,
 )
-from cluster.groups.member import Protocols
-from cluster.groups.offsets import GroupOffsets
-from cluster.groups.patterns import matching
+from cluster.groups.state.member import Protocols
+from cluster.groups.state.offsets import GroupOffsets
+from cluster.groups.state.patterns import matching
 from cluster.protocol.consumer_protocol import CONSUMER
 from cluster.timers import Timer
 

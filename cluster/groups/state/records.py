@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cluster.groups.group import Group, State
-from cluster.groups.member import Member
-from cluster.groups.offsets import NO_EXPIRY, OffsetAndMetadata
+from cluster.groups.state.group import Group, State
+from cluster.groups.state.member import Member
+from cluster.groups.state.offsets import NO_EXPIRY, OffsetAndMetadata
 from cluster.protocol.primitives import (
     INT16,
     INT32,

@@ -5,14 +5,14 @@ source: GroupMetadataManager.doLoadGroupsAndOffsets
 
 from __future__ import annotations
 
-from cluster.groups.consumer_group import ConsumerGroup
-from cluster.groups.consumer_records import CONSUMER_KEYS, EPOCH_KEY, read_consumer_key, read_consumer_record
-from cluster.groups.group import Group
-from cluster.groups.offsets import CommittedOffset, GroupOffsets, TransactionalOffset
-from cluster.groups.records import GroupKey, OffsetKey, UnknownKey, read_group_value, read_key, read_offset_value
+from cluster.groups.state.consumer_group import ConsumerGroup
+from cluster.groups.state.consumer_records import CONSUMER_KEYS, EPOCH_KEY, read_consumer_key, read_consumer_record
+from cluster.groups.state.group import Group
+from cluster.groups.state.offsets import CommittedOffset, GroupOffsets, TransactionalOffset
+from cluster.groups.state.records import GroupKey, OffsetKey, UnknownKey, read_group_value, read_key, read_offset_value
 from replica.errors import PeerViolation
 from replica.ids import Offset, TopicPartition
-from replica.log.records import NO_PRODUCER_ID
+from replica.log.batches.records import NO_PRODUCER_ID
 
 Transactional = dict[int, dict[TopicPartition, TransactionalOffset]]
 

@@ -10,7 +10,7 @@ Source: VerificationGuard, VerificationStateEntry, UnifiedLog.maybeStartTransact
 from __future__ import annotations
 
 from replica.errors import ErrorCode, KafkaError
-from replica.log.records import BatchHeader
+from replica.log.batches.records import BatchHeader
 
 NOT_VERIFIED = 0
 """VerificationGuard.SENTINEL: of an append before which the coordinator was not asked."""

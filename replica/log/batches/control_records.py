@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch
-from replica.log.records import BatchHeader, Bytes, build_batch, corrupt, read_records
+from replica.log.batches.records import BatchHeader, Bytes, build_batch, corrupt, read_records
 
 CONTROL_VERSION = 0
 UNKNOWN_CONTROL_TYPE = -1

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from replica.config import NEVER, TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch, Offset
-from replica.log.codecs import CODECS, BadStream, TooMuchInside, decompress
-from replica.log.record_walk import RECORD_BYTES_MIN, MalformedRecords, Walked, walk
-from replica.log.records import (
+from replica.log.batches.codecs import CODECS, BadStream, TooMuchInside, decompress
+from replica.log.batches.record_walk import RECORD_BYTES_MIN, MalformedRecords, Walked, walk
+from replica.log.batches.records import (
     BATCH_HEADER_BYTES,
     CODEC_MASK,
     CONTROL,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from cluster.groups.member import Member, Protocols
-from cluster.groups.offsets import GroupOffsets
+from cluster.groups.state.member import Member, Protocols
+from cluster.groups.state.offsets import GroupOffsets
 from cluster.protocol.consumer_protocol import CONSUMER, subscribed_topics
 from cluster.timers import Timer
 

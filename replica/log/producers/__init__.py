@@ -1,0 +1,5 @@
+"""What a log knows of its producers: sequences, open and aborted transactions, snapshots, verification.
+
+May import: replica, replica.log.batches, replica.log.files.
+Open first: producer_state.py.
+"""
