@@ -25,6 +25,8 @@ NO_LIMIT = 2_147_483_647
 _IP_OVERRIDE = r"[^,\s]*[^,\s:]:[0-9]{1,9}"
 IP_OVERRIDES = rf"({_IP_OVERRIDE}(\s*,\s*{_IP_OVERRIDE})*)?"
 
+SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 STRING, BYTE_ARRAY, INTEGER, FAILING = "String", "ByteArray", "Integer", "Failing"
 SERIALIZERS = tuple(f"{kind}Serializer" for kind in (STRING, BYTE_ARRAY, INTEGER, FAILING))
 DESERIALIZERS = tuple(f"{kind}Deserializer" for kind in (STRING, BYTE_ARRAY, INTEGER, FAILING))
@@ -137,7 +139,11 @@ class BrokerConfig(Config):
     group_initial_rebalance_delay_ms: int = key("group.initial.rebalance.delay.ms", 3000, low=0)
     group_max_size: int = key("group.max.size", 2_147_483_647, low=1)
     group_consumer_session_timeout_ms: int = key("group.consumer.session.timeout.ms", 45_000, low=1)
+    group_consumer_min_session_timeout_ms: int = key("group.consumer.min.session.timeout.ms", 45_000, low=1)
+    group_consumer_max_session_timeout_ms: int = key("group.consumer.max.session.timeout.ms", 60_000, low=1)
     group_consumer_heartbeat_interval_ms: int = key("group.consumer.heartbeat.interval.ms", 5000, low=1)
+    group_consumer_min_heartbeat_interval_ms: int = key("group.consumer.min.heartbeat.interval.ms", 5000, low=1)
+    group_consumer_max_heartbeat_interval_ms: int = key("group.consumer.max.heartbeat.interval.ms", 15_000, low=1)
     group_consumer_max_size: int = key("group.consumer.max.size", 2_147_483_647, low=1)
     # Differs from Kafka: in lower case alone.
     group_consumer_migration_policy: str = key(
@@ -213,11 +219,47 @@ class BrokerConfig(Config):
         return (self.zookeeper_session_timeout_ms or self.broker_session_timeout_ms) * 1000
 
     def __post_init__(self) -> None:
+        self._check_consumer_groups()
         # KafkaConfig.validateValues: an idle follower must be able to fetch within the lag time.
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
             raise ConfigError(
                 "replica.fetch.wait.max.ms",
                 "must not exceed replica.lag.time.max.ms, else idle followers keep dropping out of the ISR",
+            )
+
+    def _check_consumer_groups(self) -> None:
+        """source: the constructor of GroupCoordinatorConfig"""
+        for name, low, value, high in (
+            (
+                "heartbeat.interval.ms",
+                self.group_consumer_min_heartbeat_interval_ms,
+                self.group_consumer_heartbeat_interval_ms,
+                self.group_consumer_max_heartbeat_interval_ms,
+            ),
+            (
+                "session.timeout.ms",
+                self.group_consumer_min_session_timeout_ms,
+                self.group_consumer_session_timeout_ms,
+                self.group_consumer_max_session_timeout_ms,
+            ),
+        ):
+            if high < low:
+                raise ConfigError(
+                    f"group.consumer.max.{name}", f"must be greater than or equal to group.consumer.min.{name}"
+                )
+            if value < low:
+                raise ConfigError(
+                    f"group.consumer.{name}",
+                    f"must be greater than or equal to group.consumer.min.{name}, which is {low}",
+                )
+            if value > high:
+                raise ConfigError(
+                    f"group.consumer.{name}",
+                    f"must be less than or equal to group.consumer.max.{name}, which is {high}",
+                )
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise ConfigError(
+                "group.consumer.heartbeat.interval.ms", "must be less than group.consumer.session.timeout.ms"
             )
 
 
@@ -230,6 +272,36 @@ def topic_defaults(config: BrokerConfig) -> TopicConfig:
         for topic_key, broker_key in BROKER_KEY_OF_TOPIC_KEY.items()
     }
     return TopicConfig(**{**values, "retention_ms": config.retention_ms})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig(Config):
+    """Settings of groups. Those of consumer groups have an effect; those of share groups and of Kafka Streams are kept
+    as words.
+
+    Simplified: their limits are keys of brokers in Kafka (`group.share.*`, `group.streams.*`); here they are fixed, at
+    Kafka's defaults.     source: GroupConfig.java (4.1)
+    """
+
+    WHAT: ClassVar[str] = "group"
+
+    consumer_session_timeout_ms: int = key(SESSION_TIMEOUT, 45_000, low=1)
+    consumer_heartbeat_interval_ms: int = key(HEARTBEAT_INTERVAL, 5000, low=1)
+    share_session_timeout_ms: int = key("share.session.timeout.ms", 45_000, low=45_000, high=60_000)
+    share_heartbeat_interval_ms: int = key("share.heartbeat.interval.ms", 5000, low=5000, high=15_000)
+    share_record_lock_duration_ms: int = key("share.record.lock.duration.ms", 30_000, low=15_000, high=60_000)
+    share_auto_offset_reset: str = key(
+        "share.auto.offset.reset",
+        "latest",
+        pattern=r"(?i)earliest|latest|by_duration:P[0-9DTHMS.]{2,40}",
+        doc="earliest, latest, or by_duration: and a duration of ISO 8601",
+    )
+    share_isolation_level: str = key(
+        "share.isolation.level", "read_uncommitted", choices=("read_committed", "read_uncommitted")
+    )
+    streams_session_timeout_ms: int = key("streams.session.timeout.ms", 45_000, low=45_000, high=60_000)
+    streams_heartbeat_interval_ms: int = key("streams.heartbeat.interval.ms", 5000, low=5000, high=15_000)
+    streams_num_standby_replicas: int = key("streams.num.standby.replicas", 0, low=0, high=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from cluster.dynamic_keys import (
     WITH_EFFECT,
     PassiveDynamicConfig,
 )
+from cluster.group_config import checked_changes
 from controller.topics import as_text
 from replica.config import Config, DynamicBrokerConfig, TopicConfig
 from replica.errors import ErrorCode, KafkaError
@@ -64,6 +65,9 @@ class DynamicSettings:
             if name in THREADS or name == CLEANER_THREADS:
                 self._check_threads(name, int(str(stored[name])), dynamic)
         return stored
+
+    def check_group(self, changes: Mapping[str, object], known: Mapping[str, str]) -> dict[str, str | None]:
+        return checked_changes(changes, known, self.static)
 
     def _static_threads(self, name: str) -> int:
         schema = _schema(name)

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers that are changed while they run (IncrementalAlterConfigs, AlterConfigs).
+"""Settings of topics, brokers and groups that are changed while they run (IncrementalAlterConfigs, AlterConfigs).
 
 Source: ConfigurationControlManager, ControllerConfigurationValidator
 """
@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from controller import topics
 from controller.features import ELR_VERSION, UPGRADE, finalized, refusal
 from controller.image import MetadataImage
-from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeFeatureLevels, TopicReply
+from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeFeatureLevels, ChangeGroupConfig, TopicReply
 from controller.journal import Journal
-from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord
+from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord, GroupConfigRecord
 from controller.partitions import Partitions
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
-from replica.rules import Rules
+from replica.rules import WITH_CONSUMER_GROUPS, Rules
 from replica.settings import NodeSettings
 from replica.trace import events as trace
+from replica.wording import shown
 
 MIN_ISR = "min.insync.replicas"
 
@@ -92,6 +93,38 @@ class ConfigControl:
             self._tell_min_isrs(before)
             self._partitions.min_isr_changed(list(self._image.topics))
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def change_group(self, given: ChangeGroupConfig) -> None:
+        """Of one group, which need not be there to be configured. A key that is set to the value it has leaves no
+        record.
+        """
+        known = self._image.group_config.get(given.group, {})
+        try:
+            if self._rules.release not in WITH_CONSUMER_GROUPS:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "groups have no settings before Kafka 3.9")
+            if not given.group:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            stored = self._settings.check_group(given.config, known)
+        except KafkaError as error:
+            self._refuse(error.code, error.message)
+            return
+        if not given.validate_only:
+            for key, value in stored.items():
+                if value != known.get(key):
+                    self._set_of_group(given.group, key, value)
+        self._journal.reply(TopicReply(error=ErrorCode.NONE))
+
+    def _set_of_group(self, group: str, key: str, value: str | None) -> None:
+        self._journal.append(GroupConfigRecord(group=group, key=key, value=value))
+        self._journal.tell(
+            trace.ConfigAltered(
+                node=self._journal.node,
+                group=shown(group),
+                key=key,
+                value=value,
+                reason=f"an operator sets {key} of group {shown(group)} {_to(value)}",
+            )
+        )
 
     def _set(self, broker_id: BrokerId, key: str, value: str | None, by: str) -> None:
         of_all = broker_id == EVERY_BROKER

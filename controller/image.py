@@ -18,6 +18,7 @@ from controller.metadata import (
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    GroupConfigRecord,
     LeaderChangeMessage,
     MetadataRecord,
     PartitionChangeRecord,
@@ -147,6 +148,7 @@ class MetadataImage:
     acls: who may do what
     directories: of each replica that its broker has told of
     broker_config: dynamic settings, by broker (BROKER ConfigRecords)
+    group_config: settings of each group that has some (GROUP ConfigRecords)
     client_quotas: quotas by key, of each user and client that has one
     feature_levels: of features whose level was set     last_producer_ids: the latest block that was given to a broker
     leaderless, imbalanced: partitions without a leader, and without their preferred one
@@ -164,6 +166,7 @@ class MetadataImage:
         "client_quotas",
         "directories",
         "feature_levels",
+        "group_config",
         "imbalanced",
         "last_producer_ids",
         "leaderless",
@@ -191,6 +194,7 @@ class MetadataImage:
         self.leaderless: dict[TopicPartition, None] = {}
         self.imbalanced: dict[TopicPartition, None] = {}
         self.broker_config: dict[BrokerId, dict[str, str]] = {}
+        self.group_config: dict[str, dict[str, str]] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.feature_levels: dict[str, int] = {}
         self.directories: dict[tuple[BrokerId, TopicPartition], str] = {}
@@ -259,6 +263,8 @@ class MetadataImage:
                 self._change_config(record)
             case BrokerConfigRecord():
                 self._configure_broker(record)
+            case GroupConfigRecord():
+                self._configure_group(record)
             case FeatureLevelRecord():
                 self.settings_offset = self.offset
                 self.feature_levels[record.name] = record.feature_level
@@ -343,6 +349,14 @@ class MetadataImage:
             self.broker_config[record.broker_id] = config
         if record.broker_id in (EVERY_BROKER, self.node_id):
             self._set_defaults(self._settings.topic_defaults(self.dynamic_config(self.node_id)))
+
+    def _configure_group(self, record: GroupConfigRecord) -> None:
+        config = self.group_config.pop(record.group, {})
+        config.pop(record.key, None)
+        if record.value is not None:
+            config[record.key] = record.value
+        if config:
+            self.group_config[record.group] = config
 
     def _set_defaults(self, defaults: TopicConfig) -> None:
         if defaults != self.topic_defaults:

@@ -157,6 +157,16 @@ class ChangeBrokerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeGroupConfig:
+    """IncrementalAlterConfigs(44) of one group: set the given keys, None takes one back to what the brokers have."""
+
+    now_us: int
+    group: str
+    config: Mapping[str, object]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFeatureLevels:
     """UpdateFeatures(57): all features or none.     upgrade_types: by feature (features.py); UPGRADE without one"""
 
@@ -278,6 +288,7 @@ SingleInput = (
     | DeleteTopic
     | ChangeConfig
     | ChangeBrokerConfig
+    | ChangeGroupConfig
     | ChangeFeatureLevels
     | AlterScramCredential
     | Bootstrap
@@ -384,10 +395,8 @@ class CreateTopicReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReply:
-    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, ChangeFeatureLevels,
-    AlterScramCredential,
-    AlterClientQuota, CreateAcl, UnregisterBroker and
-    AlterReassignment."""
+    """Answers CreatePartitions, DeleteTopic, ChangeConfig, ChangeBrokerConfig, ChangeGroupConfig, ChangeFeatureLevels,
+    AlterScramCredential, AlterClientQuota, CreateAcl, UnregisterBroker and AlterReassignment."""
 
     error: ErrorCode
     message: str = ""

@@ -126,6 +126,15 @@ class BrokerConfigRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfigRecord:
+    """ConfigRecord of a group of members (KIP-848); None takes the key back to what the brokers have."""
+
+    group: str
+    key: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureLevelRecord:
     """The level of a feature of the cluster (KIP-584)."""
 
@@ -250,6 +259,7 @@ MetadataRecord = (
     | RemoveTopicRecord
     | ConfigRecord
     | BrokerConfigRecord
+    | GroupConfigRecord
     | FeatureLevelRecord
     | ClientQuotaRecord
     | ProducerIdsRecord
@@ -274,6 +284,7 @@ _RECORD_CLASSES: Final[Mapping[str, Callable[..., MetadataRecord]]] = {
     "TopicDeleted": RemoveTopicRecord,
     "ConfigChanged": ConfigRecord,
     "BrokerConfigChanged": BrokerConfigRecord,
+    "GroupConfigChanged": GroupConfigRecord,
     "FeatureLevelSet": FeatureLevelRecord,
     "ClientQuotaChanged": ClientQuotaRecord,
     "ProducerIdsAllocated": ProducerIdsRecord,

@@ -15,6 +15,7 @@ from controller.metadata import (
     BrokerConfigRecord,
     ClientQuotaRecord,
     FeatureLevelRecord,
+    GroupConfigRecord,
     MetadataRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -96,6 +97,9 @@ def _records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
     for broker_id, config in image.broker_config.items():
         for key, value in config.items():
             yield BrokerConfigRecord(broker_id=broker_id, key=key, value=value)
+    for group, config in image.group_config.items():
+        for key, value in config.items():
+            yield GroupConfigRecord(group=group, key=key, value=value)
     for feature, level in image.feature_levels.items():
         yield FeatureLevelRecord(name=feature, feature_level=level)
     for entity, quotas in image.client_quotas.items():

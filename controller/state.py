@@ -27,6 +27,7 @@ from controller.inputs import (
     ChangeBrokerConfig,
     ChangeConfig,
     ChangeFeatureLevels,
+    ChangeGroupConfig,
     ControllerInput,
     CreateAcl,
     CreatePartitions,
@@ -195,6 +196,8 @@ class ControllerState:
                 self._configs.change_topic(given)
             case ChangeBrokerConfig():
                 self._configs.change_broker(given)
+            case ChangeGroupConfig():
+                self._configs.change_group(given)
             case ChangeFeatureLevels():
                 self._configs.update_features(given)
             case AlterScramCredential():

@@ -28,6 +28,13 @@ class NodeSettings(Protocol):
         """
         ...
 
+    def check_group(self, changes: Mapping[str, object], known: Mapping[str, str]) -> dict[str, str | None]:
+        """Changes of a group's settings as they are stored.     known: those it has so far
+
+        raises: KafkaError INVALID_CONFIG     source: GroupConfigManager.validate
+        """
+        ...
+
 
 def checked(schema: type[Config], name: str, value: object) -> Any:
     """The typed value of a broker's key.     raises: KafkaError INVALID_REQUEST"""
@@ -54,6 +61,9 @@ class FixedSettings:
             name: None if value is None else str(checked(DynamicBrokerConfig, name, value))
             for name, value in changes.items()
         }
+
+    def check_group(self, changes: Mapping[str, object], known: Mapping[str, str]) -> dict[str, str | None]:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {next(iter(changes))}")
 
 
 KAFKAS_OWN: Final = FixedSettings()

@@ -11,6 +11,7 @@ from dataclasses import replace
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_steps import ASSIGNORS, ConsumerSteps, named
 from cluster.groups.desk import Desk
+from cluster.groups.group_configs import GroupConfigs
 from cluster.groups.inputs import NO_MEMBER_ID, ConsumerHeartbeat, ConsumerHeartbeatResult
 from cluster.groups.migration import Migration
 from cluster.groups.state.consumer_group import ConsumerGroup
@@ -29,11 +30,14 @@ NOT_SAID_MS = -1
 class ConsumerMembership:
     """Of all consumer groups of one coordinator."""
 
-    def __init__(self, index: GroupIndex, desk: Desk, steps: ConsumerSteps, migration: Migration) -> None:
+    def __init__(
+        self, index: GroupIndex, desk: Desk, steps: ConsumerSteps, migration: Migration, configs: GroupConfigs
+    ) -> None:
         self._index = index
         self._desk = desk
         self._steps = steps
         self._migration = migration
+        self._configs = configs
 
     def heartbeat(self, given: ConsumerHeartbeat) -> None:
         """Answers it, at once or when what it changes is on all in-sync replicas."""
@@ -69,7 +73,7 @@ class ConsumerMembership:
             given.rebalance_timeout_ms != NOT_SAID_MS and given.topics is not None and given.owned is not None
         )
         assigned = after.assigned if is_full or before.assigned != after.assigned else None
-        interval_ms = self._desk.settings.consumer_heartbeat_interval_ms
+        interval_ms = self._configs.heartbeat_interval_ms(group.group_id).value
 
         def answer(error: ErrorCode, now_us: int) -> None:
             result = ConsumerHeartbeatResult(error)

@@ -15,6 +15,7 @@ from cluster.groups.assignors.specification import Assign, AssignableMember, Gro
 from cluster.groups.consumer_change import Change
 from cluster.groups.consumer_events import ConsumerGroupEvents
 from cluster.groups.desk import Desk
+from cluster.groups.group_configs import GroupConfigs
 from cluster.groups.migration import Migration
 from cluster.groups.state.consumer_group import ConsumerGroup, stop
 from cluster.groups.state.consumer_member import JOINS, LEAVES_FOR_A_WHILE, ConsumerMember, MemberState, reconciled
@@ -51,12 +52,14 @@ class ConsumerSteps:
         events: ConsumerGroupEvents,
         topics: TopicDirectory,
         migration: Migration,
+        configs: GroupConfigs,
     ) -> None:
         self._index = index
         self._desk = desk
         self._events = events
         self._topics = topics
         self._migration = migration
+        self._configs = configs
 
     # --------------------------------------------------------------------------------------------------------- members
 
@@ -215,8 +218,8 @@ class ConsumerSteps:
     ) -> None:
         """classic_timeout_ms: the member's own, where it speaks the classic protocol"""
         if classic_timeout_ms is None:
-            timeout_ms = self._desk.settings.consumer_session_timeout_ms
-            why = f"no heartbeat came for group.consumer.session.timeout.ms={timeout_ms}"
+            key, timeout_ms = self._configs.session_timeout_ms(group.group_id)
+            why = f"no heartbeat came for {key}={timeout_ms}"
         else:
             timeout_ms = classic_timeout_ms
             why = f"no heartbeat came for its session.timeout.ms={timeout_ms}"

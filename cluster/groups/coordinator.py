@@ -16,6 +16,7 @@ from cluster.groups.consumer_membership import ConsumerMembership
 from cluster.groups.consumer_steps import ConsumerSteps
 from cluster.groups.desk import Desk, GroupSettings
 from cluster.groups.events import GroupEvents
+from cluster.groups.group_configs import GroupConfigs
 from cluster.groups.inputs import (
     NO_MEMBER_ID,
     Action,
@@ -72,9 +73,10 @@ class GroupCoordinator:
         self._rebalances = Rebalances(self._desk, self._events)
         self._commits = Commits(self._desk, self._events)
         of_consumers = ConsumerGroupEvents(node)
+        configs = GroupConfigs(topics.cache, settings)
         migration = Migration(self.index, self._desk, of_consumers, self._rebalances, topics)
-        self._steps = ConsumerSteps(self.index, self._desk, of_consumers, topics, migration)
-        self._consumers = ConsumerMembership(self.index, self._desk, self._steps, migration)
+        self._steps = ConsumerSteps(self.index, self._desk, of_consumers, topics, migration, configs)
+        self._consumers = ConsumerMembership(self.index, self._desk, self._steps, migration, configs)
         classic = ClassicMembers(self.index, self._desk, self._steps, migration, topics)
         self._membership = Membership(self.index, self._desk, self._events, self._rebalances, classic)
         self._checks_expiry = False

@@ -27,6 +27,7 @@ from controller.inputs import (
     ChangeBrokerConfig,
     ChangeConfig,
     ChangeFeatureLevels,
+    ChangeGroupConfig,
     ControllerInput,
     CreateTopicReply,
     ElectReply,
@@ -50,7 +51,7 @@ VERSIONS = {
 ANSWER_S = 30
 REQUEST_TIMEOUT_MS = 25_000
 ANSWER_BYTES_MAX = 16 << 20
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE = 0, 1
 SOURCE_TOPIC = 1
 """ConfigResource.Type, AlterConfigOp.OpType, DescribeConfigsResponse.ConfigSource"""
@@ -138,6 +139,8 @@ class Admin:
                 return await self._configure(TOPIC, wanted.topic, wanted.config)
             case ChangeBrokerConfig():
                 return await self._configure(BROKER, _resource(wanted.broker_id), wanted.config)
+            case ChangeGroupConfig():
+                return await self._configure(GROUP, wanted.group, wanted.config)
             case AlterClientQuota():
                 return await self._set_quota(wanted)
             case ChangeFeatureLevels():

@@ -213,11 +213,12 @@ class ReassignmentCancelled(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigAltered(ControlEvent):
-    """An operator changed one key of a topic or of a broker; `min_isr` is the topic's afterwards."""
+    """An operator changed one key of a topic, a broker or a group; `min_isr` is the topic's afterwards."""
 
     node: column.Node
     topic: Annotated[str | None, "topic"] = None
     broker: column.Broker = None
+    group: Annotated[str | None, "group id"] = None
     key: Annotated[str, "configuration key, as Kafka spells it"]
     value: Annotated[str | None, "its new value; absent: back to the default"]
     min_isr: Annotated[int | None, "min.insync.replicas, but at most the number of replicas"] = None

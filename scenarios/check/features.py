@@ -9,7 +9,7 @@ from replica.trace import events as trace
 
 def rules_after(event: trace.ConfigAltered, first: Rules, present: Rules) -> Rules:
     """first: the rules that the run began with     present: those before the event"""
-    if event.topic is not None or event.broker is not None or event.value is None:
+    if (event.topic, event.broker, event.group) != (None, None, None) or event.value is None:
         return present
     if event.key == ELR_VERSION:
         return present.changed({"elr": int(event.value) > 0})

@@ -349,6 +349,8 @@ class Faults:
             await self._operator.set_broker_config(node, config)
         if payload.topic is not None:
             await self._operator.set_topic_config(payload.topic, config)
+        if payload.group is not None:
+            await self._operator.set_group_config(payload.group, config)
         if payload.entity_default is not None:
             await self._operator.set_broker_config(None, config)
         settings = ", ".join(f"{key}={'default' if value is None else value}" for key, value in config.items())

@@ -15,6 +15,7 @@ from controller.inputs import (
     ChangeBrokerConfig,
     ChangeConfig,
     ChangeFeatureLevels,
+    ChangeGroupConfig,
     ControllerInput,
     TopicReply,
 )
@@ -138,6 +139,12 @@ class Operator:
 
     async def set_quota(self, quota: ClientQuota) -> None:
         await self._ask(f"the quota of {quota.whose}", partial(alteration, quota))
+
+    async def set_group_config(self, group: str, config: Mapping[str, str | None]) -> None:
+        await self._ask(
+            f"the configuration of group {group}",
+            lambda now_us: ChangeGroupConfig(now_us=now_us, group=group, config=dict(config)),
+        )
 
     async def set_broker_config(self, broker: str | None, config: Mapping[str, str | None]) -> None:
         """broker: None for all at once"""

@@ -8,6 +8,8 @@ IMAGE = "controller.image"
 FEATURES = "controller.features"
 CHANGES = "controller.changes"
 CONFIG = "controller.config_control"
+GROUP_CONFIGS = "cluster.groups.group_configs"
+GROUP_CONFIG = "cluster.group_config"
 
 OF_SETTINGS: tuple[Mutant, ...] = (
     mutant(
@@ -33,6 +35,22 @@ OF_SETTINGS: tuple[Mutant, ...] = (
         "                topic.log_config = active(topic.config, defaults)",
         "                topic.log_config = defaults",
         "min-isr-for-all / topic-of-its-own: records.lost",
+    ),
+    mutant(
+        "setting-of-a-group-is-not-heard",
+        "What a group has for itself counts before what its brokers have (GroupConfigManager)",
+        GROUP_CONFIGS,
+        "        own = self._cache.image.group_config.get(group_id, {}).get(key)",
+        "        own = None",
+        "group-one-stalls / patient-group: record_read",
+    ),
+    mutant(
+        "group-goes-beyond-its-brokers",
+        "What a group may have for itself is limited by its brokers (GroupConfig.validateValues)",
+        GROUP_CONFIG,
+        "        if is_wrong:",
+        "        if False:",
+        "test tests/cluster/broker/apis/admin/test_admin_configs.py::test_a_setting_that_a_group_cannot_have",
     ),
     mutant(
         "level-of-elr-is-not-heard",

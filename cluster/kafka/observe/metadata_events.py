@@ -25,6 +25,7 @@ from controller.metadata import (
     ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    GroupConfigRecord,
     LeaderChangeMessage,
     MetadataRecord,
     PartitionChangeRecord,
@@ -35,6 +36,7 @@ from controller.metadata import (
 )
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, Offset, TopicPartition
 from replica.trace import events as trace
+from replica.wording import shown
 
 
 class WrittenRecord(NamedTuple):
@@ -104,6 +106,8 @@ class MetadataEvents:
                 yield from self._topic_configured(written, record)
             case BrokerConfigRecord():
                 yield from self._broker_configured(written, record)
+            case GroupConfigRecord():
+                yield self._group_configured(written, record)
             case FeatureLevelRecord():
                 yield from self._feature_changed(written, record)
             case PartitionRecord():
@@ -215,6 +219,18 @@ class MetadataEvents:
             reason=_setting(who, record.key, record.value),
         )
         yield self._seen(written, event)
+
+    def _group_configured(self, written: WrittenRecord, record: GroupConfigRecord) -> Seen:
+        self._apply(written)
+        group = shown(record.group)
+        event = trace.ConfigAltered(
+            node=self.controller,
+            group=group,
+            key=record.key,
+            value=record.value,
+            reason=_setting(f"group {group}", record.key, record.value),
+        )
+        return self._seen(written, event)
 
     def _feature_changed(self, written: WrittenRecord, record: FeatureLevelRecord) -> Iterator[Seen]:
         """As settings of brokers."""

@@ -31,6 +31,7 @@ from controller.metadata import (
     ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    GroupConfigRecord,
     LeaderChangeMessage,
     MetadataRecord,
     PartitionChangeRecord,
@@ -44,7 +45,7 @@ from replica.ids import EVERY_BROKER, BrokerId
 from replica.log.batches.records import BatchHeader, Record
 
 FRAME_VERSION = 1
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 """ConfigResource.Type"""
 LEADER_CHANGE = 2
 """ControlRecordType"""
@@ -166,6 +167,8 @@ def _config(data: bytes, place: int, version: int, topics: TopicNames) -> Metada
         return ConfigRecord(topic=name, key=key, value=value)
     if resource == BROKER:
         return BrokerConfigRecord(broker_id=int(name) if name.isdecimal() else EVERY_BROKER, key=key, value=value)
+    if resource == GROUP:
+        return GroupConfigRecord(group=name, key=key, value=value)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers as DescribeConfigs and CreateTopics return them: value, type, and where it comes from.
+"""Settings of topics, brokers and groups as DescribeConfigs and CreateTopics return them: value, type, and source.
 
 source: ConfigHelper.scala, DescribeConfigsResponse.ConfigSource, .ConfigType
 """
@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field
 from typing import Any, Final, NamedTuple
 
-from cluster.config import BrokerConfig, topic_defaults
+from cluster.config import BrokerConfig, GroupConfig, topic_defaults
 from cluster.dynamic_keys import DYNAMIC, PASSIVE, RATES
+from cluster.group_config import defaults_of
 from cluster.messages.admin.broker_description import OwnKey, is_of_the_era
 from cluster.messages.admin.passive_broker_keys import (
     BOOLEAN,
@@ -34,6 +35,7 @@ DYNAMIC_BROKER: Final = 2
 DYNAMIC_DEFAULT_BROKER: Final = 3
 STATIC_BROKER: Final = 4
 DEFAULT: Final = 5
+DYNAMIC_GROUP: Final = 8
 
 _LONGS = frozenset(
     {
@@ -141,6 +143,17 @@ def topic_entries(stored: Mapping[str, str], config: BrokerConfig, dynamic: Dyna
             synonyms.append(Synonym(broker_key, default, DEFAULT))
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (default, DEFAULT)
         yield ConfigEntry(name, value, source, type_of(item), False, tuple(synonyms))
+
+
+def group_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[ConfigEntry]:
+    """Every key of a group, by name. stored: its own settings     config: of the broker
+
+    source: ConfigHelper.createGroupConfigEntry
+    """
+    keys = GroupConfig.keys()
+    for name, default in sorted(defaults_of(config).items()):
+        value, source = (stored[name], DYNAMIC_GROUP) if name in stored else (default, DEFAULT)
+        yield ConfigEntry(name, value, source, type_of(keys[name]), False, (Synonym(name, value, source),))
 
 
 def broker_entries(config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dynamic: Dynamic) -> list[ConfigEntry]:

@@ -13,14 +13,14 @@ from cluster.config import BrokerConfig
 from cluster.messages.admin.config_entries import is_list
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
-from controller.inputs import ChangeBrokerConfig, ChangeConfig, SingleReply
+from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeGroupConfig, SingleReply
 from controller.topics import check_legal
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER
 from replica.passive_topic_keys import PassiveTopicConfig
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 """ConfigResource.Type"""
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """AlterConfigOp.OpType"""
@@ -69,7 +69,7 @@ def _change_of(
     name: str,
     configs: Sequence[Entity],
     changes_of: Callable[[Mapping[str, str], Sequence[Entity]], Changes],
-) -> ChangeConfig | ChangeBrokerConfig:
+) -> ChangeConfig | ChangeBrokerConfig | ChangeGroupConfig:
     """raises: KafkaError"""
     now_us, validate_only = asked.now_us, bool(asked.request.validate_only)
     twice = [key for key, count in Counter(str(config.name) for config in configs).items() if count > 1]
@@ -89,6 +89,9 @@ def _change_of(
         known = asked.image.broker_config.get(broker_id, {})
         changes = changes_of(known, configs)
         return ChangeBrokerConfig(now_us=now_us, broker_id=broker_id, config=changes, validate_only=validate_only)
+    if kind == GROUP:
+        changes = changes_of(asked.image.group_config.get(name, {}), configs)
+        return ChangeGroupConfig(now_us=now_us, group=name, config=changes, validate_only=validate_only)
     if kind == BROKER_LOGGER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} cannot be configured here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replica.ids import ACKS_ALL
+from replica.rules import WITH_CONSUMER_GROUPS
 from scenarios.language.diagnostics import Diagnostic, Place
 from scenarios.language.parse.process_order import (
     kills_of_a_dead_leader,
@@ -130,8 +131,11 @@ def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
 
 
 def _wrong_era(scenario: Scenario, reader: Reader) -> None:
-    """E120 for requests that so far only a KRaft controller takes; a topic's settings are in the registry."""
+    """E120 for requests that so far only a KRaft controller takes; a topic's settings are in the registry. And for
+    settings of groups before there are groups that have some.
+    """
     if scenario.rules.membership != "zk-session":
+        _group_settings_too_early(scenario, reader)
         return
     for step in scenario.timeline:
         place = reader.places.get(f"{path_of(step)}.{step.verb}")
@@ -141,6 +145,18 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
             title = f"`{step.verb}`{' of brokers' if of_brokers else ''} is not yet supported in the ZooKeeper era"
             label = "it needs `membership: registration`"
             reader.error("E120", title, place, path=f"{path_of(step)}.{step.verb}", label=label)
+
+
+def _group_settings_too_early(scenario: Scenario, reader: Reader) -> None:
+    if scenario.rules.release in WITH_CONSUMER_GROUPS:
+        return
+    for step in scenario.timeline:
+        if isinstance(step.payload, SetConfig) and step.payload.group is not None:
+            path = f"{path_of(step)}.{step.verb}"
+            label = f"take `profile: kafka-{WITH_CONSUMER_GROUPS[0]}` or a later one"
+            reader.error(
+                "E120", "groups have no settings before Kafka 3.9", reader.places[path], path=path, label=label
+            )
 
 
 # ----------------------------------------------------------------------------------------------------------- warnings

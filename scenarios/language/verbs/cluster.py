@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+from cluster.config import GroupConfig
 from cluster.dynamic_keys import AnyDynamicConfig
 from replica.config import ClientQuotaConfig, TopicConfig
+from replica.config import Config as AnyConfig
 from replica.ids import TopicPartition
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import ClientQuota
@@ -154,7 +156,11 @@ def _changes(example: str, read: Callable[[Given], Config]) -> Kind[Config]:
 def _read_config(given: Given) -> Config:
     """Which keys there are depends on whose they are."""
     beside = given.beside or ()
-    kind = AnyDynamicConfig if "brokers" in beside or "entity_default" in beside else TopicConfig
+    kind: type[AnyConfig] = TopicConfig
+    if "group" in beside:
+        kind = GroupConfig
+    elif "brokers" in beside or "entity_default" in beside:
+        kind = AnyDynamicConfig
     return tuple(given.reader.config_changes(given.node, given.path, kind).items())
 
 
@@ -198,9 +204,13 @@ QUOTA = _changes("producer_byte_rate: 100000", _read_quota)
             "The same of all brokers at once (`kafka-configs --entity-default`); what one broker has for itself counts "
             "before it."
         ),
+        "{group: g, config: {consumer.session.timeout.ms: 10000}}": (
+            "Of one group of KIP-848's members (`kafka-configs --entity-type groups`), within the limits that its "
+            "brokers set: `group.consumer.min.session.timeout.ms` and the like."
+        ),
     },
     usage="set_config orders min.insync.replicas=1",
-    one_of=("topic", "brokers", "entity_default"),
+    one_of=("topic", "brokers", "entity_default", "group"),
 )
 class SetConfig(Verb):
     """Change topic keys while the cluster runs; the value `default` takes one back."""
@@ -209,11 +219,14 @@ class SetConfig(Verb):
     brokers: Selector | None = key(BROKERS, default=None)
     entity_default: str | None = key(choice("brokers"), default=None)
     config: Config = key(CONFIG, default=(), required=True)
+    group: str | None = key(TEXT, default=None)
 
     @property
     def whose(self) -> str:
         if self.topic is not None:
             return f"topic {self.topic}"
+        if self.group is not None:
+            return f"group {self.group}"
         return "every broker" if self.brokers is None else str(self.brokers)
 
     def sentence(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from coordinator_world import CoordinatorWorld
+from coordinator_world import SECOND, CoordinatorWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -210,3 +210,26 @@ def test_a_session_that_ends_when_nothing_can_be_written_ends_half_a_second_late
     assert list(group_of(world).members) == ["m1"]
     world.at(10_500_000)
     assert list(group_of(world).members) == []
+
+
+def test_a_group_has_its_own_heartbeat_interval_and_session_timeout() -> None:
+    world = CoordinatorWorld()
+    config = world.topics.cache.image.group_config
+    member = Client(world, "m1")
+    member.beat()
+
+    def interval_ms() -> int:
+        result = world.answers[len(world.requests)]
+        assert isinstance(result, ConsumerHeartbeatResult)
+        return result.heartbeat_interval_ms
+
+    assert interval_ms() == 5000
+    config["g"] = {"consumer.heartbeat.interval.ms": "7000", "consumer.session.timeout.ms": "60000"}
+    config["other"] = {"consumer.heartbeat.interval.ms": "9000"}
+    world.at(1 * SECOND)
+    member.beat()
+    assert interval_ms() == 7000
+    assert not [line for line in world.at(60 * SECOND) if "own" in line], (
+        "its session lasts 60 s from its last heartbeat on"
+    )
+    assert [line for line in world.at(62 * SECOND) if "the group's own consumer.session.timeout.ms=60000" in line]

@@ -15,7 +15,9 @@ from tests.waiting import wait_for
 
 SETTINGS = (
     "cluster.config.group.consumer.heartbeat.interval.ms=200",
+    "cluster.config.group.consumer.min.heartbeat.interval.ms=200",
     "cluster.config.group.consumer.session.timeout.ms=3000",
+    "cluster.config.group.consumer.min.session.timeout.ms=3000",
     "cluster.config.offsets.topic.num.partitions=4",
     "cluster.config.broker.session.timeout.ms=2000",
     "cluster.config.broker.heartbeat.interval.ms=300",

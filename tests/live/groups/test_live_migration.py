@@ -14,8 +14,13 @@ from replica.trace.events import GroupMigrated
 from tests.waiting import wait_for
 
 POLICY = "cluster.config.group.consumer.migration.policy"
-PATIENT = (*SETTINGS, "cluster.config.group.consumer.session.timeout.ms=45000")
-"""Members go by closing alone, however slow the machine is: one that was given up would change the group, too."""
+PATIENT = (
+    *SETTINGS,
+    "cluster.config.group.consumer.session.timeout.ms=45000",
+    "cluster.config.broker.session.timeout.ms=20000",
+)
+"""Members go by closing alone, and no broker goes, however slow the machine is: one that was given up would change the
+group, too."""
 
 
 def classic(bootstrap: str, strategy: str = "range", **settings: str) -> Consumer:

@@ -29,7 +29,9 @@ cluster:
   brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}
   config:
     offsets.topic.num.partitions: 1
+    group.consumer.min.session.timeout.ms: 10000
     group.consumer.session.timeout.ms: 10000
+    group.consumer.min.heartbeat.interval.ms: 2000
     group.consumer.heartbeat.interval.ms: 2000
 topics:
   t: {{partitions: {{0: [b1, b2, b3], 1: [b2, b3, b1], 2: [b3, b1, b2], 3: [b1, b2, b3], 4: [b2, b3, b1]}}}}

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): the settings of topics and of this broker (KIP-133).
+"""DescribeConfigs (32): the settings of topics, of groups and of this broker (KIP-133).
 
      1  synonyms and sources of a value (KIP-226): the oldest version that Kafka 4 takes
      2  a throttled client is answered first and held back then (KIP-219)
@@ -18,10 +18,11 @@ from cluster.messages.admin.config_entries import (
     Dynamic,
     broker_entries,
     default_entries,
+    group_entries,
     settings_of_all,
     topic_entries,
 )
-from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, TOPIC, broker_of
+from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, GROUP, TOPIC, broker_of
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
@@ -31,6 +32,7 @@ from controller.features import is_elr_enabled
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
+from replica.rules import WITH_CONSUMER_GROUPS
 
 
 class DescribeConfigsHandler:
@@ -69,6 +71,10 @@ class DescribeConfigsHandler:
             return topic_entries(topic.config, self._config, self._dynamic())
         if kind in (BROKER, BROKER_LOGGER):
             return self._broker_entries(kind, broker_of(name))
+        if kind == GROUP and self._rules.release in WITH_CONSUMER_GROUPS:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return group_entries(self._cache.image.group_config.get(name, {}), self._config)
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
 
     def _broker_entries(self, kind: int, broker_id: BrokerId) -> Iterable[ConfigEntry]:

@@ -1,7 +1,7 @@
 """ListConfigResources (74): what has settings.
 
      0  client metrics alone, which there are none of (KIP-714)
-     1  by type: topics and brokers, too (KIP-1142)
+     1  by type: topics, brokers, and groups that have settings of their own, too (KIP-1142)
 
 source: KafkaApis.handleListConfigResources
 """
@@ -9,16 +9,16 @@ source: KafkaApis.handleListConfigResources
 from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
-from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, TOPIC
+from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import LIST_CONFIG_RESOURCES
 from replica.errors import ErrorCode
 
-CLIENT_METRICS, GROUP = 16, 32
+CLIENT_METRICS = 16
 SUPPORTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
-"""ListConfigResourcesRequest.supportedResourceTypes; of the last two there are none here."""
+"""ListConfigResourcesRequest.supportedResourceTypes; of client metrics there are none here."""
 
 
 class ListConfigResourcesHandler:
@@ -36,7 +36,12 @@ class ListConfigResourcesHandler:
             return
         image = self._cache.image
         brokers = [str(broker) for broker in sorted(image.brokers)]
-        there = {TOPIC: sorted(image.topics), BROKER: brokers, BROKER_LOGGER: brokers}
+        there = {
+            TOPIC: sorted(image.topics),
+            BROKER: brokers,
+            BROKER_LOGGER: brokers,
+            GROUP: sorted(image.group_config),
+        }
         types = () if wanted is None else wanted or tuple(there)
         found = [
             {"resource_type": kind, "resource_name": name}

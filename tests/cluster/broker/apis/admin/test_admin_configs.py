@@ -16,12 +16,13 @@ from cluster.protocol.versions import (
     CREATE_TOPICS,
     DESCRIBE_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
 )
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rules import PROFILES
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
@@ -99,6 +100,53 @@ def test_the_throttles_that_the_reassignment_tool_clears_may_not_be_there(admin)
     assert {rate: described(admin, BROKER, "1")[1][rate].value for rate in rates} == dict.fromkeys(rates, "1000")
     assert change(admin, BROKER, "1", *((DELETE, rate, "") for rate in rates)) is ErrorCode.NONE
     assert not set(rates) & set(described(admin, BROKER, "1")[1])
+
+
+def test_settings_of_a_group(world, admin):
+    timeout, interval = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    found, configs = described(admin, GROUP, "g")
+    assert found is ErrorCode.NONE, "a group need not be there, nor be of KIP-848"
+    assert (len(configs), configs[timeout].value, configs[timeout].config_source) == (10, "45000", 5)
+    settings = (SET, timeout, "50000"), (SET, "share.isolation.level", "read_committed")
+    assert change(admin, GROUP, "g", *settings) is ErrorCode.NONE
+    stored = {timeout: "50000", "share.isolation.level": "read_committed"}
+    assert world.broker.cache.image.group_config == {"g": stored}
+    _, configs = described(admin, GROUP, "g")
+    assert (configs[timeout].value, configs[timeout].config_source, configs[timeout].read_only) == ("50000", 8, False)
+    assert [(one.name, one.value, one.source) for one in configs[timeout].synonyms] == [(timeout, "50000", 8)]
+    assert described(admin, GROUP, "other")[1][timeout].value == "45000"
+    offset = world.broker.cache.image.offset
+    assert change(admin, GROUP, "g", (SET, timeout, "50000")) is ErrorCode.NONE
+    assert world.broker.cache.image.offset == offset, "what it has already is no record"
+    resources = admin.ask(LIST_CONFIG_RESOURCES, 1, resource_types=[GROUP]).config_resources
+    assert [(one.resource_type, one.resource_name) for one in resources] == [(GROUP, "g")]
+    assert change(admin, GROUP, "g", (SET, interval, "7000"), api=ALTER_CONFIGS) is ErrorCode.NONE
+    assert world.broker.cache.image.group_config == {"g": {interval: "7000"}}
+    assert change(admin, GROUP, "g", (DELETE, interval, None)) is ErrorCode.NONE
+    assert world.broker.cache.image.group_config == {}
+
+
+def test_a_setting_that_a_group_cannot_have(world, admin):
+    timeout, interval = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    for key, value, message in (
+        (timeout, "44999", "must be greater than or equal to group.consumer.min.session.timeout.ms"),
+        (timeout, "60001", "must be less than or equal to group.consumer.max.session.timeout.ms"),
+        (interval, "4999", "must be greater than or equal to group.consumer.min.heartbeat.interval.ms"),
+        (interval, "15001", "must be less than or equal to group.consumer.max.heartbeat.interval.ms"),
+        (interval, "often", "is not a number"),
+        ("share.auto.offset.reset", "sometimes", "does not have the form"),
+        ("session.timeout.ms", "45000", "Unknown group config name: session.timeout.ms"),
+    ):
+        configs = [{"name": key, "config_operation": SET, "value": value}]
+        resource = {"resource_type": GROUP, "resource_name": "g", "configs": configs}
+        (answer,) = admin.ask(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False).responses
+        assert error(answer) is ErrorCode.INVALID_CONFIG and message in answer.error_message
+    assert world.broker.cache.image.group_config == {}
+
+
+def test_there_are_no_settings_of_all_groups(admin):
+    assert change(admin, GROUP, "", (SET, "consumer.session.timeout.ms", "50000")) is ErrorCode.INVALID_REQUEST
+    assert described(admin, GROUP, "")[0] is ErrorCode.INVALID_REQUEST
 
 
 def test_settings_of_every_broker_at_once(world, admin):
