@@ -30,7 +30,7 @@ FORGOTTEN_MARKER = f"""\
 schema: 1
 id: forgotten-marker
 title: A leader that starts again takes a marker for replicated
-duration: 45s
+duration: 52s
 {CLUSTER}
 topics: {{t: {{partitions: {{0: [b2, b1]}}, config: {{min.insync.replicas: 2}}}}}}
 workloads:
@@ -48,9 +48,9 @@ timeline:
   - {{at: 7s, cut: {{between: [b1, b2]}}, as: cut}}  # b1 has the records, and not the marker
   - {{at: 9s, release: "@end"}}
   - {{at: 12s, kill: b1}}
-  - {{at: 22s, stop: b2, for: 2s}}
-  - {{at: 38s, heal: all}}
-  - {{at: 38s, start: b1}}
+  - {{at: 22s, stop: b2, for: 6s}}
+  - {{at: 45s, heal: all}}
+  - {{at: 45s, start: b1}}
 """
 CLEARED_ELR = f"""\
 schema: 1
@@ -85,6 +85,7 @@ def test_a_transaction_is_read_before_its_marker_is_replicated(restarts: bool, t
     rows = played(text, tmp_path)
     healed_us = next(row.at_us for row in rows if isinstance(row.event, FaultEnded) and row.event.fault == "cut")
     read_us = [row.at_us for row in rows if isinstance(row.event, RecordRead)]
+    print(f"read at {[at_us / 1e6 for at_us in read_us]} s, healed at {healed_us / 1e6} s")
     assert len(read_us) == 4
     assert all(at_us < healed_us for at_us in read_us) is restarts
 
