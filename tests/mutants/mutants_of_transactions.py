@@ -28,7 +28,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "older-epoch-writes",
         "A batch of an older producer epoch is refused, and not for its sequence alone (KIP-98)",
         PRODUCERS,
-        "    if batch.producer_epoch < entry.epoch:\n",
+        "    if producer_epoch < entry.epoch:\n",
         "    if False:\n",
         "txn-producer-id-expires / remembered: "
         "event batch_refused with client p1, error INVALID_PRODUCER_EPOCH, from 40.000 s on",
@@ -37,7 +37,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "zombies-write",
         "A leader compares a batch with what it knows of its producer (S31)",
         PRODUCERS,
-        "        _check_epoch(entry, batch)\n        if from_client:\n            _check_sequence(entry, batch)\n",
+        "        _check_epoch(entry, **_sender(batch))\n        if from_client:\n            _check_sequence(entry, batch)\n",
         "",
         "txn-producer-id-expires / remembered: S31",
     ),
@@ -138,6 +138,14 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         " and not (state.supports_epoch_bump and state.epoch == producer_epoch):",
         ":",
         OF_LOGS + "test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_epoch[1-True]",
+    ),
+    mutant(
+        "older-epochs-are-asked-about",
+        "A leader of 4.1 asks no coordinator about an older epoch than its log has (KAFKA-18042)",
+        "cluster.broker.replicas.transaction_checks",
+        "        if self._adds:\n            partition.log.producers.check_epoch(producer_id, producer_epoch)\n",
+        "",
+        OF_BROKERS + "test_of_a_batch_of_an_older_epoch_the_coordinator_is_not_asked[4.1-0]",
     ),
     mutant(
         "every-partition-is-in-it",

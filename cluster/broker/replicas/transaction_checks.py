@@ -1,7 +1,8 @@
 """A leader's question to the coordinator before a transaction's first batch: is the partition in it? (KIP-890)
 
 Since 3.6 a late batch that comes after its transaction's end is refused so, where it began a transaction before that
-nothing would ever end (KAFKA-14402). With transaction.version 2 the question adds the partition, too.
+nothing would ever end (KAFKA-14402). With transaction.version 2 the question adds the partition, too. Since 4.1 nothing
+is asked about an older epoch than the log has (KAFKA-18042).
 
 source: ReplicaManager.handleProduceAppend, maybeSendPartitionsToTransactionCoordinator; of offsets in a transaction
 GroupCoordinator.handleTxnCommitOffsets, CoordinatorPartitionWriter.maybeStartTransactionVerification
@@ -42,7 +43,7 @@ class TransactionQuestion:
 
     aborts: its client knows TRANSACTION_ABORTABLE
     answered: takes what the coordinator said of each partition
-    again: asks anew, with guards of that time, for the marker of the transaction before takes the present ones away;
+    again: asks anew, with guards of that time, for a marker may have taken the present ones away;
         None: it is not to be asked again     backoff_us: after that time     until_us: from then on it is not
     """
 
@@ -110,6 +111,7 @@ class TransactionChecks:
     ) -> None:
         adds = self._adds and api_version >= FIRST_VERSION_THAT_ADDS
         guards: dict[TopicPartition, int] = {}
+        refused: dict[TopicPartition, ErrorCode] = {}
         producer_id = producer_epoch = -1
         for name, records in entries:
             partition = partitions.get(name)
@@ -122,15 +124,17 @@ class TransactionChecks:
             producer_id, producer_epoch = header.producer_id, header.producer_epoch
             if not header.has_producer_id:
                 continue
-            guard = partition.begin_verification(
-                producer_id, producer_epoch, header.base_sequence, now_us, supports_epoch_bump=adds
-            )
+            try:
+                guard = self._begin(partition, producer_id, producer_epoch, header.base_sequence, now_us, adds=adds)
+            except KafkaError as error:
+                refused[name] = error.code
+                continue
             if guard is not None:
                 guards[name] = guard
         if not guards:
-            go_on({}, {}, now_us)
+            go_on({}, refused, now_us)
         elif self.ask is None:
-            go_on({}, dict.fromkeys(guards, ErrorCode.NOT_ENOUGH_REPLICAS), now_us)
+            go_on({}, {**refused, **dict.fromkeys(guards, ErrorCode.NOT_ENOUGH_REPLICAS)}, now_us)
         else:
             question = TransactionQuestion(
                 transactional_id=transactional_id,
@@ -139,7 +143,7 @@ class TransactionChecks:
                 partitions=tuple(guards),
                 adds=adds,
                 aborts=api_version >= FIRST_VERSION_THAT_ABORTS,
-                answered=lambda errors, at_us: go_on(guards, _as_produce_errors(errors, adds), at_us),
+                answered=lambda errors, at_us: go_on(guards, {**refused, **_as_produce_errors(errors, adds)}, at_us),
                 again=partial(self._ask, transactional_id, entries, partitions, api_version, until_us, go_on)
                 if adds
                 else None,
@@ -163,7 +167,11 @@ class TransactionChecks:
         if not adds and not self._verifies:
             go_on(NOT_ASKED_FOR, ErrorCode.NONE, now_us)
             return
-        guard = partition.begin_verification(producer_id, producer_epoch, NO_SEQUENCE, now_us, supports_epoch_bump=adds)
+        try:
+            guard = self._begin(partition, producer_id, producer_epoch, NO_SEQUENCE, now_us, adds=adds)
+        except KafkaError as error:
+            go_on(NOT_VERIFIED, error.code, now_us)
+            return
         if guard is None:
             go_on(self.guard, ErrorCode.NONE, now_us)
         elif self.ask is None:
@@ -180,6 +188,14 @@ class TransactionChecks:
                 answered=lambda errors, at_us: go_on(guard, errors[name], at_us),
             )
             self.ask(question, now_us)
+
+    def _begin(
+        self, partition: Partition, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, adds: bool
+    ) -> int | None:
+        """See Log.begin_verification. raises: KafkaError INVALID_PRODUCER_EPOCH"""
+        if self._adds:
+            partition.log.producers.check_epoch(producer_id, producer_epoch)
+        return partition.begin_verification(producer_id, producer_epoch, sequence, now_us, supports_epoch_bump=adds)
 
 
 def _as_produce_errors(errors: Errors, adds: bool) -> Errors:

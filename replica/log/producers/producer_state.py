@@ -76,6 +76,12 @@ class ProducerStateManager:
         entry = self._producers.get(producer_id)
         return entry is not None and entry.transaction_offset is not None and entry.epoch == producer_epoch
 
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """raises: KafkaError INVALID_PRODUCER_EPOCH, of an older incarnation"""
+        entry = self._producers.get(producer_id)
+        if entry is not None:
+            _check_epoch(entry, producer_id=producer_id, producer_epoch=producer_epoch)
+
     def validate(self, batch: BatchHeader, *, from_client: bool = True) -> None:
         """Refuse a batch that does not continue its producer's sequence. Duplicates come before this test.
 
@@ -88,7 +94,7 @@ class ProducerStateManager:
         entry = self._producers.get(batch.producer_id)
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
             return  # Nothing is known of this producer (any more): it may continue where it wants.
-        _check_epoch(entry, batch)
+        _check_epoch(entry, **_sender(batch))
         if from_client:
             _check_sequence(entry, batch)
         if entry.transaction_offset is not None and not batch.attributes & TRANSACTIONAL:
@@ -103,7 +109,7 @@ class ProducerStateManager:
         entry = self._producers.get(batch.producer_id)
         if entry is None:
             return
-        _check_epoch(entry, batch)
+        _check_epoch(entry, **_sender(batch))
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -296,12 +302,14 @@ def _offset_of(path: Path) -> Offset:
     return int(path.name.removesuffix(SNAPSHOT_SUFFIX))
 
 
-def _check_epoch(entry: ProducerEntry, batch: BatchHeader) -> None:
-    if batch.producer_epoch < entry.epoch:
+def _check_epoch(entry: ProducerEntry, *, producer_id: int, producer_epoch: int, **details: int) -> None:
+    if producer_epoch < entry.epoch:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {batch.producer_id} sent epoch {batch.producer_epoch}, epoch {entry.epoch} wrote already",
-            **_sender(batch),
+            f"producer {producer_id} sent epoch {producer_epoch}, epoch {entry.epoch} wrote already",
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            **details,
         )
 
 
@@ -319,7 +327,7 @@ def _check_sequence(entry: ProducerEntry, batch: BatchHeader) -> None:
         )
 
 
-def _sender(batch: BatchHeader) -> dict[str, object]:
+def _sender(batch: BatchHeader) -> dict[str, int]:
     return {
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,

@@ -214,6 +214,22 @@ def test_a_question_that_is_asked_again_has_the_guards_of_its_time(tmp_path):
     assert p1.produced().error is ErrorCode.NONE
 
 
+@pytest.mark.parametrize(("release", "asked_for"), [("3.9", 1), ("4.1", 0)])
+def test_of_a_batch_of_an_older_epoch_the_coordinator_is_not_asked(tmp_path, release, asked_for):
+    """KAFKA-18042: the log itself knows that the instance is fenced."""
+    world = started(tmp_path, PROFILES[f"kafka-{release}"])
+    world.create(B1)
+    asked: list[TransactionQuestion] = []
+    world.broker.replicas.transaction_checks.ask = lambda question, now_us: asked.append(question)
+    end(world.call("b2"), False, epoch=1)
+    p1 = world.call("p1")
+    produce(p1, "r0")
+    assert len(asked) == asked_for
+    if asked:
+        answer(world, asked, ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert p1.produced().error is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_a_late_batch_hangs_where_nothing_is_verified(world):
     p1, c1 = world.call("p1"), world.call("c1")
     end(p1, False)
