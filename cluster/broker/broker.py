@@ -221,6 +221,7 @@ class BrokerCore:
             node=identity.name,
             life=identity.incarnation_id,
             config=config,
+            release=self._rules.release,
             outbox=outbox,
             replicas=self.replicas,
             clock=self._clock,

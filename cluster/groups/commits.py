@@ -12,7 +12,7 @@ from cluster.groups.inputs import CommitOffsets, CommitResult
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from cluster.groups.state.consumer_records import encode
 from cluster.groups.state.group import Group, State
-from cluster.groups.state.offsets import OffsetAndMetadata
+from cluster.groups.state.offsets import NO_EXPIRY, OffsetAndMetadata
 from cluster.groups.state.records import group_key, offset_key, offset_value
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -28,6 +28,8 @@ asks this coordinator again then, without looking for another one. source: maybe
 
 
 NOT_USED = "it was not used for offsets.retention.minutes"
+NOT_COMMITTED = "nothing was committed for offsets.retention.minutes"
+"""Before KIP-211, of a group with members, too."""
 
 
 class Commits:
@@ -39,9 +41,12 @@ class Commits:
 
     def commit(self, group: Group | ConsumerGroup, given: CommitOffsets) -> None:
         """Write what may be written; it is answered, and counts, when every in-sync replica has it."""
-        limit = self._desk.settings.metadata_max_bytes
+        settings = self._desk.settings
         # As in Kafka, which counts UTF-16 units here and calls them bytes.
+        limit = settings.metadata_max_bytes
         fitting = {name: value for name, value in given.offsets.items() if _utf16_units(value.metadata) <= limit}
+        if settings.versions.each_offset_expires:
+            fitting = {name: _with_expiry(value, settings.retention_ms) for name, value in fitting.items()}
         if not fitting:
             self.refuse(given, ErrorCode.OFFSET_METADATA_TOO_LARGE)
             return
@@ -61,7 +66,8 @@ class Commits:
             self._desk.answer(given.request, CommitResult(errors))
 
         records: list[tuple[bytes, bytes | None]] = [
-            (offset_key(group.group_id, name), offset_value(value)) for name, value in fitting.items()
+            (offset_key(group.group_id, name), offset_value(value, settings.versions.offset))
+            for name, value in fitting.items()
         ]
         self._desk.write(group.group_id, records, written, given.now_us, given.transaction)
 
@@ -129,11 +135,14 @@ class Commits:
         return self.clean_up_consumer_group(group, removed, NOT_USED, now_us)
 
     def expire(self, group: Group, now_us: int) -> bool:
-        """Returns whether the group, too, is gone now."""
+        """Returns whether the group, too, is gone now. source: GroupMetadata.removeExpiredOffsets"""
         now_ms = self._desk.wall_ms(now_us)
         retention_ms = self._desk.settings.retention_ms
         state_since_ms = group.since_ms
         removed: list[TopicPartition] = []
+        if self._desk.settings.versions.each_offset_expires:
+            removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, frozenset())
+            return self._clean_up(group, removed, NOT_COMMITTED, now_us)
         if group.protocol_type is None:
             # Offsets of consumers that assign their partitions themselves.
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, frozenset())
@@ -192,6 +201,11 @@ def _is_dead(group: Group | ConsumerGroup) -> bool:
 
 def _committed_ms(value: OffsetAndMetadata) -> int:
     return value.committed_ms
+
+
+def _with_expiry(value: OffsetAndMetadata, retention_ms: int) -> OffsetAndMetadata:
+    """source: KafkaApis.handleOffsetCommitRequest, defaultExpireTimestamp (until 2.0)"""
+    return value._replace(expires_ms=value.committed_ms + retention_ms) if value.expires_ms == NO_EXPIRY else value
 
 
 def _utf16_units(text: str) -> int:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from cluster.coordinators.waiting import RequestId
 from cluster.groups.inputs import Action, AnswerRequest, Append, InTransaction, Result, WriteId
+from cluster.groups.state.records import VALUE_VERSIONS, ValueVersions
 from cluster.timers import Timer, Timers
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
@@ -20,7 +21,7 @@ OnWritten = Callable[[ErrorCode, Offset, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """source: GroupConfig, OffsetConfig"""
+    """versions: of the values in the log of the groups. source: GroupConfig, OffsetConfig"""
 
     min_session_timeout_ms: int = 6000
     max_session_timeout_ms: int = 1_800_000
@@ -33,6 +34,7 @@ class GroupSettings:
     consumer_heartbeat_interval_ms: int = 5000
     consumer_max_size: int = 2**31 - 1
     consumer_migration_policy: str = "bidirectional"
+    versions: ValueVersions = VALUE_VERSIONS["4.1"]
 
 
 WRITE_ERRORS = {

@@ -151,7 +151,8 @@ class Migration:
         classic = classic_group_of(group, change.kept, leaving, joining, self._topics, self._desk.wall_ms(now_us))
         assignments = {member.member_id: member.assignment for member in classic.members.values()}
         change.append(encode(group.group_id, record) for record in group.tombstones())
-        change.append([(group_key(group.group_id), group_value(classic, assignments))])
+        version = self._desk.settings.versions.group
+        change.append([(group_key(group.group_id), group_value(classic, assignments, version))])
         del self._index.consumer_groups[group.group_id]
         self._index.groups[group.group_id] = classic
         group.stop_timers()

@@ -279,8 +279,8 @@ class Rebalances:
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
             stored(_WRITE_ERRORS.get(error, error), now_us)
 
-        records: list[tuple[bytes, bytes | None]] = [(group_key(group.group_id), group_value(group, assignments))]
-        self._desk.write(group.group_id, records, written, now_us)
+        value = group_value(group, assignments, self._desk.settings.versions.group)
+        self._desk.write(group.group_id, [(group_key(group.group_id), value)], written, now_us)
 
     # ------------------------------------------------------------------------------------------------------- sessions
 

@@ -35,6 +35,7 @@ from cluster.groups.inputs import (
     Written,
 )
 from cluster.groups.state.loading import Replay
+from cluster.groups.state.records import VALUE_VERSIONS
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
@@ -49,7 +50,7 @@ from replica.trace.events import Emit, Recorder
 Respond = Callable[[Result], None]
 
 
-def group_settings(config: BrokerConfig) -> GroupSettings:
+def group_settings(config: BrokerConfig, release: str) -> GroupSettings:
     return GroupSettings(
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -62,13 +63,14 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
         consumer_migration_policy=config.group_consumer_migration_policy,
+        versions=VALUE_VERSIONS[release],
     )
 
 
 class GroupService:
     """coordinator: what is known of groups, to be asked; it is changed through `submit` and the calls of the broker
 
-    life: of this incarnation of the broker, different from all others
+    life: of this incarnation of the broker, different from all others     release: of the era
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class GroupService:
         node: str,
         life: UUID,
         config: BrokerConfig,
+        release: str,
         outbox: Outbox,
         replicas: ReplicaManager,
         clock: WallClock,
@@ -92,7 +95,7 @@ class GroupService:
         ids = count()
         self.coordinator = GroupCoordinator(
             node=node,
-            settings=group_settings(config),
+            settings=group_settings(config, release),
             clock=clock,
             new_uuid=lambda: uuid5(life, f"member {next(ids)}"),
             partition_of=partition_of,

@@ -23,7 +23,6 @@ from cluster.transactions.transaction import TransactionMetadata, Transit
 from cluster.transactions.transaction import TransactionState as State
 from replica.errors import PeerViolation
 from replica.ids import TopicPartition
-from replica.log.batches.records import NO_PRODUCER_ID
 
 KEY_VERSION = 0
 FLEXIBLE_VALUE = 1
@@ -39,7 +38,10 @@ def transaction_key(transactional_id: str) -> bytes:
 
 
 def transaction_value(transit: Transit, version: int) -> bytes:
-    """version: of the format"""
+    """version: of the format
+
+    The producer ids before and after are not written, though they are read (KAFKA-20310, after 4.1).
+    """
     flexible = version >= FLEXIBLE_VALUE
     parts = [
         INT16.pack(version),
@@ -52,14 +54,7 @@ def transaction_value(transit: Transit, version: int) -> bytes:
         INT64.pack(transit.started_ms),
     ]
     if flexible:
-        tags = {}
-        if transit.previous_producer_id not in (NO_PRODUCER_ID, transit.producer_id):
-            tags[_PREVIOUS_PRODUCER_ID] = INT64.pack(transit.previous_producer_id)
-        if transit.next_producer_id != NO_PRODUCER_ID:
-            tags[_NEXT_PRODUCER_ID] = INT64.pack(transit.next_producer_id)
-        if transit.version:
-            tags[_CLIENT_VERSION] = INT16.pack(transit.version)
-        parts.append(tagged(tags))
+        parts.append(tagged({_CLIENT_VERSION: INT16.pack(transit.version)} if transit.version else {}))
     return b"".join(parts)
 
 

@@ -54,7 +54,6 @@ class Transit:
 
     state: TransactionState
     producer_id: int
-    previous_producer_id: int
     next_producer_id: int = NO_PRODUCER_ID
     producer_epoch: int
     last_producer_epoch: int
@@ -121,7 +120,6 @@ class TransactionMetadata:
         return Transit(
             state=state,
             producer_id=self.producer_id if producer_id is None else producer_id,
-            previous_producer_id=self.producer_id,
             next_producer_id=next_producer_id,
             producer_epoch=producer_epoch,
             last_producer_epoch=last_producer_epoch,

@@ -265,6 +265,14 @@ CLIENTS: tuple[Mutant, ...] = (
         "test_a_commit_counts_once_every_in_sync_replica_has_it",
     ),
     mutant(
+        "offsets-wait-for-an-empty-group-in-every-release",
+        "Until 2.0 a committed offset expires though its group has members (before KIP-211)",
+        "cluster.groups.state.records",
+        "return self.offset <= OFFSET_WITH_EXPIRY",
+        "return False",
+        "group-offsets-expired / before-kip-211: verdict",
+    ),
+    mutant(
         "commits-wait-for-nobody",
         "A commit is answered once every in-sync replica has it (offsets.commit.required.acks=-1)",
         COORDINATORS_LOG,

@@ -37,7 +37,8 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "zombies-write",
         "A leader compares a batch with what it knows of its producer (S31)",
         PRODUCERS,
-        "        _check_epoch(entry, **_sender(batch))\n        if from_client:\n            _check_sequence(entry, batch)\n",
+        "        _check_epoch(entry, **_sender(batch))\n        if from_client:\n"
+        "            _check_sequence(entry, batch)\n",
         "",
         "txn-producer-id-expires / remembered: S31",
     ),

@@ -1,8 +1,9 @@
 """The records of the offsets topic: Kafka's own key and value formats, so that other tools can read the log.
 
-Key version 0 or 1: a committed offset; key version 2: a group. A value that is null is a tombstone. Written are the
-highest versions that are not flexible, as Kafka does. source: GroupMetadataManager.scala, OffsetCommitKey.json,
-OffsetCommitValue.json, GroupMetadataKey.json, GroupMetadataValue.json
+Key version 0 or 1: a committed offset; key version 2: a group. A value that is null is a tombstone. The version of a
+value is that of the release. source: GroupMetadataManager.scala (offsetCommitValue, groupMetadataValue),
+GroupCoordinatorRecordHelpers.offsetCommitValueVersion, OffsetCommitKey.json, OffsetCommitValue.json,
+GroupMetadataKey.json, GroupMetadataValue.json
 """
 
 from __future__ import annotations
@@ -22,17 +23,48 @@ from cluster.protocol.primitives import (
     read_length,
     read_string,
     read_text,
+    string,
+    tagged,
 )
 from replica.errors import PeerViolation
 from replica.ids import UNDEFINED_EPOCH, TopicPartition
 
 OFFSET_KEY_VERSIONS, GROUP_KEY_VERSION = (0, 1), 2
-OFFSET_VALUE_VERSION, OFFSET_VALUE_VERSION_WITH_EXPIRY, GROUP_VALUE_VERSION = 3, 1, 3
-OFFSET_VALUE_VERSION_FLEXIBLE = 4
-"""As Kafka 4.1 writes it: its tagged fields, among them the topic's id, are not looked at."""
+OFFSET_WITH_EXPIRY, OFFSET_WITH_LEADER_EPOCH, FLEXIBLE_OFFSET = 1, 3, 4
+"""Versions of a committed offset. The tagged fields of the last one are not looked at: its only one, the topic's id,
+comes with OffsetCommit 10, which Kafka 4.1 keeps back."""
+GROUP_WITH_REBALANCE_TIMEOUT, GROUP_WITH_TIMESTAMP, GROUP_WITH_INSTANCE_ID = 1, 2, 3
 NO_TIMESTAMP = -1
 _LEAST_MEMBER_BYTES = 18
 """Four lengths of two bytes (id, client, host), two int32 and two lengths of four bytes; older versions have less."""
+
+
+class ValueVersions(NamedTuple):
+    """Which versions of the values a broker writes."""
+
+    offset: int
+    group: int
+
+    @property
+    def each_offset_expires(self) -> bool:
+        """Before KIP-211 (2.1) a commit says when it expires, whether its group has members then or not."""
+        return self.offset <= OFFSET_WITH_EXPIRY
+
+
+VALUE_VERSIONS = {
+    "0.8": ValueVersions(1, 0),
+    "0.10": ValueVersions(1, 1),
+    "0.11": ValueVersions(1, 1),
+    "2.0": ValueVersions(1, 1),
+    "2.1": ValueVersions(3, 2),
+    "2.7": ValueVersions(3, 3),
+    "3.3": ValueVersions(3, 3),
+    "3.5": ValueVersions(3, 3),
+    "3.9": ValueVersions(3, 3),
+    "4.1": ValueVersions(4, 3),
+}
+"""By release, with its own inter.broker.protocol.version: 0.10.1-IV0, 2.1-IV0, 2.1-IV1 and 2.3-IV0 brought new ones,
+4.1 one for every metadata.version."""
 
 
 class OffsetKey(NamedTuple):
@@ -59,50 +91,53 @@ def offset_key(group_id: str, name: TopicPartition) -> bytes:
     return INT16.pack(1) + _text(group_id) + _text(name.topic) + INT32.pack(name.partition)
 
 
-def offset_value(value: OffsetAndMetadata) -> bytes:
-    """Version 1 has the expiry that old clients may give; version 3 the leader epoch."""
+def offset_value(value: OffsetAndMetadata, version: int) -> bytes:
+    """version: of the release; only version 1 has room for an expiry"""
     if value.expires_ms != NO_EXPIRY:
-        parts = (INT16.pack(OFFSET_VALUE_VERSION_WITH_EXPIRY), INT64.pack(value.offset), _text(value.metadata))
-        return b"".join((*parts, INT64.pack(value.committed_ms), INT64.pack(value.expires_ms)))
-    parts = (INT16.pack(OFFSET_VALUE_VERSION), INT64.pack(value.offset), INT32.pack(value.leader_epoch))
-    return b"".join((*parts, _text(value.metadata), INT64.pack(value.committed_ms)))
+        version = OFFSET_WITH_EXPIRY
+    flexible = version >= FLEXIBLE_OFFSET
+    parts = [INT16.pack(version), INT64.pack(value.offset)]
+    if version >= OFFSET_WITH_LEADER_EPOCH:
+        parts.append(INT32.pack(value.leader_epoch))
+    parts += [string(value.metadata, flexible), INT64.pack(value.committed_ms)]
+    if version == OFFSET_WITH_EXPIRY:
+        parts.append(INT64.pack(value.expires_ms))
+    if flexible:
+        parts.append(tagged({}))
+    return b"".join(parts)
 
 
 def group_key(group_id: str) -> bytes:
     return INT16.pack(GROUP_KEY_VERSION) + _text(group_id)
 
 
-def group_value(group: Group, assignments: Mapping[str, bytes]) -> bytes:
+def group_value(group: Group, assignments: Mapping[str, bytes], version: int) -> bytes:
     """assignments: by member id, of every member"""
     parts = [
-        INT16.pack(GROUP_VALUE_VERSION),
+        INT16.pack(version),
         _text(group.protocol_type or ""),
         INT32.pack(group.generation),
         _text(group.protocol),
         _text(group.leader_id),
-        INT64.pack(NO_TIMESTAMP if group.since_ms is None else group.since_ms),
-        INT32.pack(len(group.members)),
     ]
+    if version >= GROUP_WITH_TIMESTAMP:
+        parts.append(INT64.pack(NO_TIMESTAMP if group.since_ms is None else group.since_ms))
+    parts.append(INT32.pack(len(group.members)))
     for member in group.members.values():
         assert group.protocol is not None, "a group with members has a protocol"
-        parts += [
-            _text(member.member_id),
-            _text(member.instance_id),
-            _text(member.client_id),
-            _text(member.client_host),
-            INT32.pack(member.rebalance_timeout_ms),
-            INT32.pack(member.session_timeout_ms),
-            _blob(member.metadata(group.protocol)),
-            _blob(assignments[member.member_id]),
-        ]
+        parts.append(_text(member.member_id))
+        if version >= GROUP_WITH_INSTANCE_ID:
+            parts.append(_text(member.instance_id))
+        parts += [_text(member.client_id), _text(member.client_host)]
+        if version >= GROUP_WITH_REBALANCE_TIMEOUT:
+            parts.append(INT32.pack(member.rebalance_timeout_ms))
+        parts.append(INT32.pack(member.session_timeout_ms))
+        parts += [_blob(member.metadata(group.protocol)), _blob(assignments[member.member_id])]
     return b"".join(parts)
 
 
 def _text(text: str | None) -> bytes:
-    if text is None:
-        return b"\xff\xff"
-    data = text.encode()
-    return INT16.pack(len(data)) + data
+    return string(text, False)
 
 
 def _blob(data: bytes) -> bytes:
@@ -129,16 +164,16 @@ def read_key(key: bytes) -> Key:
 def read_offset_value(value: bytes) -> OffsetAndMetadata:
     """raises: PeerViolation"""
     (version,) = INT16.unpack_from(value, 0)
-    if not 0 <= version <= OFFSET_VALUE_VERSION_FLEXIBLE:
+    if not 0 <= version <= FLEXIBLE_OFFSET:
         raise PeerViolation(f"a committed offset of version {version}")
     (offset,) = INT64.unpack_from(value, 2)
     position, leader_epoch, expires_ms = 10, UNDEFINED_EPOCH, NO_EXPIRY
-    if version >= OFFSET_VALUE_VERSION:
+    if version >= OFFSET_WITH_LEADER_EPOCH:
         (leader_epoch,) = INT32.unpack_from(value, position)
         position += 4
-    metadata, position = read_text(value, position, version >= OFFSET_VALUE_VERSION_FLEXIBLE)
+    metadata, position = read_text(value, position, version >= FLEXIBLE_OFFSET)
     (committed_ms,) = INT64.unpack_from(value, position)
-    if version == OFFSET_VALUE_VERSION_WITH_EXPIRY:
+    if version == OFFSET_WITH_EXPIRY:
         (expires_ms,) = INT64.unpack_from(value, position + 8)
     return OffsetAndMetadata(offset, leader_epoch, metadata, committed_ms, expires_ms)
 
@@ -147,14 +182,14 @@ def read_offset_value(value: bytes) -> OffsetAndMetadata:
 def read_group_value(group_id: str, value: bytes) -> Group:
     """The group as it was when the record was written, stable or empty. raises: PeerViolation"""
     (version,) = INT16.unpack_from(value, 0)
-    if not 0 <= version <= GROUP_VALUE_VERSION:
+    if not 0 <= version <= GROUP_WITH_INSTANCE_ID:
         raise PeerViolation(f"a group of version {version}")
     protocol_type, position = read_text(value, 2, False)
     (generation,) = INT32.unpack_from(value, position)
     protocol, position = read_string(value, position + 4, False)
     leader_id, position = read_string(value, position, False)
     since_ms = NO_TIMESTAMP
-    if version >= 2:
+    if version >= GROUP_WITH_TIMESTAMP:
         (since_ms,) = INT64.unpack_from(value, position)
         position += 8
     count, position = read_count(value, position, False, _LEAST_MEMBER_BYTES)
@@ -177,12 +212,12 @@ def read_group_value(group_id: str, value: bytes) -> Group:
 def _read_member(value: bytes, position: int, version: int, protocol_type: str, protocol: str) -> tuple[Member, int]:
     member_id, position = read_text(value, position, False)
     instance_id: str | None = None
-    if version >= 3:
+    if version >= GROUP_WITH_INSTANCE_ID:
         instance_id, position = read_string(value, position, False)
     client_id, position = read_text(value, position, False)
     client_host, position = read_text(value, position, False)
     rebalance_timeout_ms: int | None = None
-    if version >= 1:
+    if version >= GROUP_WITH_REBALANCE_TIMEOUT:
         (rebalance_timeout_ms,) = INT32.unpack_from(value, position)
         position += 4
     (session_timeout_ms,) = INT32.unpack_from(value, position)

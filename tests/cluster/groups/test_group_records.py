@@ -12,6 +12,7 @@ from cluster.groups.state.loading import Replay
 from cluster.groups.state.member import Member
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.state.records import (
+    VALUE_VERSIONS,
     GroupKey,
     OffsetKey,
     UnknownKey,
@@ -26,6 +27,7 @@ from cluster.groups.state.records import (
 from cluster.protocol.primitives import INT16, INT32
 from replica.ids import TopicPartition
 
+GROUP_VERSION = 3
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 INT32S, INT64S = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 NAMES = st.builds(TopicPartition, TEXT, INT32S)
@@ -56,23 +58,85 @@ def groups(draw: st.DrawFn) -> Group:
     return group
 
 
-@given(group_id=TEXT, name=NAMES, value=OFFSETS | OLD_OFFSETS)
-def test_a_committed_offset_is_read_back(group_id: str, name: TopicPartition, value: OffsetAndMetadata) -> None:
+@given(group_id=TEXT, name=NAMES, value=OFFSETS | OLD_OFFSETS, version=st.sampled_from([3, 4]))
+def test_a_committed_offset_is_read_back(
+    group_id: str, name: TopicPartition, value: OffsetAndMetadata, version: int
+) -> None:
     assert read_key(offset_key(group_id, name)) == OffsetKey(group_id, name)
-    assert read_offset_value(offset_value(value)) == value
+    assert read_offset_value(offset_value(value, version)) == value
 
 
-def test_a_committed_offset_of_kafka_4_1_is_read() -> None:
-    """Version 4, with a compact string and tagged fields: from the log of a broker of 4.1.0."""
+OFFSET_OF_EACH_VERSION = {
+    1: "0001 000000000000000a 0001 6d 000001a213e0d459 000001a213e0d45a",
+    3: "0003 000000000000000a 00000007 0001 6d 000001a213e0d459",
+    4: "0004 000000000000000a 00000007 02 6d 000001a213e0d459 00",
+}
+_MEMBER_OF_EACH_VERSION = {
+    0: "0001 6d 0001 63 0001 68 00000014 00000001 61 00000001 62",
+    1: "0001 6d 0001 63 0001 68 0000000a 00000014 00000001 61 00000001 62",
+    2: "0001 6d 0001 63 0001 68 0000000a 00000014 00000001 61 00000001 62",
+    3: "0001 6d 0001 69 0001 63 0001 68 0000000a 00000014 00000001 61 00000001 62",
+}
+_HEAD = "0001 63 00000005 0001 72 0001 6d"
+GROUP_OF_EACH_VERSION = {
+    version: f"{version:04} {_HEAD} {'0000000000000063' if version >= 2 else ''} 00000001 {member}"
+    for version, member in _MEMBER_OF_EACH_VERSION.items()
+}
+
+
+@pytest.mark.parametrize("release", VALUE_VERSIONS)
+def test_a_committed_offset_is_written_as_its_release_writes_it(release: str) -> None:
+    """OffsetCommitValue.json. An expiry that a client has given is in version 1 in every release."""
+    versions = VALUE_VERSIONS[release]
+    expires_ms = 0x1A213E0D45A if versions.each_offset_expires else -1
+    value = OffsetAndMetadata(10, 7, "m", 0x1A213E0D459, expires_ms)
+    assert offset_value(value, versions.offset) == bytes.fromhex(OFFSET_OF_EACH_VERSION[versions.offset])
+    given = value._replace(expires_ms=0x1A213E0D45A)
+    assert offset_value(given, versions.offset) == bytes.fromhex(OFFSET_OF_EACH_VERSION[1])
+
+
+def test_a_committed_offset_is_read_and_written_as_kafka_4_1_has_it() -> None:
+    """From the log of a broker of 4.1.0."""
     value = bytes.fromhex("0004000000000000000affffffff01000001a213e0d45900")
-    assert read_offset_value(value) == OffsetAndMetadata(10, -1, "", 0x1A213E0D459)
+    offset = OffsetAndMetadata(10, -1, "", 0x1A213E0D459)
+    assert read_offset_value(value) == offset
+    assert offset_value(offset, VALUE_VERSIONS["4.1"].offset) == value
+
+
+@pytest.mark.parametrize("version", GROUP_OF_EACH_VERSION)
+def test_a_group_of_each_version(version: int) -> None:
+    """GroupMetadataValue.json: 1 rebalance timeout, 2 time of the last state, 3 group.instance.id"""
+    group = Group("g", State.STABLE, now_ms=99)
+    group.add(
+        Member(
+            member_id="m",
+            instance_id="i",
+            client_id="c",
+            client_host="h",
+            rebalance_timeout_ms=10,
+            session_timeout_ms=20,
+            protocol_type="c",
+            protocols=(("r", b"a"),),
+            assignment=b"b",
+        )
+    )
+    group.protocol_type, group.protocol, group.generation, group.leader_id = "c", "r", 5, "m"
+    written = bytes.fromhex(GROUP_OF_EACH_VERSION[version])
+    assert group_value(group, {"m": b"b"}, version) == written
+    found = read_group_value("g", written)
+    assert (found.since_ms, found.generation) == (99 if version >= 2 else None, 5)
+    member = found.members["m"]
+    assert member.instance_id == ("i" if version >= 3 else None)
+    assert member.rebalance_timeout_ms == (10 if version >= 1 else 20), (
+        "that of the session, as JoinGroup 0 has no other"
+    )
 
 
 @given(group=groups())
 def test_a_group_is_read_back(group: Group) -> None:
     assignments = {member_id: member.assignment for member_id, member in group.members.items()}
     assert read_key(group_key(group.group_id)) == GroupKey(group.group_id)
-    found = read_group_value(group.group_id, group_value(group, assignments))
+    found = read_group_value(group.group_id, group_value(group, assignments, GROUP_VERSION))
     for name in ("group_id", "state", "since_ms", "protocol_type", "protocol", "generation", "leader_id"):
         assert getattr(found, name) == getattr(group, name), name
     assert list(found.members) == list(group.members) and found.static_members == group.static_members
@@ -91,14 +155,14 @@ def test_what_cannot_be_read_is_passed_over(
     key: bytes, value: bytes | None, offset: OffsetAndMetadata, group: Group
 ) -> None:
     replay = Replay()
-    whole = group_value(group, {member_id: b"" for member_id in group.members})
-    for damaged in (value, whole[: len(whole) // 2], whole[:6] + whole[7:], offset_value(offset)[:-1]):
+    whole = group_value(group, {member_id: b"" for member_id in group.members}, GROUP_VERSION)
+    for damaged in (value, whole[: len(whole) // 2], whole[:6] + whole[7:], offset_value(offset, 3)[:-1]):
         replay.record(0, group_key("g"), damaged)
         replay.record(1, offset_key("g", TopicPartition("t", 0)), damaged)
         replay.record(2, key, damaged)
     replay.record(3, None, b"")
     assert replay.unreadable > 0
-    replay.record(4, offset_key("h", TopicPartition("t", 0)), offset_value(offset))
+    replay.record(4, offset_key("h", TopicPartition("t", 0)), offset_value(offset, 3))
     assert next(one for one in replay.groups(0) if one.group_id == "h").offsets.committed
 
 
@@ -107,8 +171,8 @@ def test_keys_and_values_of_a_later_kafka_are_passed_over() -> None:
     assert read_key(b"\0\x0b\0\1g") == UnknownKey(11)
     replay = Replay()
     replay.record(0, b"\0\x0b\0\1g", b"\0\0")
-    replay.record(1, group_key("g"), b"\0\4" + group_value(Group("g"), {})[2:])
-    replay.record(2, offset_key("g", TopicPartition("t", 0)), b"\0\4" + bytes(40))
+    replay.record(1, group_key("g"), b"\0\4" + group_value(Group("g"), {}, GROUP_VERSION)[2:])
+    replay.record(2, offset_key("g", TopicPartition("t", 0)), b"\0\5" + bytes(40))
     assert replay.groups(0) == () and replay.unreadable == 3
 
 
@@ -177,7 +241,7 @@ def test_a_group_that_cannot_be_is_passed_over_and_told(value: tuple[str | None,
     world = CoordinatorWorld()
     world.log += [
         (0, group_key("g"), b"".join([*head, SINCE, INT32.pack(2), *members])),
-        (1, offset_key("g", TopicPartition("t", 0)), offset_value(OffsetAndMetadata(7, -1, "", 0))),
+        (1, offset_key("g", TopicPartition("t", 0)), offset_value(OffsetAndMetadata(7, -1, "", 0), 3)),
     ]
     world.resign()
     (told,) = world.elect()
@@ -202,7 +266,7 @@ def test_static_members_with_hardly_any_rebalance_timeout_are_waited_for_until_t
         group.add(member)
     group.protocol, group.generation = "range", 1
     world = CoordinatorWorld()
-    world.log.append((0, group_key("g"), group_value(group, {"m": b"", "n": b""})))
+    world.log.append((0, group_key("g"), group_value(group, {"m": b"", "n": b""}, GROUP_VERSION)))
     world.restart()
     world.leave(instance="m")
     steps = 0

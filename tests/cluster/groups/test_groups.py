@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from cluster.groups.inputs import JoinedMember, JoinResult, SyncResult
 from cluster.groups.state.group import Group, State
+from cluster.groups.state.records import VALUE_VERSIONS
 from replica.errors import ErrorCode
+from replica.ids import TopicPartition
 from tests.soak import examples
 
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("groups_*.txt"))
@@ -22,6 +24,23 @@ TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden").glob("groups_*.txt")
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_transcript(path: Path, transcript: Callable[[Path, object], None]) -> None:
     transcript(path, CoordinatorWorld())
+
+
+@pytest.mark.parametrize(("release", "is_kept"), [("2.0", False), ("2.1", True)])
+def test_before_kip_211_offsets_expire_though_a_member_reads_on(release: str, is_kept: bool) -> None:
+    """GroupMetadata.removeExpiredOffsets: nothing new came, so the member had nothing to commit."""
+    versions = VALUE_VERSIONS[release]
+    world = CoordinatorWorld(retention_ms=60_000, retention_check_interval_ms=5000, versions=versions)
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.commit("c1-1", 1, t_0=7)
+    for seconds in range(5, 80, 5):
+        world.at(seconds * SECOND)
+        world.heartbeat("c1-1", 1)
+    group = world.coordinator.index.groups["g"]
+    assert group.state is State.STABLE
+    assert (TopicPartition("t", 0) in group.offsets.committed) is is_kept
 
 
 class Client:
