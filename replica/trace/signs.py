@@ -31,6 +31,7 @@ _OF_EVENT: Mapping[str, str] = {
     "controller_resigned": "note",
     "broker_fenced": "note",
     "leader_elected": "elected",
+    "leadership_began": "note",
     "partition_went_offline": "offline",
     "election_refused": "refused",
     "reassignment_began": "note",

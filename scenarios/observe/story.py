@@ -155,6 +155,7 @@ class Story:
             trace.TransactionStateChanged: self._transaction_changed,
             trace.TransactionFailed: self._transaction_failed,
             trace.LastStableOffsetMoved: self._last_stable_offset_moved,
+            trace.LeadershipBegan: self._leadership_began,
             trace.RunFinished: self._run_finished,
             trace.PartitionCreated: self._stands,
             trace.HighWatermarkAdvanced: self._high_watermark,
@@ -335,6 +336,14 @@ class Story:
         if since is not None and row.at_us - since[0] >= LONG_US:
             held = f"it had stood at {since[1].last_stable_offset} for {duration(row.at_us - since[0])}"
             self._say(row, f"{event.reason}; {held}")
+
+    def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        """A leader states its last stable offset just afterwards, if that is below its high watermark."""
+        name = TopicPartition(event.topic, event.partition)
+        since = self._held.pop(name, None)
+        if since is not None and row.at_us - since[0] >= LONG_US:
+            stood = f"the last stable offset of {name} had stood at {since[1].last_stable_offset}"
+            self._say(row, f"{event.reason}; at {since[1].node} {stood} for {duration(row.at_us - since[0])}")
 
     def _run_finished(self, row: TraceRow, event: trace.RunFinished) -> None:
         for name, (at_us, held) in self._held.items():

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from trace_builder import TraceBuilder
 
+from replica.trace import events as t
+from replica.trace.events import TraceRow
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.observe.story import Story
@@ -49,3 +52,24 @@ def test_what_is_late_or_done_by_the_coordinator_itself_is_told(name: str, expec
     story = Story.of(ClusterView((), ()), read_rows(run_dir / "trace"))
     told = [line.text for line in story.lines if "last stable offset" in line.text or "Complete" in line.text]
     assert told == expected
+
+
+@pytest.mark.parametrize(("states_it_again", "is_said_to_stand"), [(False, False), (True, True)])
+def test_a_new_leader_says_itself_where_its_last_stable_offset_stands(
+    states_it_again: bool, is_said_to_stand: bool
+) -> None:
+    rows: list[TraceRow] = []
+    script = TraceBuilder([rows.append])
+
+    def stands(node: str) -> None:
+        script.state(t.LastStableOffsetMoved, node=node, last_stable_offset=0, high_watermark=4, reason="a record of x")
+
+    script.at(1).leads("b1", 0)
+    stands("b1")
+    script.at(20).leads("b1", 1, reason="b1 leads t-0 in epoch 1")
+    if states_it_again:
+        stands("b1")
+    script.at(60).emit(t.RunFinished(reason="the end"))
+    told = [line.text for line in Story.of(ClusterView((), ()), rows).lines if "stable offset" in line.text]
+    assert told[0] == "b1 leads t-0 in epoch 1; at b1 the last stable offset of t-0 had stood at 0 for 19 s"
+    assert bool(told[1:]) is is_said_to_stand
