@@ -211,11 +211,11 @@ class KafkaFabric(TcpFabric):
         return Jvm(java_command(self.home, main, properties=properties), self._console(name))
 
     def _running_brokers(self) -> list[Address]:
-        return [
-            self.addresses.own(host.name)
-            for host in self._jvms()
-            if self._specs[host.name].role == "broker" and host.is_up and not host.paused
-        ]
+        """Those first that reach the controllers: a broker passes on to them what an operator wants, and waits."""
+        running = [host.name for host in self._jvms() if host.is_up and not host.paused]
+        brokers = [name for name in running if self._specs[name].role == "broker"]
+        controllers = [name for name in running if self._specs[name].role == "controller"]
+        return [self.addresses.own(name) for name in self.network.by_reach(brokers, controllers)]
 
     # --------------------------------------------------------------------------------------------------- the warm-up
 

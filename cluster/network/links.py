@@ -8,7 +8,7 @@ elsewhere in the cluster never shifts its latencies.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cluster.network.cards import Card
@@ -125,6 +125,14 @@ class Network:
 
     def links(self) -> list[Link]:
         return list(self._links.values())
+
+    def by_reach(self, sources: Iterable[str], targets: Sequence[str]) -> list[str]:
+        """The sources, those first that fewest of the targets are cut off from, in either direction."""
+
+        def cut_off(source: str) -> int:
+            return sum(self.link(source, one).is_cut or self.link(one, source).is_cut for one in targets)
+
+        return sorted(sources, key=cut_off)
 
     def body_hold_on(self, source: str, target: str, api: int) -> HoldRule | None:
         """The hold that stops a response between its header and its file bytes."""
