@@ -109,6 +109,10 @@ class FetchSessionHandler:
         self._partitions.update(wanted)
         self._places.update(zip(wanted, self._count, strict=False))
 
+    def close(self) -> SessionFetch:
+        """The last request, for nothing: the leader forgets the session. source: FetchSessionHandler.notifyClose"""
+        return SessionFetch(self._session_id, FINAL_EPOCH, (), ())
+
     def answered(self, response: FetchResponse) -> Entries | None:
         """The partitions in an answer; None: it cannot be used, and the next request begins anew."""
         if response.error is not ErrorCode.NONE:

@@ -254,6 +254,14 @@ CLIENTS: tuple[Mutant, ...] = (
         "test_who_says_nothing_is_missed"
         "[{at: 15s, stop: t1}-, session.timeout.ms: 6000, group.instance.id: i-1-left_s1]",
     ),
+    mutant(
+        "fetch-sessions-are-left-behind",
+        "A consumer of 3.5 and later that is closed closes its fetch sessions (KAFKA-7109)",
+        "cluster.client.consumer.consumer",
+        "if now_us >= by_us or self._rules.release in LEAVES_SESSIONS:",
+        "if True:",
+        "test tests/cluster/client/consumer/test_consumer.py::test_close_closes_the_fetch_session_from_3_5_on[4.1]",
+    ),
     # ----------------------------------------------------------------------------------------------------------- groups
     mutant(
         "commits-count-at-once",

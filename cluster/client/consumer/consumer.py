@@ -43,6 +43,8 @@ MAX_IN_FLIGHT = 100
 """CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION: the consumer limits itself, by one fetch per node."""
 CLOSE_TIMEOUT_US = 30_000_000
 """ConsumerUtils.DEFAULT_CLOSE_TIMEOUT_MS"""
+LEAVES_SESSIONS = ("0.8", "0.10", "0.11", "2.0", "2.1", "2.7", "3.3")
+"""Releases whose consumers stop without a word to the leaders."""
 
 
 class ConsumerCore(ClientNode[ConsumerEvents]):
@@ -176,17 +178,22 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         return self._run(now_us)
 
     def close(self, now_us: int) -> list[Action]:
-        """Stop reading and exit; a member leaves its group first, in CLOSE_TIMEOUT_US at most.
+        """Stop reading and exit, in CLOSE_TIMEOUT_US at most. source: ClassicKafkaConsumer.close
 
-        With enable.auto.commit it commits before. source: KafkaConsumer.close
+        A member leaves its group first; with enable.auto.commit it commits before. From 3.5 on fetch sessions are
+        closed then (KAFKA-7109).
         """
-        if self.group is None or not self._running:
+        if not self._running:
             return self._exit()
         self._events.begin_step(from_outside=False)
-        self._closes_by_us = now_us + CLOSE_TIMEOUT_US
-        self._timers.at(self._closes_by_us, lambda _: None)
-        self.group.leave()
+        self._close_by(now_us + CLOSE_TIMEOUT_US)
+        if self.group is not None:
+            self.group.leave()
         return self._run(now_us)
+
+    def _close_by(self, at_us: int) -> None:
+        self._closes_by_us = at_us
+        self._timers.at(at_us, lambda _: None)
 
     def _exit(self) -> list[Action]:
         self._running = False
@@ -212,8 +219,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
     def _run(self, now_us: int) -> list[Action]:
         if not self._running:
             return self._connections.take_actions()
-        if self._closes_by_us is not None and self.group is not None:
-            return self._leave(self.group, self._closes_by_us, now_us)
+        if self._closes_by_us is not None:
+            return self._shut_down(self._closes_by_us, now_us)
         busy = True
         while busy:
             self._learn_leaders()
@@ -228,12 +235,28 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         self._arm(deadlines, now_us)
         return self._connections.take_actions()
 
-    def _leave(self, group: GroupMembership, by_us: int, now_us: int) -> list[Action]:
-        while group.run_once(now_us) or self._connections.poll(now_us):
+    def _shut_down(self, by_us: int, now_us: int) -> list[Action]:
+        if self._fetcher.is_closing:
+            return self._close_sessions(by_us, now_us)
+        group = self.group
+        while group is not None and (group.run_once(now_us) or self._connections.poll(now_us)):
             pass
-        if group.has_left or now_us >= by_us:
+        if group is not None and not group.has_left and now_us < by_us:
+            self._arm([group.next_deadline_us], now_us)
+            return self._connections.take_actions()
+        if now_us >= by_us or self._rules.release in LEAVES_SESSIONS:
             return self._exit()
-        self._arm([group.next_deadline_us], now_us)
+        self._fetcher.begin_closing(now_us)
+        by_us = min(by_us, now_us + self._config.request_timeout_ms * 1000)
+        self._close_by(by_us)
+        return self._close_sessions(by_us, now_us)
+
+    def _close_sessions(self, by_us: int, now_us: int) -> list[Action]:
+        while self._fetcher.close_once(now_us) or self._connections.poll(now_us):
+            pass
+        if self._fetcher.has_closed or now_us >= by_us:
+            return self._exit()
+        self._arm([self._fetcher.next_deadline_us], now_us)
         return self._connections.take_actions()
 
     def _learn_leaders(self) -> None:

@@ -1,8 +1,7 @@
 """The consumer's fetches: one long poll per leader, and what its answer means for each partition.
 
 A request names what has changed since the last one to the same leader (KIP-227: fetch sessions).
-Source: AbstractFetch.java, FetchSessionHandler.java, FetchCollector.java, CompletedFetch.java.
-Simplified: a consumer that stops does not close its sessions.
+Source: AbstractFetch.java, Fetcher.java, FetchSessionHandler.java, FetchCollector.java, CompletedFetch.java.
 Simplified: the application polls all the time and takes every record at once, so max.poll.records never holds it up.
 """
 
@@ -12,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connection_states import ClientResponse
@@ -82,6 +82,11 @@ class ConsumerFetcher:
         self._backoff = backoff
         self._pending_nodes: dict[int, bool] = {}
         self._sessions: dict[int, FetchSessionHandler] = {}
+        self.is_closing = False
+        self._to_close: dict[int, SessionFetch] = {}
+        """The last requests to leaders, that are not sent yet."""
+        self._last_requests = 0
+        """That are not answered yet."""
         self.next_deadline_us = NEVER
         """When `run_once` has something to do by the passing of time alone."""
 
@@ -124,18 +129,10 @@ class ConsumerFetcher:
         wanted = {position.topic_partition: self._wanted(position) for position in positions}
         fetch = session.build(wanted, session.partitions)
         assert fetch is not None, "there are positions to fetch from"
-        request = self._request(fetch)
         asked = {position.topic_partition: position.offset for position in positions}
         self._pending_nodes[node_id] = True
-        self._connections.send(
-            node_id,
-            FETCH,
-            lambda version, correlation_id: encode_fetch_request(
-                version, correlation_id, self._connections.client_id, request
-            ),
-            lambda answer, answered_us: self._answered(node_id, asked, answer, answered_us),
-            now_us,
-        )
+        answered = partial(self._answered, node_id, asked)
+        self._connections.send(node_id, FETCH, self._encoder(fetch), answered, now_us)
 
     def _wanted(self, position: PartitionPosition) -> Wanted:
         name = position.topic_partition
@@ -148,8 +145,8 @@ class ConsumerFetcher:
         )
         return Wanted(name.topic, entry)
 
-    def _request(self, fetch: SessionFetch) -> FetchRequest:
-        return FetchRequest(
+    def _encoder(self, fetch: SessionFetch) -> Callable[[int, int], bytes]:
+        request = FetchRequest(
             replica_id=NO_BROKER,
             max_wait_ms=self._config.fetch_max_wait_ms,
             min_bytes=self._config.fetch_min_bytes,
@@ -160,10 +157,53 @@ class ConsumerFetcher:
             topics=fetch.topics,
             forgotten=fetch.forgotten,
         )
+        return lambda version, correlation_id: encode_fetch_request(
+            version, correlation_id, self._connections.client_id, request
+        )
+
+    # ------------------------------------------------------------------------------------------------------ closing
+
+    def begin_closing(self, now_us: int) -> None:
+        """From now on nothing is read; leaders that can be reached are to hear that their sessions are over.
+
+        source: Fetcher.maybeCloseFetchSessions, AbstractFetch.prepareCloseFetchSessionRequests
+        """
+        self.is_closing = True
+        self._to_close = {
+            node_id: session.close()
+            for node_id, session in self._sessions.items()
+            if node_id in self._metadata.nodes and not self._connections.is_unavailable(node_id, now_us)
+        }
+
+    def close_once(self, now_us: int) -> bool:
+        """Send the last requests that can be sent. returns: whether any was"""
+        self.next_deadline_us = NEVER
+        sent = False
+        for node_id, fetch in list(self._to_close.items()):
+            if self._connections.ready(node_id, now_us):
+                del self._to_close[node_id]
+                self._last_requests += 1
+                self._connections.send(node_id, FETCH, self._encoder(fetch), self._closed, now_us)
+                sent = True
+            elif self._connections.is_unavailable(node_id, now_us):
+                del self._to_close[node_id]
+            else:
+                self._wake_at(self._connections.retry_at_us(node_id, now_us))
+        return sent
+
+    def _closed(self, answer: ClientResponse, now_us: int) -> None:
+        """Whatever the leader says, or none."""
+        self._last_requests -= 1
+
+    @property
+    def has_closed(self) -> bool:
+        return self.is_closing and not self._to_close and not self._last_requests
 
     # ------------------------------------------------------------------------------------------------------ answers
 
     def _answered(self, node_id: int, asked: Mapping[TopicPartition, int], answer: ClientResponse, now_us: int) -> None:
+        if self.is_closing:
+            return
         session = self._sessions[node_id]
         if answer.frame is None:  # the lost connection has asked for metadata already
             del self._pending_nodes[node_id]

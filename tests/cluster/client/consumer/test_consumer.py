@@ -10,6 +10,7 @@ from fake_cluster import MS, NAMES, SECOND, TOPIC, FakeBroker, FakeCluster, Harn
 
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.config import ConsumerConfig
+from cluster.protocol.api_01_fetch import FINAL_EPOCH
 from cluster.protocol.leaders import LeaderIdAndEpoch
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH
 from replica.errors import ErrorCode
@@ -323,8 +324,44 @@ def test_a_reset_that_is_refused_is_tried_again() -> None:
     assert read(harness) == [(0, "r0")]
 
 
-def test_close_exits() -> None:
-    harness = consumer(cluster_with((0,)))
+@pytest.mark.parametrize("release", ["3.3", "4.1"])
+def test_close_closes_the_fetch_session_from_3_5_on(release: str) -> None:
+    """KAFKA-7109: the last request names no partition; its answer comes behind that of the fetch that waits."""
+    cluster = cluster_with((0,))
+    harness = consumer(cluster, rules=PROFILES[f"kafka-{release}"])
     harness.run_until(1 * SECOND)
+    fetches = asked(cluster.broker(1), FETCH)
+    before = len(fetches)
+    cluster.broker(1).append(0, batch_of(1))
     harness.call(harness.core.close)
+    assert harness.exited is (release == "3.3")
+    harness.run_until(2 * SECOND)
     assert harness.exited and not harness.links
+    last = [(request.session_epoch, request.topics) for request in asked(cluster.broker(1), FETCH)[before:]]
+    assert last == ([] if release == "3.3" else [(FINAL_EPOCH, [])])
+    assert read(harness) == [(0, "r0")], "an application that has closed its consumer gets nothing any more"
+
+
+def test_close_waits_for_a_silent_leader_until_a_request_times_out() -> None:
+    cluster = cluster_with((0,))
+    harness = consumer(cluster, request_timeout_ms=3000)
+    harness.run_until(1 * SECOND)
+    cluster.broker(1).next(FETCH, *[never_answer()] * 9)
+    harness.run_until(2 * SECOND)
+    harness.call(harness.core.close)
+    harness.run_until(4 * SECOND)
+    assert not harness.exited
+    harness.run_until(5 * SECOND)
+    assert harness.exited
+
+
+def test_close_leaves_out_a_leader_that_cannot_be_reached() -> None:
+    cluster = cluster_with((0,))
+    harness = consumer(cluster)
+    harness.run_until(1 * SECOND)
+    cluster.broker(1).is_up = False
+    harness.reset_connections(cluster.broker(1))
+    harness.run_until(1100 * MS)
+    harness.call(harness.core.close)
+    harness.run_until(1200 * MS)
+    assert harness.exited
