@@ -106,10 +106,27 @@ def test_aiokafka_commits_aborts_and_is_fenced(tmp_path: Path) -> None:
                 await first.send_and_wait("orders", b"d", partition=0)
         await first.stop()
         await second.stop()
+        assert await aio_read(bootstrap, "read_committed", "c") == ["a", "c"]
+        assert await aio_read(bootstrap, "read_uncommitted", "c") == ["a", "b", "c"]
 
     with live_cluster(tmp_path, "orders:1:3", settings=SETTINGS) as cluster:
         asyncio.run(play(cluster.bootstrap))
         assert read(cluster.bootstrap, "read_committed", "c") == ["a", "c"]
+
+
+async def aio_read(bootstrap: str, isolation: str, last: str) -> list[str]:
+    """From the start of the partition until `last` is there."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level=isolation)
+    await consumer.start()
+    name = AioPartition("orders", 0)
+    consumer.assign([name])
+    await consumer.seek_to_beginning(name)
+    values: list[str] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while last not in values:
+            values.append((await consumer.getone()).value.decode())
+    await consumer.stop()
+    return values
 
 
 def transform(consumer: Consumer, by: Producer, wanted: int, *, commit: bool) -> None:
