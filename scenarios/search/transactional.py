@@ -9,7 +9,8 @@ from typing import Any
 
 from replica.ids import TRANSACTIONS_TOPIC
 from replica.rules import Rules
-from scenarios.search.times import LASTING_MS, TROUBLES_MS
+from scenarios.search.client_troubles import hold_of, lasting
+from scenarios.search.times import TROUBLES_MS
 
 COORDINATOR = f"leader({TRANSACTIONS_TOPIC}-0)"
 TIMEOUTS_MS = (4000, 15_000, 60_000)
@@ -60,12 +61,7 @@ def _trouble(rng: random.Random, rules: Rules, number: int, at_ms: int, *, safe:
         payload = {"between": [COORDINATOR, rng.choice(("clients", "leader(t-0)", "leader(t-0)"))]}
     elif verb == "hold":
         payload = _hold(rng, rules)
-    return {
-        "at": f"{at_ms}ms",
-        verb: payload,
-        "as": f"transaction-{verb}-{number}",
-        "for": f"{rng.choice(LASTING_MS[1:])}ms",
-    }
+    return lasting(rng, verb, payload, at_ms=at_ms, label=f"transaction-{verb}-{number}")
 
 
 def _hold(rng: random.Random, rules: Rules) -> dict[str, Any]:
@@ -73,7 +69,4 @@ def _hold(rng: random.Random, rules: Rules) -> dict[str, Any]:
     api = rng.choice(HELD)
     asked_by_leaders = api == "AddPartitionsToTxn" and rules.transactions != "v1"
     sender = "brokers" if api == "WriteTxnMarkers" or asked_by_leaders else "clients"
-    hold = {"from": sender, "to": "brokers", "api": api}
-    if rng.random() < 0.5:
-        hold["part"] = rng.choice(("request", "response"))
-    return hold
+    return hold_of(rng, sender, api)

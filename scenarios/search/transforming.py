@@ -1,5 +1,8 @@
-"""Consume-transform-produce in random schedules: members of a group that write one record for each they read, with the
-offsets in the transaction, a reader of what is committed, and faults of their own.
+"""Consume-transform-produce in random schedules: members of a group that write one record for each they read, a reader
+of what is committed, and faults of their own.
+
+Groups are of each kind that the era has: eager, cooperative, of the consumer protocol, or on the way from one to the
+other; members may be static. Where nothing is promised some have no transactions.
 """
 
 from __future__ import annotations
@@ -8,73 +11,136 @@ import copy
 import random
 from typing import Any
 
+from cluster.broker.api_table import offered_under
+from cluster.client.producer.transaction_level import FIRST_WITH_GROUP_METADATA
+from cluster.protocol.versions import TXN_OFFSET_COMMIT
 from replica.ids import OFFSETS_TOPIC
 from replica.rules import Rules
-from scenarios.search.times import CHAOS_ENDS_MS, LASTING_MS, QUORUM_STANDS_MS
+from scenarios.search.client_troubles import hold_of, lasting
+from scenarios.search.times import CHAOS_ENDS_MS, QUORUM_STANDS_MS
+
+Tree = dict[str, Any]
 
 OUTPUT = "out"
 GROUP = "transforms"
 COORDINATOR = f"leader({OFFSETS_TOPIC}-0)"
-HELD = ("TxnOffsetCommit", "AddOffsetsToTxn", "Heartbeat", "OffsetFetch")
-_SINCE_KIP_447 = ("verified", "v2")
-"""Before, a member is not fenced by its group, so two of them may do the same work once each (KIP-447)."""
+RACKS = ("A", "B", "C")
+SESSION_MS = 6000
+"""Of members of either protocol"""
+HELD_OF_CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat")
+HELD_OF_CONSUMER = ("ConsumerGroupHeartbeat",)
 
 
-def add_transforms(tree: dict[str, Any], rules: Rules, *, safe: bool) -> list[dict[str, Any]]:
+def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
     """To some schedules, from a stream of its own. returns: steps for the timeline
 
-    A safe one promises that each input has its effect once, whichever member dies.
+    A safe one promises that each input has its effect once, whichever member dies. Before KIP-447 a group does not
+    fence its members: two of them may do the same work once each, so a safe one of those eras has one.
     """
     rng = random.Random(f"{tree['seed']}/transforms")
     if rng.random() >= 0.4:
         return []
-    config = tree["cluster"]["config"]
-    config["offsets.topic.num.partitions"] = 1
-    config["min.insync.replicas"] = 2 if safe else rng.choice((1, 2))
+    tree["cluster"]["config"] |= {
+        "offsets.topic.num.partitions": 1,
+        "min.insync.replicas": 2 if safe else rng.choice((1, 2)),
+    }
+    for number, broker in enumerate(tree["cluster"]["brokers"].values()):
+        broker["rack"] = RACKS[number % len(RACKS)]
     tree["topics"][OUTPUT] = copy.deepcopy(tree["topics"]["t"])
-    names = ["x1", "x2"] if rules.transactions in _SINCE_KIP_447 and rng.random() < 0.4 else ["x1"]
-    order = "in-transaction" if safe else rng.choice(("in-transaction",) * 6 + ("before", "after"))
-    for name in names:
-        tree["workloads"][name] = _transform(rng, name, order)
+    members = rng.choice((1, 2, 2, 3)) if fences_by_group(rules) or not safe else 1
+    group = _protocols(rng, rules, members)
+    if any("group.protocol" in config for config in group):
+        tree["cluster"]["config"] |= {
+            "group.consumer.session.timeout.ms": SESSION_MS,
+            "group.consumer.heartbeat.interval.ms": 2000,
+        }
+    application = _application(rng, rules, safe)
+    is_static = rules.group_rebalance != "eager" and rng.random() < 0.25
+    names = [f"x{number + 1}" for number in range(members)]
+    for name, config in zip(names, group, strict=True):
+        tree["workloads"][name] = _transform(rng, name, application, config, is_static=is_static)
     tree["workloads"]["xr"] = {
         "kind": "consumer",
         "topic": OUTPUT,
         "config": {"auto.offset.reset": "earliest", "isolation.level": "read_committed"},
     }
-    return [_trouble(rng, names, number) for number in range(rng.randint(0, 3))]
+    may_kill = not (safe and any("power_off" in step for step in tree["timeline"]))
+    held = _held(group, application)
+    return [_trouble(rng, names, held, number, may_kill=may_kill) for number in range(rng.randint(0, 4))]
 
 
-def _transform(rng: random.Random, name: str, order: str) -> dict[str, Any]:
-    return {
-        "kind": "transform",
-        "topic": "t",
-        "to": OUTPUT,
-        "batch": rng.choice((1, 3, 5)),
-        "offsets": order,
-        "start": f"{rng.randint(500, 3000)}ms",
-        "config": {
-            "group.id": GROUP,
-            "transactional.id": f"{GROUP}-{name}",
-            "transaction.timeout.ms": rng.choice((4000, 15_000)),
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "session.timeout.ms": 6000,
-        },
-    }
+def fences_by_group(rules: Rules) -> bool:
+    """Whether the offsets of a transaction name the member, so that its group fences it (KIP-447)."""
+    return offered_under(rules)[TXN_OFFSET_COMMIT][1] >= FIRST_WITH_GROUP_METADATA
 
 
-def _trouble(rng: random.Random, names: list[str], number: int) -> dict[str, Any]:
-    verb = rng.choice(("kill", "kill", "stop", "pause", "hold", "cut"))
-    payload: Any = rng.choice(names)
+def _protocols(rng: random.Random, rules: Rules, members: int) -> list[dict[str, Any]]:
+    """What each member says of its group's protocol. In a `rolling` group one half is not yet what the other is."""
+    eager = {"session.timeout.ms": SESSION_MS, "partition.assignment.strategy": "range"}
+    cooperative = eager | {"partition.assignment.strategy": "cooperative-sticky"}
+    either = eager | {"partition.assignment.strategy": ["cooperative-sticky", "range"]}
+    consumer = {"group.protocol": "consumer"}
+    if rng.random() < 0.5:
+        consumer["group.remote.assignor"] = rng.choice(("uniform", "range"))
+    kinds: list[tuple[dict[str, Any], ...]] = [(eager,)]
+    if rules.group_rebalance != "eager":
+        kinds += [(cooperative,), (cooperative,), (eager, either)]
+    if rules.group_rebalance == "consumer":
+        kinds += [(consumer,), (consumer,), (consumer,), (eager, consumer), (cooperative, consumer)]
+    kind = rng.choice(kinds)
+    return [dict(kind[number % len(kind)]) for number in range(members)]
+
+
+def _application(rng: random.Random, rules: Rules, safe: bool) -> Tree:
+    """What the members have in common."""
+    config: Tree = {"group.id": GROUP, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    found: Tree = {"kind": "transform", "topic": "t", "to": OUTPUT, "batch": rng.choice((1, 3, 5)), "config": config}
+    if not safe and rng.random() < 0.25:
+        found["offsets"] = rng.choice(("after", "before", "auto"))
+        if found["offsets"] == "auto":
+            del found["offsets"]
+            config |= {"enable.auto.commit": True, "auto.commit.interval.ms": rng.choice((500, 2000))}
+        return found
+    found["offsets"] = "in-transaction" if safe else rng.choice(("in-transaction",) * 6 + ("before", "after"))
+    if not fences_by_group(rules):
+        found["group-metadata"] = "id"
+    config["transaction.timeout.ms"] = rng.choice((4000, 15_000))
+    return found
+
+
+def _transform(rng: random.Random, name: str, application: Tree, protocol: dict[str, Any], *, is_static: bool) -> Tree:
+    """One member. Some come late, when the others are at work."""
+    latest_ms = CHAOS_ENDS_MS if rng.random() < 0.3 else 3000
+    found = copy.deepcopy(application) | {"start": f"{rng.randint(500, latest_ms)}ms"}
+    found["config"] |= protocol
+    if "transaction.timeout.ms" in found["config"]:
+        found["config"]["transactional.id"] = f"{GROUP}-{name}"
+    if is_static:
+        found["config"]["group.instance.id"] = name
+    return found
+
+
+def _held(protocols: list[dict[str, Any]], application: Tree) -> tuple[str, ...]:
+    """APIs of which a hold makes a difference to such an application."""
+    held = ["OffsetFetch"]
+    is_transactional = "transaction.timeout.ms" in application["config"]
+    held += ["TxnOffsetCommit", "AddOffsetsToTxn"] if is_transactional else ["OffsetCommit"]
+    if any("group.protocol" in one for one in protocols):
+        held += HELD_OF_CONSUMER
+    if not all("group.protocol" in one for one in protocols):
+        held += HELD_OF_CLASSIC
+    return tuple(held)
+
+
+def _trouble(rng: random.Random, names: list[str], held: tuple[str, ...], number: int, *, may_kill: bool) -> Tree:
+    """A member, the coordinator, a rack or what they say to each other. A stop of a broker is in order."""
+    at_ms = rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS)
+    who = rng.choice((*names, *names, COORDINATOR, f"rack({rng.choice(RACKS)})"))
+    is_member = who in names
+    verb = rng.choice(("kill", "kill", "stop", "pause", "hold", "cut") if is_member or may_kill else ("stop", "pause"))
+    payload: Any = who
     if verb == "hold":
-        payload = {"from": "clients", "to": "brokers", "api": rng.choice(HELD)}
-        if rng.random() < 0.5:
-            payload["part"] = rng.choice(("request", "response"))
+        payload = hold_of(rng, who if is_member else "clients", rng.choice(held))
     elif verb == "cut":
-        payload = {"between": [payload, rng.choice((COORDINATOR, "brokers"))]}
-    return {
-        "at": f"{rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS)}ms",
-        verb: payload,
-        "as": f"transform-{verb}-{number}",
-        "for": f"{rng.choice(LASTING_MS[1:])}ms",
-    }
+        payload = {"between": [who, rng.choice((COORDINATOR, "brokers") if is_member else (names, "clients"))]}
+    return lasting(rng, verb, payload, at_ms=at_ms, label=f"transform-{verb}-{number}")
