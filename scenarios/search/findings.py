@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -43,6 +44,11 @@ class Finding:
     def cause(self) -> Cause:
         return cause_of(self.kind, our_bug=self.our_bug)
 
+    @property
+    def is_final(self) -> bool:
+        """A safety invariant broke, which nothing that is still to come can mend."""
+        return re.match(r"S\d", self.kind) is not None
+
 
 def judge(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[RunResult, tuple[Finding, ...]]:
     """Run it and return the findings: none, if all is well. watchers: more listeners of its trace
@@ -55,7 +61,7 @@ def judge(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[RunRes
     scenario = schedule.scenario()
     rest_us = _nothing_more_from_us(scenario)
     result, found = _judged(schedule.safe, scenario, rest_us, watchers)
-    if rest_us is not None and schedule.safe and found:
+    if rest_us is not None and schedule.safe and any(not one.is_final for one in found):
         # What an early end may have made of it is no finding: a record that was still to come, say.
         result, found = _judged(schedule.safe, scenario, None, ())
     return result, found

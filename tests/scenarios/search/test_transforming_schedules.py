@@ -18,6 +18,16 @@ def drawn(profile: str, *, safe: bool = False) -> list[Schedule]:
     return [schedule for schedule in found if transforms(schedule)]
 
 
+def schedule_at(seed: int, profile: str) -> Schedule:
+    return schedule_of(SeedJob(seed, profile, safe=False, swarm=True))
+
+
+def protocol(config: Tree) -> str:
+    """Of a member: `consumer`, or the strategies of its classic protocol."""
+    strategies = config.get("partition.assignment.strategy", [])
+    return config.get("group.protocol") or ", ".join([strategies] if isinstance(strategies, str) else strategies)
+
+
 def transforms(schedule: Schedule) -> list[Tree]:
     return [one for one in schedule.tree["workloads"].values() if one["kind"] == "transform"]
 
@@ -27,9 +37,35 @@ def test_what_is_drawn_can_be_loaded() -> None:
     assert len(scenarios) > 2 and all(one.to == "out" for scenario in scenarios for one in scenario.transforms)
 
 
-def test_members_are_two_at_times_where_their_group_fences_them() -> None:
-    assert {len(transforms(schedule)) for schedule in drawn("kafka-4.1")} == {1, 2}
-    assert {len(transforms(schedule)) for schedule in drawn("kafka-0.11")} == {1}
+def test_before_kip_447_a_safe_schedule_has_one_member_and_no_group_metadata() -> None:
+    """TxnOffsetCommit of 0.11 names the group only, so two members could do the same work once each."""
+    old = drawn("kafka-0.11", safe=True)
+    assert {len(transforms(schedule)) for schedule in old} == {1}
+    assert {one["group-metadata"] for schedule in old for one in transforms(schedule)} == {"id"}
+    new = drawn("kafka-3.5", safe=True)
+    assert max(len(transforms(schedule)) for schedule in new) > 1
+    assert not any("group-metadata" in one for schedule in new for one in transforms(schedule))
+
+
+@pytest.mark.parametrize(
+    ("profile", "known"),
+    [
+        ("kafka-0.11", {"range"}),
+        ("kafka-3.5", {"range", "cooperative-sticky", "cooperative-sticky, range"}),
+        ("kafka-4.1", {"range", "cooperative-sticky", "cooperative-sticky, range", "consumer"}),
+    ],
+)
+def test_groups_are_of_each_kind_that_the_era_has(profile: str, known: set[str]) -> None:
+    members = [one["config"] for seed in range(0, 1600, 8) for one in transforms(schedule_at(seed, profile))]
+    assert set(map(protocol, members)) == known
+    assert any("group.instance.id" in config for config in members) == (profile != "kafka-0.11")
+    assert any("enable.auto.commit" in config for config in members)
+
+
+def test_some_groups_are_on_the_way_from_one_protocol_to_the_other() -> None:
+    groups = [transforms(schedule_at(seed, "kafka-4.1")) for seed in range(0, 1600, 8)]
+    kinds = [{protocol(one["config"]) for one in group} for group in groups]
+    assert any("consumer" in kind and len(kind) > 1 for kind in kinds)
 
 
 def test_in_a_safe_schedule_offsets_are_in_the_transaction_and_every_topic_keeps_two_copies() -> None:
