@@ -1,4 +1,6 @@
-"""The findings of a random schedule: every broken invariant, and in a safe one every broken promise to a producer."""
+"""The findings of a random schedule: every broken invariant, and in a safe one every broken promise to a producer, and
+work that a group leaves undone.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from scenarios.check.verdict import Anomaly
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import At
 from scenarios.observe.forgotten_batches import stored_again
+from scenarios.observe.wording import count_of
 from scenarios.run.runner import Listener, RunResult, run_scenario
+from scenarios.search.idle_groups import left_undone
 from scenarios.search.schedules import Schedule
 
 
@@ -34,7 +38,7 @@ def cause_of(kind: str, *, our_bug: bool) -> Cause:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """kind: the invariant (`S25 min-isr`) or the anomaly (`lost`)      our_bug: the era promises otherwise"""
+    """kind: the invariant (`S25 min-isr`), the anomaly (`lost`) or `undone`     our_bug: the era promises otherwise"""
 
     kind: str
     sentence: str
@@ -77,6 +81,10 @@ def _judged(
     found = [Finding(event.invariant, event.reason, event.promised) for event in result.broken]
     if safe:
         found += [Finding(anomaly.kind, anomaly.sentence, not by_design) for anomaly in _unaccounted_for(result)]
+        undone = left_undone(scenario, result.rows, result.ledger)
+        if undone:
+            sentence = f"no output of {count_of(len(undone), 'input')}, the first {undone[0]}, and a member runs"
+            found.append(Finding("undone", sentence, not by_design))
     return result, tuple(found)
 
 

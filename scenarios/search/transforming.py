@@ -17,7 +17,7 @@ from cluster.protocol.versions import TXN_OFFSET_COMMIT
 from replica.ids import OFFSETS_TOPIC
 from replica.rules import Rules
 from scenarios.search.client_troubles import hold_of, lasting
-from scenarios.search.times import CHAOS_ENDS_MS, QUORUM_STANDS_MS
+from scenarios.search.times import CHAOS_ENDS_MS, QUORUM_STANDS_MS, REQUEST_MS
 
 Tree = dict[str, Any]
 
@@ -93,7 +93,12 @@ def _protocols(rng: random.Random, rules: Rules, members: int) -> list[dict[str,
 
 def _application(rng: random.Random, rules: Rules, safe: bool) -> Tree:
     """What the members have in common."""
-    config: Tree = {"group.id": GROUP, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    config: Tree = {
+        "group.id": GROUP,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "request.timeout.ms": rng.choice(REQUEST_MS[1:]),
+    }
     found: Tree = {"kind": "transform", "topic": "t", "to": OUTPUT, "batch": rng.choice((1, 3, 5)), "config": config}
     if not safe and rng.random() < 0.25:
         found["offsets"] = rng.choice(("after", "before", "auto"))

@@ -278,6 +278,8 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
         """Where each log has snapshots of its producers. Not known here: those at the start of its segments."""
         self.loaded: dict[tuple[str, int, str], int] = {}
         """The one that its state was loaded from."""
+        self.is_undecided = False
+        """Whether readers of what is committed wait for a transaction, in any log."""
         return {**super().handlers(), trace.LogRecovered: self._reloaded, trace.LogTruncated: self._reloaded}
 
     def _reloaded(self, row: TraceRow, event: trace.LogRecovered | trace.LogTruncated) -> None:
@@ -290,9 +292,11 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
         self.snapshots[key] = sorted({*kept, end})
 
     def probed(self, probe: Probe) -> None:
+        self.is_undecided = False
         if not self.logs:
             return
         for one in probe.stable_offsets():
+            self.is_undecided |= one.last_stable_offset < one.high_watermark
             topic, number = one.topic_partition
             where, end = f"{one.node} lets {one.topic_partition} be read", one.last_stable_offset
             if end > one.high_watermark:
@@ -311,6 +315,10 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
             name = "S32 forgotten-marker" if known is None or end <= known else self.NAME
             sentence = f"{where} up to {end}, and the transaction that began at {unstable} {what}"
             self.broken(sentence, topic, number, name)
+
+    def at_rest(self, now_us: int) -> bool:
+        """A transaction that is open may wait for its timeout, and transforms for what lies behind it."""
+        return not self.is_undecided
 
 
 class AbortedIsNotRead(Invariant):

@@ -11,6 +11,7 @@ from trace_script import HERE, T0, TraceScript
 from replica.rules import PROFILES
 from replica.trace import events as trace
 from scenarios.check.invariants.checker import StableOffsetSnapshot
+from scenarios.check.invariants.transactions import StableIsDecided
 
 PRODUCER_ID = 7
 
@@ -276,6 +277,18 @@ def test_the_last_stable_offset_stands_at_the_first_open_record() -> None:
     script.write("r0", "r1")
     assert probed(script, 0) == []
     assert probed(script, 1) == ["S32"]
+
+
+def test_no_run_rests_while_readers_of_committed_records_wait_for_a_transaction() -> None:
+    script = TransactionScript()
+    script.begin()
+    script.write("r0", "r1")
+    (stable,) = (one for one in script.checker.invariants if isinstance(one, StableIsDecided))
+    assert probed(script, 0) == []
+    assert not stable.at_rest(0)
+    script.mark()
+    assert probed(script, script.high_watermarks["b1"]) == []
+    assert stable.at_rest(0)
 
 
 def test_the_last_stable_offset_waits_until_the_marker_is_replicated() -> None:

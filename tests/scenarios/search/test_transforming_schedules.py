@@ -56,14 +56,14 @@ def test_before_kip_447_a_safe_schedule_has_one_member_and_no_group_metadata() -
     ],
 )
 def test_groups_are_of_each_kind_that_the_era_has(profile: str, known: set[str]) -> None:
-    members = [one["config"] for seed in range(0, 1600, 8) for one in transforms(schedule_at(seed, profile))]
+    members = [one["config"] for seed in range(0, 2400, 4) for one in transforms(schedule_at(seed, profile))]
     assert set(map(protocol, members)) == known
     assert any("group.instance.id" in config for config in members) == (profile != "kafka-0.11")
     assert any("enable.auto.commit" in config for config in members)
 
 
 def test_some_groups_are_on_the_way_from_one_protocol_to_the_other() -> None:
-    groups = [transforms(schedule_at(seed, "kafka-4.1")) for seed in range(0, 1600, 8)]
+    groups = [transforms(schedule_at(seed, "kafka-4.1")) for seed in range(0, 2400, 4)]
     kinds = [{protocol(one["config"]) for one in group} for group in groups]
     assert any("consumer" in kind and len(kind) > 1 for kind in kinds)
 
@@ -92,3 +92,16 @@ def test_work_that_is_done_twice_is_a_finding() -> None:
     ]
     found = judge(Schedule(tree, safe=True))[1]
     assert "duplicated" in {finding.kind for finding in found}
+
+
+def test_work_that_a_group_leaves_undone_is_a_finding() -> None:
+    """Its member joins when half of the inputs are there, and begins at the end of the log."""
+    tree = deepcopy(drawn("kafka-4.1", safe=True)[0].tree)
+    for one in transforms(Schedule(tree, safe=True)):
+        one["start"] = "10s"
+        one["config"]["auto.offset.reset"] = "latest"
+    tree["timeline"] = []
+    found = judge(Schedule(tree, safe=True))[1]
+    assert {finding.kind for finding in found} == {"undone"}
+    tree["profile"] = "kafka-3.5"
+    assert judge(Schedule(tree, safe=True))[1] == (), "a transaction may hang there, and hold up its readers"
