@@ -114,7 +114,7 @@ def _application(rng: random.Random, rules: Rules, safe: bool) -> Tree:
 
 
 def _transform(rng: random.Random, name: str, application: Tree, protocol: dict[str, Any], *, is_static: bool) -> Tree:
-    """One member. Some come late, when the others are at work."""
+    """One member. Some come late, when the others are there."""
     latest_ms = CHAOS_ENDS_MS if rng.random() < 0.3 else 3000
     found = copy.deepcopy(application) | {"start": f"{rng.randint(500, latest_ms)}ms"}
     found["config"] |= protocol
