@@ -17,7 +17,7 @@ from cluster.protocol.versions import TXN_OFFSET_COMMIT
 from replica.ids import OFFSETS_TOPIC
 from replica.rules import Rules
 from scenarios.search.client_troubles import hold_of, lasting
-from scenarios.search.times import CHAOS_ENDS_MS, QUORUM_STANDS_MS, REQUEST_MS
+from scenarios.search.times import CHAOS_ENDS_MS, QUORUM_STANDS_MS, REQUEST_MS, STARTS_MS
 
 Tree = dict[str, Any]
 
@@ -35,7 +35,8 @@ def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
     """To some schedules, from a stream of its own. returns: steps for the timeline
 
     A safe one promises that each input has its effect once, whichever member dies. Before KIP-447 a group does not
-    fence its members: two of them may do the same work once each, so a safe one of those eras has one.
+    fence its members: two of them may do the same work once each, so a safe one of those eras has one. A member that
+    ends, for a timeout of its transaction has fenced its producer, is started again, as a supervisor does.
     """
     rng = random.Random(f"{tree['seed']}/transforms")
     if rng.random() >= 0.4:
@@ -66,7 +67,8 @@ def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
     }
     may_kill = not (safe and any("power_off" in step for step in tree["timeline"]))
     held = _held(group, application)
-    return [_trouble(rng, names, held, number, may_kill=may_kill) for number in range(rng.randint(0, 4))]
+    troubles = [_trouble(rng, names, held, number, may_kill=may_kill) for number in range(rng.randint(0, 4))]
+    return troubles + [{"at": f"{at_ms}ms", "start": name} for at_ms in STARTS_MS for name in names]
 
 
 def fences_by_group(rules: Rules) -> bool:
