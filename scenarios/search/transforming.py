@@ -25,8 +25,12 @@ OUTPUT = "out"
 GROUP = "transforms"
 COORDINATOR = f"leader({OFFSETS_TOPIC}-0)"
 RACKS = ("A", "B", "C")
+DEPLOYED_MS = STARTS_MS[1] + 1500
+"""Each member is restarted from then on, when most brokers are there again."""
 SESSION_MS = 6000
 """Of members of either protocol"""
+HEARTBEAT_MS = 2000
+"""Of members of KIP-848's protocol"""
 HELD_OF_CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat")
 HELD_OF_CONSUMER = ("ConsumerGroupHeartbeat",)
 
@@ -35,8 +39,8 @@ def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
     """To some schedules, from a stream of its own. returns: steps for the timeline
 
     A safe one promises that each input has its effect once, whichever member dies. Before KIP-447 a group does not
-    fence its members: two of them may do the same work once each, so a safe one of those eras has one. A member that
-    ends, for a timeout of its transaction has fenced its producer, is started again, as a supervisor does.
+    fence its members: two of them may do the same work once each, so a safe one of those eras has one. In the end
+    the application is deployed anew, member by member: some have ended, for a timeout has fenced their producer.
     """
     rng = random.Random(f"{tree['seed']}/transforms")
     if rng.random() >= 0.4:
@@ -52,8 +56,10 @@ def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
     group = _protocols(rng, rules, members)
     if any("group.protocol" in config for config in group):
         tree["cluster"]["config"] |= {
+            "group.consumer.min.session.timeout.ms": SESSION_MS,
             "group.consumer.session.timeout.ms": SESSION_MS,
-            "group.consumer.heartbeat.interval.ms": 2000,
+            "group.consumer.min.heartbeat.interval.ms": HEARTBEAT_MS,
+            "group.consumer.heartbeat.interval.ms": HEARTBEAT_MS,
         }
     application = _application(rng, rules, safe)
     is_static = rules.group_rebalance != "eager" and rng.random() < 0.25
@@ -68,7 +74,7 @@ def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
     may_kill = not (safe and any("power_off" in step for step in tree["timeline"]))
     held = _held(group, application)
     troubles = [_trouble(rng, names, held, number, may_kill=may_kill) for number in range(rng.randint(0, 4))]
-    return troubles + [{"at": f"{at_ms}ms", "start": name} for at_ms in STARTS_MS for name in names]
+    return troubles + [{"at": f"{DEPLOYED_MS + 1000 * number}ms", "restart": name} for number, name in enumerate(names)]
 
 
 def fences_by_group(rules: Rules) -> bool:
