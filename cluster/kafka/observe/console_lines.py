@@ -1,9 +1,9 @@
 """Lines that Kafka's processes write to their consoles, as far as they say what became of a replica.
 
-Their wording has been the same from 3.0 to 4.1; a line in other words is passed over, and the files say the rest.
+Their wording is that of 2.8 and of 3.0 to 4.1; a line in other words is passed over, and the files say the rest.
 
 Source: Partition.scala (makeLeader, makeFollower, maybeShrinkIsr), LogManager.scala, AbstractFetcherThread.scala,
-ReplicaManager.scala, ReplicationControlManager.java
+ReplicaManager.scala, ReplicationControlManager.java; in the ZooKeeper era KafkaController.scala, ZooKeeperServer.java
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidLeader:
-    """The broker leads; `offset` is where its epoch starts."""
+    """The broker leads; `offset` is where its epoch starts. partition_epoch: None in 2.8, which does not say it"""
 
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch
-    partition_epoch: PartitionEpoch
+    partition_epoch: PartitionEpoch | None
     offset: Offset
     high_watermark: Offset
     isr: tuple[BrokerId, ...]
@@ -30,14 +31,14 @@ class SaidLeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidFollower:
-    """The broker follows `leader`, -1 for none."""
+    """The broker follows `leader`, -1 for none; None, and no partition epoch, in 2.8, which does not say it."""
 
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch
-    partition_epoch: PartitionEpoch
+    partition_epoch: PartitionEpoch | None
     offset: Offset
     high_watermark: Offset
-    leader: BrokerId
+    leader: BrokerId | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class SaidCleanness:
 
 @dataclass(frozen=True, slots=True)
 class SaidTruncation:
-    """A fetcher cuts its log: `words` say to where, and due to what."""
+    """A fetcher cuts its log: `words` say to where, and due to what; none in 2.8, where the log says it."""
 
     topic_partition: TopicPartition
     words: str
@@ -98,6 +99,22 @@ class SaidFencing:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class SaidExpiry:
+    """By ZooKeeper, of one of its sessions."""
+
+    session: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SaidLive:
+    """By a controller of the ZooKeeper era: brokers that came, that are gone, or all that live as it takes over."""
+
+    kind: Literal["startup", "failure", "takeover"]
+    brokers: tuple[BrokerId, ...]
+
+
 Said = (
     SaidLeader
     | SaidFollower
@@ -108,6 +125,8 @@ Said = (
     | SaidRefusal
     | SaidException
     | SaidFencing
+    | SaidExpiry
+    | SaidLive
 )
 
 
@@ -166,11 +185,15 @@ def _ids(text: str) -> tuple[BrokerId, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", text))
 
 
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
 def _leader(found: re.Match[str]) -> Said:
     return SaidLeader(
         topic_partition=_name(found),
         leader_epoch=int(found["epoch"]),
-        partition_epoch=int(found["version"]),
+        partition_epoch=_number(found["version"]),
         offset=int(found["offset"]),
         high_watermark=int(found["hw"]),
         isr=_ids(found["isr"]),
@@ -181,10 +204,10 @@ def _follower(found: re.Match[str]) -> Said:
     return SaidFollower(
         topic_partition=_name(found),
         leader_epoch=int(found["epoch"]),
-        partition_epoch=int(found["version"]),
+        partition_epoch=_number(found["version"]),
         offset=int(found["offset"]),
         high_watermark=int(found["hw"]),
-        leader=int(found["leader"]),
+        leader=_number(found["leader"]),
     )
 
 
@@ -212,14 +235,14 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Said]], ...] =
     (
         re.compile(
             rf"Leader {_REPLICA} (?:with topic id \S+ )?{_BEGINNING} "
-            r"with partition epoch (?P<version>\d+), high watermark (?P<hw>\d+), ISR \[(?P<isr>[\d, ]*)\]"
+            r"with (?:partition epoch (?P<version>\d+), )?high watermark (?P<hw>\d+),? ISR \[(?P<isr>[\d, ]*)\]"
         ),
         _leader,
     ),
     (
         re.compile(
-            rf"Follower {_REPLICA} {_BEGINNING} with partition epoch (?P<version>\d+) "
-            r"and high watermark (?P<hw>\d+)\. Current leader is (?P<leader>-?\d+)"
+            rf"Follower {_REPLICA} {_BEGINNING} with (?:partition epoch (?P<version>\d+) and )?"
+            r"high watermark (?P<hw>\d+)\. (?:Current leader is (?P<leader>-?\d+)|Previous leader epoch was)"
         ),
         _follower,
     ),
@@ -230,8 +253,18 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Said]], ...] =
         ),
         _loaded,
     ),
-    (re.compile(r"Skipping recovery of \d+ logs "), lambda found: SaidCleanness(True)),
-    (re.compile(r"Recovering \d+ logs from .* since no clean shutdown file"), lambda found: SaidCleanness(False)),
+    (
+        re.compile(r"Skipping recovery (?:of \d+ logs |for all logs in .* since clean)"),
+        lambda found: SaidCleanness(True),
+    ),
+    (
+        re.compile(r"(?:Recovering \d+ logs from|Attempting recovery for all logs in) .* since no clean shutdown file"),
+        lambda found: SaidCleanness(False),
+    ),
+    (
+        re.compile(rf"\[Log partition={_REPLICA}, dir=.*\] Truncating to offset \d+"),
+        lambda found: SaidTruncation(_name(found), ""),
+    ),
     (
         re.compile(rf"(?P<words>Truncating partition {_REPLICA} with .*?)(?: \(\w+\))?$"),
         lambda found: SaidTruncation(_name(found), found["words"]),
@@ -252,5 +285,21 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Said]], ...] =
             r"Fencing broker (?P<broker>\d+)(?: at epoch (?P<epoch>\d+))? because (?P<why>.*?)\.?(?: \(\w+\))?$"
         ),
         _fencing,
+    ),
+    (
+        re.compile(r"Expiring session 0x(?P<session>[0-9a-f]+), (?P<why>timeout of \d+ms exceeded)"),
+        lambda found: SaidExpiry(int(found["session"], 16), found["why"]),
+    ),
+    (
+        re.compile(r"\[Controller id=\d+\] New broker startup callback for (?P<ids>[\d,]+)"),
+        lambda found: SaidLive("startup", _ids(found["ids"])),
+    ),
+    (
+        re.compile(r"\[Controller id=\d+\] Broker failure callback for (?P<ids>[\d,]+)"),
+        lambda found: SaidLive("failure", _ids(found["ids"])),
+    ),
+    (
+        re.compile(r"\[Controller id=\d+\] Currently active brokers in the cluster: \w+\((?P<ids>[\d, ]*)\)"),
+        lambda found: SaidLive("takeover", _ids(found["ids"])),
     ),
 )

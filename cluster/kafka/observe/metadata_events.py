@@ -201,7 +201,7 @@ class MetadataEvents:
             key=record.key,
             value=record.value,
             min_isr=topic.effective_min_isr,
-            reason=_setting(f"topic {record.topic}", record.key, record.value),
+            reason=setting(f"topic {record.topic}", record.key, record.value),
         )
         yield self._seen(written, event)
 
@@ -216,7 +216,7 @@ class MetadataEvents:
             broker=None if record.broker_id == NO_BROKER else who,
             key=record.key,
             value=record.value,
-            reason=_setting(who, record.key, record.value),
+            reason=setting(who, record.key, record.value),
         )
         yield self._seen(written, event)
 
@@ -286,7 +286,7 @@ class MetadataEvents:
         if after.is_reassigning and not before.is_reassigning:
             yield self._reassignment(name, after)
         if occasion is not None or after.leader_epoch != before.leader_epoch or not after.has_leader:
-            choice = self._choice(before, after)
+            choice = election_between(self._names, before, after)
             yield from teller.events(name, before, after, choice, "" if occasion is None else occasion.words)
             return
         if before.in_sync_replicas != after.in_sync_replicas or (before.recovering and not after.recovering):
@@ -315,19 +315,6 @@ class MetadataEvents:
             removing=named(after.removing_replicas),
             reason=f"the replicas of {name} are to change: {self._names.set_of(after.replicas)} are old and new ones",
         )
-
-    def _choice(self, before: PartitionRegistration, after: PartitionRegistration) -> Choice:
-        """The election as it must have been, from the partition before and after it."""
-        who, isr = self._names(after.leader), self._names.set_of(before.in_sync_replicas)
-        if after.leader == NO_BROKER:
-            return Choice(NO_BROKER, True, f"no leader: no member of the ISR {isr} can lead")
-        if after.leader in before.in_sync_replicas:
-            return Choice(after.leader, True, f"{who} is elected from the ISR {isr}")
-        if after.leader in before.elr:
-            return Choice(after.leader, True, f"{who} is elected from the ELR {self._names.set_of(before.elr)}")
-        if len(after.in_sync_replicas) > 1:
-            return Choice(after.leader, True, f"{who} is elected, which has just joined the ISR")
-        return Choice(after.leader, False, f"unclean election: {who} leads and was not in the ISR {isr}")
 
     def _occasion(
         self, batch: Sequence[WrittenRecord], place: int, before: PartitionRegistration, after: PartitionRegistration
@@ -373,7 +360,21 @@ class MetadataEvents:
                     yield self._seen(written, event)
 
 
-def _setting(of_what: str, key: str, value: str | None) -> str:
+def election_between(names: Names, before: PartitionRegistration, after: PartitionRegistration) -> Choice:
+    """The election as it must have been, from the partition before and after it."""
+    who, isr = names(after.leader), names.set_of(before.in_sync_replicas)
+    if after.leader == NO_BROKER:
+        return Choice(NO_BROKER, True, f"no leader: no member of the ISR {isr} can lead")
+    if after.leader in before.in_sync_replicas:
+        return Choice(after.leader, True, f"{who} is elected from the ISR {isr}")
+    if after.leader in before.elr:
+        return Choice(after.leader, True, f"{who} is elected from the ELR {names.set_of(before.elr)}")
+    if len(after.in_sync_replicas) > 1:
+        return Choice(after.leader, True, f"{who} is elected, which has just joined the ISR")
+    return Choice(after.leader, False, f"unclean election: {who} leads and was not in the ISR {isr}")
+
+
+def setting(of_what: str, key: str, value: str | None) -> str:
     return f"{key} of {of_what} is back to its default" if value is None else f"{key} of {of_what} is now {value}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -9,6 +10,7 @@ from typing import NamedTuple, Protocol
 from replica.trace.events import TraceEvent
 
 METADATA_LOG = "metadata log"
+REGISTRY_LOG = "registry log"
 LOG_DIRECTORY = "log directory"
 WIRE = "wire"
 CONSOLE = "console log"
@@ -22,7 +24,7 @@ SAMPLE_MS = 100
 class ObservedNode:
     """A broker or a controller that is a JVM.
 
-    role: broker or controller
+    role: broker, controller or registry
     log_dir: its `log.dirs`; it may be emptied, never moved
     console: the file that its process appends to, life after life; its lines begin with milliseconds since 1970
         (log4j2's `%d{UNIX_MILLIS} %p %m (%c{1})`) or with UTC as in `[2026-01-31 12:00:00,000]`
@@ -62,6 +64,10 @@ class Seen(NamedTuple):
     wall_ms: int | None = None
     key: Key | None = None
     after: Key | None = None
+
+
+Dated = tuple[int, Iterable[Seen]]
+"""When something was written, in milliseconds of the wall clock, and its events."""
 
 
 def leader_key(topic: str, partition: int, leader_epoch: int) -> Key:

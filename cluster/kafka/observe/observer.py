@@ -3,33 +3,30 @@
 Files are looked at every few milliseconds, and before any step of the run whose clock asks for it, so that a record is
 in a log before its ack is in the trace. Nothing is written, and no broker is asked for more than a consumer would ask.
 
-A look reads the segments first, then the consoles, then the metadata log: what a later one speaks of is in the earlier
-ones. Decisions and lines bear the time that their writers gave them; of a batch only the time of the look is known.
+A look reads the segments first, then the consoles, then the log of decisions (of a quorum or of ZooKeeper): what a
+later one speaks of is in the earlier ones. Decisions and lines bear the time that their writers gave them; of a batch
+only the time of the look is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from operator import itemgetter
 
 import trio
 
-from cluster.kafka.observe.console_lines import ConsoleLine, ConsoleReader, SaidFencing
-from cluster.kafka.observe.log_files import BrokerDisk, DiskLog
-from cluster.kafka.observe.metadata_events import MetadataEvents
-from cluster.kafka.observe.metadata_tail import MetadataTail
-from cluster.kafka.observe.observed import SAMPLE_MS, Key, ObservedNode, RunTime, Seen
+from cluster.kafka.observe.console_lines import ConsoleLine, ConsoleReader
+from cluster.kafka.observe.decisions import Decisions, QuorumDecisions, RegistryDecisions
+from cluster.kafka.observe.log_files import BrokerDisk
+from cluster.kafka.observe.observed import SAMPLE_MS, Dated, Key, ObservedNode, RunTime, Seen
 from cluster.kafka.observe.replica_events import ReplicaEvents
 from cluster.kafka.observe.sampled_offsets import SampledHighWatermark
 from cluster.kafka.observe.sampler import Sampler
-from replica.ids import METADATA_TOPIC, Names, Offset, PartitionEpoch, TopicPartition
+from replica.ids import Names, Offset, TopicPartition
 from replica.trace.events import TraceLog
 
 LOOK_S = 0.01
-
-Dated = tuple[int, Iterable[Seen]]
-"""When something was written, in milliseconds of the wall clock, and its events."""
 
 
 class KafkaObserver:
@@ -54,25 +51,19 @@ class KafkaObserver:
         self._running: dict[str, None] = {}
         self._seqs: dict[Key, int] = {}
         names = Names({node.node_id: node.name for node in nodes.values()})
-        self._decisions = MetadataEvents(names, topic_defaults or {})
-        voters = [node for node in nodes.values() if node.role == "controller"]
-        self._metadata = MetadataTail({node.name: DiskLog(node.log_dir / f"{METADATA_TOPIC}-0") for node in voters})
+        self.decisions = _decisions(nodes, names, topic_defaults or {})
         self._consoles = {name: Console(node) for name, node in nodes.items()}
         self._brokers = {
             node.name: ReplicaEvents(
                 node.name,
                 BrokerDisk(node.log_dir),
                 names,
-                partition_epoch=self._partition_epoch,
+                decided=self.decisions.partition,
                 sampled=f"sampled every {sample_ms} ms",
             )
             for node in nodes.values()
             if node.role == "broker"
         }
-
-    def _partition_epoch(self, name: TopicPartition) -> PartitionEpoch:
-        known = self._decisions.image.partition(*name)
-        return -1 if known is None else known.partition_epoch
 
     # ------------------------------------------------------------------------------------------------ nodes' lives
 
@@ -122,7 +113,7 @@ class KafkaObserver:
         gone = [list(broker.look()) for broker in brokers]
         said = self._said()
         # A line often follows from a decision of the same millisecond.
-        dated = sorted((*self._decided(), *said), key=itemgetter(0))
+        dated = sorted((*self.decisions.look(), *said), key=itemgetter(0))
         latest_us = at_us if since_us is None else since_us
         for wall_ms, events in dated:
             for seen in events:
@@ -133,18 +124,14 @@ class KafkaObserver:
                 self._put(seen, at_us)
         self._trace.cause, self._trace.at_us = cause, at_us
 
-    def _decided(self) -> Iterator[Dated]:
-        for batch in self._metadata.look():
-            if batch:
-                yield batch[0].wall_ms, list(self._decisions.decided(batch))
-
     def _said(self) -> list[Dated]:
         """The events of a line are made when its turn comes: they depend on those before it."""
         found: list[Dated] = []
         for name in self._running:
             for line in self._consoles[name].look():
-                if isinstance(line.said, SaidFencing):
-                    self._decisions.fencing_said(line.said)
+                told = self.decisions.said(name, line)
+                if told is not None:
+                    found.append((line.wall_ms, told))
                 elif name in self._brokers:
                     found.append((line.wall_ms, self._brokers[name].said(line)))
         return found
@@ -172,6 +159,13 @@ class KafkaObserver:
                 for seen in self._brokers[name].sampled(*sample):
                     self._put(seen, self._trace.at_us)
         self._trace.cause = None
+
+
+def _decisions(nodes: Mapping[str, ObservedNode], names: Names, topic_defaults: Mapping[str, str]) -> Decisions:
+    for node in nodes.values():
+        if node.role == "registry":
+            return RegistryDecisions(node, names, topic_defaults)
+    return QuorumDecisions([node for node in nodes.values() if node.role == "controller"], names, topic_defaults)
 
 
 class Console:

@@ -27,6 +27,7 @@ from cluster.kafka.observe.console_lines import (
 )
 from cluster.kafka.observe.log_tail import LogFiles, LogTail, TailBatch
 from cluster.kafka.observe.observed import CONSOLE, LOG_DIRECTORY, WIRE, Key, Seen, leader_key
+from controller.image import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, LeaderEpoch, Names, Offset, PartitionEpoch, TopicPartition
 from replica.trace import events as trace
@@ -48,7 +49,7 @@ class ReplicaDisk(Protocol):
     def checkpointed_high_watermark(self, topic_partition: TopicPartition) -> Offset: ...
 
 
-PartitionEpochs = Callable[[TopicPartition], PartitionEpoch]
+Decided = Callable[[TopicPartition], PartitionRegistration | None]
 
 
 class Replica:
@@ -75,16 +76,16 @@ class Replica:
 
 
 class ReplicaEvents:
-    """partition_epoch: as the controllers have decided last     sampled: how often high watermarks are, in words"""
+    """decided: a partition as the controllers have decided it last
+    sampled: how often high watermarks are, in words
+    """
 
-    def __init__(
-        self, node: str, disk: ReplicaDisk, names: Names, *, partition_epoch: PartitionEpochs, sampled: str
-    ) -> None:
+    def __init__(self, node: str, disk: ReplicaDisk, names: Names, *, decided: Decided, sampled: str) -> None:
         self.node = node
         self.replicas: dict[TopicPartition, Replica] = {}
         self._disk = disk
         self._names = names
-        self._partition_epoch = partition_epoch
+        self._decided = decided
         self._sampled = sampled
         self._was_clean = False
         self._refused: TopicPartition | None = None
@@ -286,7 +287,7 @@ class ReplicaEvents:
             topic=name.topic,
             partition=name.partition,
             leader_epoch=said.leader_epoch,
-            partition_epoch=said.partition_epoch,
+            partition_epoch=self._partition_epoch(name, said.partition_epoch),
             isr=tuple(self._names(broker_id) for broker_id in said.isr),
             log_end_offset=replica.end,
             high_watermark=replica.high_watermark,
@@ -299,21 +300,33 @@ class ReplicaEvents:
         name = said.topic_partition
         replica.role, replica.leader_epoch = FOLLOWER, said.leader_epoch
         replica.high_watermark = min(said.high_watermark, replica.end)
-        leader = replica.leader = None if said.leader == NO_BROKER else self._names(said.leader)
-        whom = "has no leader to follow" if leader is None else f"follows {leader}"
+        leader = replica.leader = self._leader_of(said)
+        whom = f"follows {leader}" if leader is not None else "has no leader to follow"
         event = trace.FollowingBegan(
             node=self.node,
             broker=leader,
             topic=name.topic,
             partition=name.partition,
             leader_epoch=said.leader_epoch,
-            partition_epoch=said.partition_epoch,
+            partition_epoch=self._partition_epoch(name, said.partition_epoch),
             log_end_offset=replica.end,
             high_watermark=replica.high_watermark,
             reason=f"{self.node} says that it {whom} in {name} in epoch {said.leader_epoch}, from offset {said.offset}",
         )
         key = leader_key(name.topic, name.partition, said.leader_epoch)
         return Seen(event, CONSOLE, line.wall_ms, self._role_key(name), key)
+
+    def _partition_epoch(self, name: TopicPartition, said: PartitionEpoch | None) -> PartitionEpoch:
+        known = self._decided(name)
+        if said is not None:
+            return said
+        return -1 if known is None else known.partition_epoch
+
+    def _leader_of(self, said: SaidFollower) -> str | None:
+        """Where it does not say whom it follows, it is the leader that was decided."""
+        known = self._decided(said.topic_partition)
+        leader = said.leader if said.leader is not None or known is None else known.leader
+        return None if leader is None or leader == NO_BROKER else self._names(leader)
 
     def _proposed(self, said: SaidShrink, line: ConsoleLine) -> Seen:
         name = said.topic_partition
@@ -322,7 +335,7 @@ class ReplicaEvents:
             topic=name.topic,
             partition=name.partition,
             leader_epoch=self._replica(name).leader_epoch,
-            partition_epoch=self._partition_epoch(name),
+            partition_epoch=self._partition_epoch(name, None),
             isr=tuple(self._names(broker_id) for broker_id in said.isr),
             previous_isr=tuple(self._names(broker_id) for broker_id in said.previous_isr),
             reason=self._lags(said, line.wall_ms),
@@ -383,7 +396,7 @@ class ReplicaEvents:
 
 def _why_cut(words: str | None, leader: str | None) -> str:
     """words: of its fetcher, None if it did not say why"""
-    if words is None:
+    if not words:
         return "its segment files end there"
     if found := _LEADER_ENDS.search(words):
         return f"in epoch {found[1]} the leader {leader or ''} ends at {found[2]}".replace("  ", " ")

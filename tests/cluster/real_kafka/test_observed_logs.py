@@ -50,7 +50,7 @@ def real_broker(version: str, into: Path) -> ReplicaEvents:
     with tarfile.open(GOLDEN / "logdirs" / f"kafka-{version}-diverged.tar.xz") as archive:
         archive.extractall(into, filter="data")
     names = Names({1: "b1", 2: "b2", 3: "b3"})
-    return ReplicaEvents("b1", BrokerDisk(into / "b1"), names, partition_epoch=lambda name: 7, sampled="sampled")
+    return ReplicaEvents("b1", BrokerDisk(into / "b1"), names, decided=lambda name: None, sampled="sampled")
 
 
 def kinds(seen: list[Seen]) -> list[str]:

@@ -1,0 +1,85 @@
+"""Where the decisions of a cluster of real brokers are read: in a quorum's metadata log, or in ZooKeeper's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from cluster.kafka.observe.console_lines import ConsoleLine, SaidExpiry, SaidFencing, SaidLive
+from cluster.kafka.observe.log_files import DiskLog
+from cluster.kafka.observe.metadata_events import MetadataEvents
+from cluster.kafka.observe.metadata_tail import MetadataTail
+from cluster.kafka.observe.observed import Dated, ObservedNode, Seen
+from cluster.kafka.observe.registry_events import RegistryEvents
+from cluster.kafka.observe.registry_log import RegistryTail
+from controller.image import PartitionRegistration
+from replica.ids import METADATA_TOPIC, Names, TopicPartition
+
+
+class Decisions(Protocol):
+    @property
+    def controller(self) -> str:
+        """The node that is the active controller, "" before the first."""
+
+    def look(self) -> Iterator[Dated]:
+        """What was decided since. raises: PeerViolation"""
+
+    def partition(self, name: TopicPartition) -> PartitionRegistration | None:
+        """As it was decided last."""
+
+    def said(self, node: str, line: ConsoleLine) -> Iterable[Seen] | None:
+        """The events of a line, to be made when its turn comes; None: it is not about decisions."""
+
+
+class QuorumDecisions:
+    """KRaft."""
+
+    def __init__(self, voters: Iterable[ObservedNode], names: Names, topic_defaults: Mapping[str, str]) -> None:
+        self._events = MetadataEvents(names, topic_defaults)
+        self._tail = MetadataTail({node.name: DiskLog(node.log_dir / f"{METADATA_TOPIC}-0") for node in voters})
+
+    @property
+    def controller(self) -> str:
+        return self._events.controller
+
+    def look(self) -> Iterator[Dated]:
+        for batch in self._tail.look():
+            if batch:
+                yield batch[0].wall_ms, list(self._events.decided(batch))
+
+    def partition(self, name: TopicPartition) -> PartitionRegistration | None:
+        return self._events.image.partition(*name)
+
+    def said(self, node: str, line: ConsoleLine) -> Iterable[Seen] | None:
+        if not isinstance(line.said, SaidFencing):
+            return None
+        self._events.fencing_said(line.said)
+        return ()
+
+
+class RegistryDecisions:
+    """One server of ZooKeeper, and a controller among the brokers."""
+
+    def __init__(self, registry: ObservedNode, names: Names, topic_defaults: Mapping[str, str]) -> None:
+        self._events = RegistryEvents(registry.name, names, topic_defaults)
+        self._tail = RegistryTail(registry.log_dir)
+
+    @property
+    def controller(self) -> str:
+        return self._events.controller
+
+    def look(self) -> Iterator[Dated]:
+        for transaction in self._tail.look():
+            yield transaction.wall_ms, list(self._events.decided(transaction))
+
+    def partition(self, name: TopicPartition) -> PartitionRegistration | None:
+        return self._events.partitions.get(name)
+
+    def said(self, node: str, line: ConsoleLine) -> Iterable[Seen] | None:
+        match line.said:
+            case SaidExpiry(session, why):
+                self._events.expiry_said(session, why)
+                return ()
+            case SaidLive() as said:
+                return self._events.live_said(node, said, line.wall_ms)
+        return None

@@ -1,0 +1,231 @@
+"""What happened in a cluster with ZooKeeper, from the registry's transactions and the consoles.
+
+A transaction says what was written and in whose session, which is that of a broker; it does not say why. The console
+of the registry says which sessions have expired, and that of the controller which brokers it takes for live: this era
+has no fencing, so `broker_fenced` means that the controller has taken a broker offline, as in the simulator.
+
+Source: ZkData.scala, ZooKeeperServer.expire, KafkaController (onBrokerStartup, onBrokerFailure,
+initializeControllerContext), ZkReplicaStateMachine.doRemoveReplicasFromIsr
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from cluster.kafka.observe.console_lines import SaidLive
+from cluster.kafka.observe.metadata_events import election_between, setting
+from cluster.kafka.observe.observed import CONSOLE, REGISTRY_LOG, Key, Seen, leader_key
+from cluster.kafka.observe.registry_log import RegistryTransaction, Write
+from controller.changes import ChangeEvents
+from controller.image import PartitionRegistration
+from controller.zookeeper import znodes
+from replica.config import TopicConfig
+from replica.ids import BrokerId, Names, TopicPartition
+from replica.passive_topic_keys import active
+from replica.trace import events as trace
+
+
+class RegistryEvents:
+    """registry: its node     topic_defaults: settings of topics that the brokers have in their own files"""
+
+    def __init__(self, registry: str, names: Names, topic_defaults: Mapping[str, str]) -> None:
+        self.controller = ""
+        self.partitions: dict[TopicPartition, PartitionRegistration] = {}
+        self._registry = registry
+        self._names = names
+        self._topic_defaults = dict(topic_defaults)
+        self._owners: dict[str, int] = {}
+        """Of ephemeral files: the session that made each."""
+        self._writers: dict[int, str] = {}
+        """Brokers by their sessions."""
+        self._expired: dict[int, str] = {}
+        """Sessions that the registry has given up, and its words."""
+        self._replicas: dict[str, dict[int, tuple[BrokerId, ...]]] = {}
+        self._configs: dict[str, dict[str, str]] = {}
+        self._online: dict[BrokerId, None] = {}
+        """As the controller says."""
+
+    def expiry_said(self, session: int, why: str) -> None:
+        self._expired[session] = why
+
+    # ------------------------------------------------------------------------------------------------ transactions
+
+    def decided(self, transaction: RegistryTransaction) -> Iterator[Seen]:
+        for write in transaction.writes:
+            yield from self._written(transaction, write)
+        if transaction.closes:
+            yield from self._closed(transaction)
+
+    @staticmethod
+    def _seen(
+        transaction: RegistryTransaction, event: trace.TraceEvent, *, key: Key | None = None, after: Key | None = None
+    ) -> Seen:
+        return Seen(event, REGISTRY_LOG, transaction.wall_ms, key, after)
+
+    def _closed(self, transaction: RegistryTransaction) -> Iterator[Seen]:
+        session = transaction.session
+        why, who = self._expired.pop(session, None), self._writers.pop(session, None)
+        self._owners = {path: owner for path, owner in self._owners.items() if owner != session}
+        if who is not None and why is not None:
+            words = f"the session of {who} with {self._registry} has expired: {why}"
+            event = trace.SessionExpired(node=self._registry, broker=who, reason=words)
+            yield self._seen(transaction, event, key=("gone", who))
+
+    def _written(self, transaction: RegistryTransaction, write: Write) -> Iterator[Seen]:
+        path = write.path
+        if write.ephemeral:
+            self._owners[path] = transaction.session
+        elif write.data is None:
+            self._owners.pop(path, None)
+        name = znodes.partition_of(path)
+        if write.data is None:
+            yield from self._deleted(transaction, path)
+        elif path.startswith(f"{znodes.BROKER_IDS}/") and write.is_new:
+            yield self._registered(transaction, path)
+        elif path == znodes.CONTROLLER:
+            yield self._activated(transaction, write.data)
+        elif path.startswith(f"{znodes.CONFIGS}/"):
+            yield from self._configured(transaction, path.rpartition("/")[2], write)
+        elif name is not None:
+            yield from self._state(transaction, name, write.data)
+        elif path.startswith(f"{znodes.TOPICS}/") and path.count("/") == 3:
+            partitions: dict[str, list[int]] = json.loads(write.data)["partitions"]
+            self._replicas[path.rpartition("/")[2]] = {int(number): tuple(ids) for number, ids in partitions.items()}
+
+    def _registered(self, transaction: RegistryTransaction, path: str) -> Seen:
+        who = self._writers[transaction.session] = self._names(int(path.rpartition("/")[2]))
+        event = trace.BrokerRegistered(
+            node=self._registry,
+            broker=who,
+            broker_epoch=transaction.zxid,
+            reason=f"{who} made {path}, which lives as long as its session",
+        )
+        return self._seen(transaction, event)
+
+    def _activated(self, transaction: RegistryTransaction, data: bytes) -> Seen:
+        """The epoch is written in the same transaction."""
+        who = self.controller = self._names(znodes.controller_id(data.decode()))
+        epoch = next(int(write.data or b"0") for write in transaction.writes if write.path == znodes.CONTROLLER_EPOCH)
+        event = trace.ControllerActivated(
+            node=who,
+            controller_epoch=epoch,
+            reason=f"{who} was the first to make {znodes.CONTROLLER} and is the controller of epoch {epoch}",
+        )
+        return self._seen(transaction, event, key=("controller", epoch))
+
+    def _deleted(self, transaction: RegistryTransaction, path: str) -> Iterator[Seen]:
+        topic = path.removeprefix(f"{znodes.TOPICS}/")
+        if topic in self._replicas:
+            del self._replicas[topic]
+            self.partitions = {name: state for name, state in self.partitions.items() if name.topic != topic}
+            words = f"topic {topic} is deleted, and with it all its records"
+            yield self._seen(transaction, trace.TopicDeleted(node=self.controller, topic=topic, reason=words))
+
+    # ---------------------------------------------------------------------------------------------------- settings
+
+    def _configured(self, transaction: RegistryTransaction, topic: str, write: Write) -> Iterator[Seen]:
+        """The file holds all settings of the topic; that of a new topic is no change of them."""
+        before = self._configs.get(topic, {})
+        after = self._configs[topic] = znodes.config_of((write.data or b"").decode())
+        for key in sorted({*before, *after}) if topic in self._replicas else ():
+            value = after.get(key)
+            if value == before.get(key):
+                continue
+            replicas = next(iter(self._replicas[topic].values()))
+            event = trace.ConfigAltered(
+                node=self._writers.get(transaction.session, self.controller),
+                topic=topic,
+                key=key,
+                value=value,
+                min_isr=self._min_isr(topic, replicas),
+                reason=setting(f"topic {topic}", key, value),
+            )
+            yield self._seen(transaction, event)
+
+    def _min_isr(self, topic: str, replicas: tuple[BrokerId, ...]) -> int:
+        config = active({**self._topic_defaults, **self._configs.get(topic, {})}, TopicConfig())
+        return min(config.min_insync_replicas, len(replicas))
+
+    # -------------------------------------------------------------------------------------------------- partitions
+
+    def _state(self, transaction: RegistryTransaction, name: TopicPartition, data: bytes) -> Iterator[Seen]:
+        before = self.partitions.get(name)
+        version = 0 if before is None else before.partition_epoch + 1
+        replicas = self._replicas[name.topic][name.partition]
+        after = self.partitions[name] = znodes.state_of(data.decode()).registration(replicas, version)
+        node = self._writers.get(transaction.session, self.controller)
+        teller = ChangeEvents(node=node, names=self._names)
+        leads = leader_key(name.topic, name.partition, after.leader_epoch)
+        if before is None:
+            yield self._seen(transaction, self._created(teller, name, after), key=leads)
+            return
+        gone, occasion = self._occasion(before, after)
+        for event in self._told(teller, name, before, after, occasion):
+            begins = isinstance(event, (trace.LeaderElected, trace.PartitionWentOffline))
+            yield self._seen(transaction, event, key=leads if begins else None, after=gone)
+
+    def _created(self, teller: ChangeEvents, name: TopicPartition, after: PartitionRegistration) -> trace.TraceEvent:
+        leader = self._names(after.leader)
+        return trace.PartitionCreated(
+            node=teller.node,
+            topic=name.topic,
+            partition=name.partition,
+            broker=leader,
+            replicas=teller.named(after.replicas),
+            isr=teller.named(after.in_sync_replicas),
+            leader_epoch=after.leader_epoch,
+            partition_epoch=after.partition_epoch,
+            min_isr=self._min_isr(name.topic, after.replicas),
+            reason=f"{leader} is the first leader of {name}",
+        )
+
+    def _told(
+        self,
+        teller: ChangeEvents,
+        name: TopicPartition,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+        occasion: str,
+    ) -> Iterator[trace.TraceEvent]:
+        """A controller raises the leader epoch also where it takes a member out of the ISR: that is no election."""
+        if after.leader != before.leader:
+            yield from teller.events(name, before, after, election_between(self._names, before, after), occasion)
+        elif after.in_sync_replicas == before.in_sync_replicas:
+            return  # The same leader in a new epoch: a partition that was offline only in the controller's own memory.
+        elif after.leader_epoch != before.leader_epoch:
+            words = f"{teller.membership(before, after)}: {teller.node} takes it offline{occasion}"
+            yield teller.isr_committed(name, before, after, words)
+        else:
+            leader = self._names(after.leader)
+            words = f"{teller.membership(before, after)}: {leader} proposed it as leader"
+            yield teller.isr_committed(name, before, after, words, proposed_by=leader)
+
+    def _occasion(self, before: PartitionRegistration, after: PartitionRegistration) -> tuple[Key | None, str]:
+        """A replica that led or was in sync and is not in the registry any more."""
+        for who in (before.leader, *before.in_sync_replicas):
+            leaves = who != after.leader if who == before.leader else who not in after.in_sync_replicas
+            if leaves and who >= 0 and znodes.broker_path(who) not in self._owners:
+                return ("gone", self._names(who)), f" after {self._names(who)} left the registry"
+        return None, ""
+
+    # -------------------------------------------------------------------------------------------------------- consoles
+
+    def live_said(self, node: str, said: SaidLive, wall_ms: int) -> Iterator[Seen]:
+        """A controller names brokers that came, that are gone, or, as it takes over, all that live."""
+        if said.kind == "takeover":
+            gone = [who for who in self._online if who not in said.brokers]
+            came = [who for who in said.brokers if who not in self._online]
+        else:
+            gone = list(said.brokers) if said.kind == "failure" else []
+            came = list(said.brokers) if said.kind == "startup" else []
+        for who in gone:
+            self._online.pop(who, None)
+            name = self._names(who)
+            reason = f"{name} was fenced: it is not in the registry any more, so {node} has taken it offline"
+            fenced = trace.BrokerFenced(node=node, broker=name, reason=reason)
+            yield Seen(fenced, CONSOLE, wall_ms, after=("gone", name))
+        for who in came:
+            self._online[who] = None
+            reason = f"{self._names(who)} is in the registry"
+            yield Seen(trace.BrokerUnfenced(node=node, broker=self._names(who), reason=reason), CONSOLE, wall_ms)
