@@ -14,7 +14,7 @@ from pathlib import Path
 
 import trio
 
-from cluster.kafka import storage
+from cluster.kafka import storage, zookeeper
 from cluster.kafka.addresses import Address, Addresses, Net, choose_ports, free_net
 from cluster.kafka.admin import Admin, knows_leaders
 from cluster.kafka.clients.host import JavaClientHost
@@ -22,10 +22,10 @@ from cluster.kafka.clients.sight import ConnectionSight
 from cluster.kafka.home import KafkaHome
 from cluster.kafka.host import KafkaHost
 from cluster.kafka.java_clients import JavaClients
-from cluster.kafka.jvm import Jvm, java_command, logging_property
+from cluster.kafka.jvm import STARTED, Jvm, java_command, logging_property
 from cluster.kafka.observe.observed import ObservedNode
 from cluster.kafka.observe.observer import KafkaObserver
-from cluster.kafka.properties import CONSOLE, NodeSpec, properties_text, server_properties
+from cluster.kafka.properties import CONSOLE, NodeSpec, properties_text, quorum_properties, server_properties
 from cluster.kafka.relay import NearEnd, Relay, RelayListener, StandIn, client_pair, refuse
 from cluster.kafka.time import KafkaTime
 from cluster.live.fabric import TcpFabric
@@ -46,7 +46,8 @@ class KafkaNotUp(Exception):
 
 
 class KafkaFabric(TcpFabric):
-    """specs: every broker and controller     folder: for files of the JVMs; their logs are where the specs say
+    """specs: every broker, and every controller or the registry
+    folder: for files of the JVMs; their logs are where the specs say
     topics: how many are created before the run begins     features: of the format, name -> version
     java_clients: names of the clients that are Kafka's own     client_classes: of their program; None: there are none
     """
@@ -82,9 +83,11 @@ class KafkaFabric(TcpFabric):
         """By each of their ends, as long as it is open."""
         self._clients = None if client_classes is None else JavaClients(self, trace, client_classes, java_clients)
         self._deadline_s = time.monotonic() + WARM_UP_S
+        self._registry = next((spec for spec in specs.values() if spec.role == "registry"), None)
+        """In the ZooKeeper era."""
         self._net: Net = free_net()
         brokers = [name for name, spec in specs.items() if spec.role == "broker"]
-        controllers = [name for name, spec in specs.items() if spec.role == "controller"]
+        controllers = [name for name, spec in specs.items() if spec.role != "broker"]
         self.addresses: Addresses = choose_ports(self._net.number, brokers, controllers)
         self.observer = KafkaObserver(trace, self.time, {name: self._observed(name) for name in specs})
 
@@ -166,10 +169,19 @@ class KafkaFabric(TcpFabric):
         for name in self._specs:
             (self._folder / f"{name}.hosts").write_text(self.addresses.hosts_file(name), encoding="ascii")
             self._write_properties(self._specs[name], self._folder / f"{name}.properties")
-        self._format()
+        if self._registry is None:
+            self._format()
 
     def _write_properties(self, spec: NodeSpec, file: Path) -> None:
-        properties = server_properties(spec, self._specs, self.addresses)
+        if spec.role == "registry":
+            properties = zookeeper.registry_properties(spec, self.addresses)
+        else:
+            member = (
+                quorum_properties(spec, self._specs, self.addresses)
+                if self._registry is None
+                else zookeeper.membership_properties(spec, self._registry, self.addresses)
+            )
+            properties = server_properties(spec, self._specs, self.addresses, member)
         file.write_text(properties_text(properties), encoding="utf-8")
 
     @property
@@ -198,22 +210,31 @@ class KafkaFabric(TcpFabric):
         file.unlink()
 
     def launch(self, name: str) -> Jvm:
-        """A new disk is formatted first."""
+        """A new disk is formatted first, as a quorum wants it."""
         spec = self._specs[name]
         for directory in spec.log_dirs:
-            if not storage.is_formatted(directory):
+            if self._registry is None and not storage.is_formatted(directory):
                 storage.format_directory(directory, spec.node_id, self._checkpoints)
         properties = {
             "jdk.net.hosts.file": str(self._folder / f"{name}.hosts"),
             **logging_property(self.home, self._logging),
         }
-        main = ["kafka.Kafka", str(self._folder / f"{name}.properties")]
-        return Jvm(java_command(self.home, main, properties=properties), self._console(name))
+        main, started = "kafka.Kafka", STARTED if self._registry is None else zookeeper.BROKER_STARTED
+        if spec.role == "registry":
+            main, started = zookeeper.MAIN, zookeeper.STARTED
+            properties |= zookeeper.JVM_PROPERTIES
+        command = java_command(self.home, [main, str(self._folder / f"{name}.properties")], properties=properties)
+        return Jvm(command, self._console(name), started)
 
     def _running_brokers(self) -> list[Address]:
-        """Those first that reach the controllers: a broker passes on to them what an operator wants, and waits."""
+        """Those first that reach the controllers: a broker passes on to them what an operator wants, and waits. In the
+        ZooKeeper era it passes nothing on, and the controller is one of them.
+        """
         running = [host.name for host in self._jvms() if host.is_up and not host.paused]
         brokers = [name for name in running if self._specs[name].role == "broker"]
+        if self._registry is not None:
+            active = self.observer.decisions.controller
+            return [self.addresses.own(name) for name in sorted(brokers, key=lambda name: name != active)]
         controllers = [name for name in running if self._specs[name].role == "controller"]
         return [self.addresses.own(name) for name in self.network.by_reach(brokers, controllers)]
 
@@ -267,6 +288,8 @@ class KafkaFabric(TcpFabric):
 
     async def join(self, source: Host, target: str, sock: socket.socket) -> None:
         """The process of `source` wants to reach `target`; the kernel has accepted already."""
+        if self._registry is not None and target == self._registry.name:
+            await self._await_turn(source.name)
         await self._syn_and_answer(source.name, target)
         try:
             far = await super()._connect(source, target, self.addresses.own(target))
@@ -275,6 +298,13 @@ class KafkaFabric(TcpFabric):
             return
         sight = source.sight(target) if isinstance(source, JavaClientHost) else None
         self._relay(source, target, sock, far, None if sight is None else self.observer.look, sight)
+
+    async def _await_turn(self, broker: str) -> None:
+        """Before the run begins: the first broker of the file is the first that the registry sees, so it is the
+        controller, as in the other worlds."""
+        first = next(name for name, spec in self._specs.items() if spec.role == "broker")
+        while broker != first and not self.time.has_begun and not self.observer.decisions.controller:
+            await trio.sleep(0.05)
 
     def _relay(
         self,
@@ -289,7 +319,9 @@ class KafkaFabric(TcpFabric):
         self._ends[near] = None
         for end in (near, far):
             end.last_arrival_us = self.time.now_us  # Before the run begins its clock is negative.
-        relay = Relay(self.time, near, far, before_answer, sight)
+        is_registry = self._registry is not None and target == self._registry.name
+        exchanges = zookeeper.RegistryExchanges() if is_registry else None
+        relay = Relay(self.time, near, far, before_answer, sight, exchanges)
         self._relays |= {near: relay, far: relay}
         self.nursery.start_soon(relay.run)
 

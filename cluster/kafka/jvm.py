@@ -21,7 +21,7 @@ from cluster.kafka.home import KafkaHome
 
 HEAP_MB = 256
 STARTED = b"Kafka Server started"
-"""source: KafkaBroker.STARTED_MESSAGE, said by brokers and controllers"""
+"""source: KafkaBroker.STARTED_MESSAGE, said by brokers and controllers of KRaft"""
 PR_SET_PDEATHSIG = 1
 _LAST_WORDS_BYTES = 16_384
 LAST_WORDS_MAX = 300
@@ -63,11 +63,12 @@ def _dies_with_parent(parent: int) -> None:
 
 
 class Jvm:
-    """One process. console: the file that it appends to"""
+    """One process. console: the file that it appends to     started: what it says there when it has started"""
 
-    def __init__(self, command: Sequence[str], console: Path) -> None:
+    def __init__(self, command: Sequence[str], console: Path, started: bytes = STARTED) -> None:
         self.console = console
         self.asked_to_stop = False
+        self._started = started
         self._says_from = console.stat().st_size if console.exists() else 0
         parent = os.getpid()
         with console.open("ab") as out:
@@ -121,7 +122,7 @@ class Jvm:
     def has_started(self) -> bool:
         """It has said so on its console in this life."""
         if not self._has_started:
-            self._has_started = STARTED in self._said()
+            self._has_started = self._started in self._said()
         return self._has_started
 
     def _said(self) -> bytes:

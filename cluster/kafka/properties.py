@@ -9,7 +9,8 @@ from typing import Literal
 
 from cluster.kafka.addresses import Addresses
 
-Role = Literal["broker", "controller"]
+Role = Literal["broker", "controller", "registry"]
+"""registry: of a cluster with ZooKeeper, which has no controllers besides its brokers"""
 
 SMALL = {
     "num.network.threads": "2",
@@ -42,7 +43,7 @@ log4j.appender.console.layout.ConversionPattern=[%d] %p %m (%c{1})%n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One broker or controller of KRaft. config: the file's own keys, over all defaults"""
+    """One broker or controller, or the registry. config: the file's own keys, over all defaults"""
 
     name: str
     node_id: int
@@ -52,9 +53,10 @@ class NodeSpec:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
-def server_properties(node: NodeSpec, nodes: Mapping[str, NodeSpec], addresses: Addresses) -> dict[str, str]:
-    """The voters are static: a quorum that changes is no part of any scenario."""
-    controllers = [other for other in nodes.values() if other.role == "controller"]
+def server_properties(
+    node: NodeSpec, nodes: Mapping[str, NodeSpec], addresses: Addresses, membership: Mapping[str, str]
+) -> dict[str, str]:
+    """membership: what makes it a member of its cluster"""
     brokers = [other for other in nodes.values() if other.role == "broker"]
     listener = "CONTROLLER" if node.role == "controller" else "PLAINTEXT"
     host, port = addresses.own(node.name)
@@ -66,6 +68,17 @@ def server_properties(node: NodeSpec, nodes: Mapping[str, NodeSpec], addresses: 
         "transaction.state.log.replication.factor": replication,
         **rack,
         **node.config,
+        **membership,
+        "listeners": f"{listener}://{host}:{port}",
+        "advertised.listeners": f"{listener}://{node.name}:{port}",
+        "log.dirs": ",".join(map(str, node.log_dirs)),
+    }
+
+
+def quorum_properties(node: NodeSpec, nodes: Mapping[str, NodeSpec], addresses: Addresses) -> dict[str, str]:
+    """Of a member of KRaft. The voters are static: a quorum that changes is no part of any scenario."""
+    controllers = [other for other in nodes.values() if other.role == "controller"]
+    return {
         "process.roles": node.role,
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(
@@ -73,9 +86,6 @@ def server_properties(node: NodeSpec, nodes: Mapping[str, NodeSpec], addresses: 
         ),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "listeners": f"{listener}://{host}:{port}",
-        "advertised.listeners": f"{listener}://{node.name}:{port}",
-        "log.dirs": ",".join(map(str, node.log_dirs)),
     }
 
 

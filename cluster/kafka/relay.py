@@ -63,13 +63,14 @@ class Relay:
         far: TcpConnection,
         before_answer: Callable[[], None] | None = None,
         sight: ConnectionSight | None = None,
+        exchanges: Exchanges | None = None,
     ) -> None:
         """near: speaks to the source     far: speaks to the target     before_answer: called before each is sent on
-        sight: reads along
+        sight: reads along     exchanges: which answer is to which request, unless the target speaks Kafka's protocol
         """
         self._near = near
         self._far = far
-        self._exchanges = Exchanges()
+        self._exchanges = exchanges or Exchanges()
         self._before_answer = before_answer
         self._sight = sight
         self._time = time

@@ -20,6 +20,7 @@ from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.network import Hold
 
 KRAFT_SINCE = (3, 3)
+"""Older releases are played with ZooKeeper, as their eras are."""
 ELR_SINCE = (4, 0)
 ELR = "elr"
 """The one rule that is a feature of a cluster; each other rule is the code of a release."""
@@ -99,8 +100,6 @@ def limits_of(scenario: Scenario, version: str, *, java_clients: bool = True) ->
 
     java_clients: clients are Kafka's own; else they are Highwater's
     """
-    if number_of(version) < KRAFT_SINCE:
-        return [Limit(f"Kafka {version}", "clusters with ZooKeeper are not played; KRaft is ready since 3.3")]
     return [
         *_rule_limits(scenario, version),
         *_cluster_limits(scenario),
@@ -112,7 +111,10 @@ def limits_of(scenario: Scenario, version: str, *, java_clients: bool = True) ->
 def _rule_limits(scenario: Scenario, version: str) -> Iterator[Limit]:
     there, written = PROFILES[era_of(version)], PROFILES[scenario.profile]
     if not written.unlike(there).keys() <= {ELR, *OF_NO_WEIGHT}:
-        yield Limit(f"profile: {scenario.profile}", f"Kafka {version} has the rules of {era_of(version)}")
+        era = era_of(version)
+        yield Limit(
+            f"profile: {scenario.profile}", f"Kafka {version} has the rules of {era}; --set profile={era} takes those"
+        )
     for switch, value in scenario.rules.unlike(written).items():
         if switch != ELR and there.value(switch) != value:
             text = str(value).lower() if isinstance(value, bool) else value
@@ -181,7 +183,7 @@ def played_on(scenario: Scenario, version: str, slack_us: int) -> tuple[Scenario
     """The scenario with the rules of that release, its times with a slack, and without what is not judged there."""
     rules = _rules_there(scenario, version)
     era = scenario.profile if rules == scenario.rules else era_of(version)
-    expect, left_out = _judged(scenario.expect)
+    expect, left_out = _judged(scenario.expect, number_of(version) < KRAFT_SINCE)
     return (
         replace(
             scenario,
@@ -198,11 +200,12 @@ def _rules_there(scenario: Scenario, version: str) -> Rules:
     return PROFILES[era_of(version)].changed({ELR: scenario.rules.elr})
 
 
-def _judged(expect: Expect) -> tuple[Expect, list[Expectation]]:
+def _judged(expect: Expect, has_registry: bool) -> tuple[Expect, list[Expectation]]:
     left_out: list[Expectation] = []
     events: list[EventTest] = []
     for test in expect.events:
-        why = UNSEEN_EVENTS.get(CLASS_OF_EVENT[test.event])
+        kind = CLASS_OF_EVENT[test.event]
+        why = None if has_registry and kind is trace.SessionExpired else UNSEEN_EVENTS.get(kind)
         if why is None:
             events.append(test)
         else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from cluster.config import BrokerConfig
 from cluster.kafka.fabric import KafkaFabric
 from cluster.kafka.home import KafkaHome
-from cluster.kafka.properties import NodeSpec
+from cluster.kafka.properties import NodeSpec, Role
 from cluster.network.links import Network
 from cluster.protocol.versions import api_name
 from replica.trace.events import TraceLog
@@ -46,12 +46,14 @@ def on_kafka(home: KafkaHome, client_classes: Path | None = None) -> NewWorld:
 
 def node_specs(scenario: Scenario, log_root: Path) -> dict[str, NodeSpec]:
     cluster = scenario.cluster
+    has_registry = scenario.rules.membership == "zk-session"
     shared = _own_keys(cluster.config)
+    role: Role = "registry" if has_registry else "controller"
     specs = {
         name: NodeSpec(
             name=name,
             node_id=cluster.ids[name],
-            role="controller",
+            role=role,
             log_dirs=((log_root / name).absolute(),),
             config=shared,
         )
@@ -64,9 +66,15 @@ def node_specs(scenario: Scenario, log_root: Path) -> dict[str, NodeSpec]:
             role="broker",
             log_dirs=tuple((log_root / name / directory).absolute() for directory in cluster.log_dirs(name)),
             rack=broker.rack,
-            config={**shared, **_own_keys(broker.config)},
+            config={**shared, **_own_keys(broker.config), **(_session(scenario, name) if has_registry else {})},
         )
     return specs
+
+
+def _session(scenario: Scenario, broker: str) -> dict[str, str]:
+    """In the language a session with the registry has the length of one with a controller, unless the file says it."""
+    session_us = scenario.cluster.broker_config(broker).registry_session_timeout_us
+    return {"zookeeper.session.timeout.ms": str(session_us // 1000)}
 
 
 def _own_keys(config: Mapping[str, str]) -> dict[str, str]:

@@ -73,7 +73,9 @@ def test_each_limit_has_its_line_and_its_reason() -> None:
         ("profile: kafka-2.0", "4.1.0", ["profile: kafka-2.0"]),
         ("profile: kafka-3.9\nprotocol: {elr: true}", "4.1.0", []),
         ("profile: kafka-4.1\nprotocol: {list-offsets-guard: false}", "4.1.0", ["protocol.list-offsets-guard: false"]),
-        ("profile: kafka-4.1", "2.8.2", ["Kafka 2.8.2"]),
+        ("profile: kafka-4.1", "2.8.2", ["profile: kafka-4.1", "the rule elr"]),
+        ("profile: kafka-2.7", "2.8.2", []),
+        ("profile: kafka-2.0", "2.8.2", ["profile: kafka-2.0"]),
     ],
 )
 def test_rules_are_those_of_the_release_but_for_eligible_leader_replicas(
