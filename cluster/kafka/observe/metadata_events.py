@@ -228,7 +228,7 @@ class MetadataEvents:
             group=group,
             key=record.key,
             value=record.value,
-            reason=_setting(f"group {group}", record.key, record.value),
+            reason=setting(f"group {group}", record.key, record.value),
         )
         return self._seen(written, event)
 
