@@ -6,7 +6,7 @@ It is the same in virtual time and live: only `worlds` knows the world.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -196,12 +196,23 @@ class ClusterUnderTest:
     def running(self, name: str) -> bool:
         return self.machines[name].host.running
 
+    def must_run(self, names: Iterable[str]) -> None:
+        """raises: NotPossibleNow"""
+        for name in names:
+            if not self.running(name):
+                raise NotPossibleNow(f"{name} is not running")
+
+    def must_be_down(self, names: Iterable[str]) -> None:
+        """Or about to be, in order. raises: NotPossibleNow"""
+        for name in names:
+            if self.running(name) and not self.machines[name].stopping:
+                raise NotPossibleNow(f"{name} is running already")
+
     def start(self, name: str) -> bool:
         """False while it still shuts down in order: it starts as soon as it is down. raises: NotPossibleNow"""
+        self.must_be_down([name])
         machine = self.machines[name]
         if machine.host.running:
-            if not machine.stopping:
-                raise NotPossibleNow(f"{name} is running already")
             machine.starts_when_stopped = True
             return False
         machine.stopping = machine.starts_when_stopped = False
@@ -255,9 +266,8 @@ class ClusterUnderTest:
 
     def stop(self, name: str) -> None:
         """Controlled shutdown of a server: begins now, the process exits by itself. raises: NotPossibleNow"""
+        self.must_run([name])
         machine = self.machines[name]
-        if not machine.host.running:
-            raise NotPossibleNow(f"{name} is not running")
         node = self._nodes.named(name)
         assert node is not None, "a server that runs has been started"
         machine.stopping = True
@@ -291,8 +301,7 @@ class ClusterUnderTest:
         self._state_untold(name)
 
     def pause(self, name: str) -> None:
-        if not self.running(name):
-            raise NotPossibleNow(f"{name} is not running")
+        self.must_run([name])
         self.machines[name].host.pause()
 
     def resume(self, name: str) -> None:

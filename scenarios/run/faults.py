@@ -60,7 +60,10 @@ class Faults:
         self._performers = {**performers_of(self), **performers_of(DiskFaults(cluster, self.resolve))}
 
     async def perform(self, name: str, payload: Payload) -> Done:
-        """raises: NotPossibleNow, SelectorError when it cannot be done at this moment"""
+        """raises: NotPossibleNow, SelectorError when it cannot be done at this moment
+
+        What starts, stops or freezes several nodes does so to all of them or to none.
+        """
         return await self._performers[type(payload)](name, payload)
 
     def resolve(self, selector: Selector) -> Nodes:
@@ -71,6 +74,7 @@ class Faults:
     @performs(Start)
     async def _start(self, name: str, payload: Start) -> Done:
         nodes = self.resolve(payload.nodes)
+        self._cluster.must_be_down(nodes)
         later = tuple(node for node in nodes if not self._cluster.start(node))
         sentence = f"{listed(nodes)} {_s(nodes, 'starts', 'start')}"
         if later:
@@ -81,6 +85,7 @@ class Faults:
     @performs(Stop)
     async def _stop(self, name: str, payload: Stop) -> Done:
         nodes = self.resolve(payload.nodes)
+        self._cluster.must_run(node for node in nodes if node not in self._cluster.scenario.workloads)
         for node in nodes:
             if node in self._cluster.scenario.workloads:
                 await self._cluster.close(node)
@@ -114,6 +119,7 @@ class Faults:
     @performs(Pause)
     async def _pause(self, name: str, payload: Pause) -> Done:
         nodes = self.resolve(payload.nodes)
+        self._cluster.must_run(nodes)
         for node in nodes:
             self._cluster.pause(node)
 

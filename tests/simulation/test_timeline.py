@@ -149,6 +149,22 @@ def test_a_step_that_cannot_be_done_fails_the_run_and_names_its_line() -> None:
     assert events == [f"step elect-2: {failed.why}"], "the trace does not depend on the lines of a file"
 
 
+@pytest.mark.parametrize("verb", ["stop", "pause"])
+def test_a_step_that_cannot_be_done_to_all_its_nodes_is_done_to_none(verb: str) -> None:
+    run = play("{at: 5s, kill: b2}", f"{{at: 6s, {verb}: brokers}}")
+    (failed,) = [one for one in run.expectations if not one.held]
+    assert failed.why == "b2 is not running"
+    acked = [row.event.peer for row in run.rows if isinstance(row.event, RecordAcked) and row.at_us > 30_000_000]
+    assert set(acked) == {"b1"}, "the leader, first of all brokers, goes on"
+
+
+def test_none_of_several_nodes_starts_where_one_of_them_runs() -> None:
+    run = play("{at: 5s, kill: leader(t-0)}", "{at: 15s, start: brokers}")
+    (failed,) = [one for one in run.expectations if not one.held]
+    assert failed.why == "b2 is running already"
+    assert [row.event.node for row in run.rows if isinstance(row.event, NodeStarted) and row.at_us > 10_000_000] == []
+
+
 @pytest.mark.parametrize("asked", ["elect: preferred", "reassign: {partition: t-0, to: [b3, b2, b1]}"])
 def test_what_is_asked_of_a_controller_that_is_down_cannot_be_done(asked: str) -> None:
     run = play("{at: 5s, kill: c1}", f"{{at: 6s, {asked}}}")
