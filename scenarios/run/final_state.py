@@ -22,7 +22,9 @@ from replica.trace.events import AbortedBatchFound, LogEntryFound, ReplicaFound
 from scenarios.observe.compacted_batches import CompactedBatches
 from scenarios.run.aborted_records import aborted_batches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
+from scenarios.run.running_log import RunningLog
 
+StoredLog = Log | RunningLog
 NameBatch = Callable[[TopicPartition, int, int], Sequence[str] | None]
 """Names of the records of a batch, by partition, base offset and CRC; () for one of unknown sender.
 
@@ -69,25 +71,26 @@ def _state_stopped(
 @contextmanager
 def log_on_disk(
     cluster: ClusterUnderTest, topic_partition: TopicPartition, name: str, machine: Machine
-) -> Iterator[tuple[Log, int] | None]:
-    """A log, and its high watermark, as the next start of its broker would recover it: the broker is stopped or runs in
-    a separate process. It is a copy: the disk stays as the run left it.
+) -> Iterator[tuple[StoredLog, int] | None]:
+    """A log, and its high watermark, of a broker that is not in this process.
+
+    One that is stopped: as its next start would recover it, from a copy, so that the disk stays as the run left it.
     """
     disk = next((disk for disk in machine.disks.values() if (disk.root / str(topic_partition)).is_dir()), None)
     if disk is None or disk.broken:
         yield None
         return
     directory = disk.root / str(topic_partition)
+    if cluster.running(name):  # in a separate process, which stands still
+        replica = cluster.view.partitions[topic_partition].replica(name)
+        running = RunningLog(directory, replica.log_start_offset)
+        yield running, min(replica.high_watermark, running.log_end_offset)
+        return
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         copy = Path(scratch) / str(topic_partition)
         shutil.copytree(directory, copy)
         log, _ = Log.open(copy, topic_partition, TopicConfig(), Disk(Path(scratch), sync=False), clean=False)
-        if cluster.running(name):  # in a separate process, which stands still
-            replica = cluster.view.partitions[topic_partition].replica(name)
-            high_watermark = replica.high_watermark
-            log.log_start_offset = max(log.log_start_offset, replica.log_start_offset)
-        else:
-            high_watermark = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
+        high_watermark = read_offsets(disk.root / HIGH_WATERMARKS).get(topic_partition, 0)
         yield log, min(high_watermark, log.log_end_offset)
         log.abandon()
 
@@ -114,7 +117,7 @@ def _state_replica(
     naming: Naming,
     topic_partition: TopicPartition,
     name: str,
-    log: Log,
+    log: StoredLog,
     high_watermark: int,
 ) -> None:
     view, trace = cluster.view, cluster.trace
