@@ -51,10 +51,14 @@ class GroupView:
 
 
 class Groups:
-    """Listener. `groups` by name; those that were removed are not there."""
+    """Listener. `groups` by name; those that were removed are not there.
 
-    def __init__(self) -> None:
+    instances: group.instance.id by member id, of all that have joined in this run
+    """
+
+    def __init__(self, instances: dict[str, str | None] | None = None) -> None:
         self.groups: dict[str, GroupView] = {}
+        self.instances: dict[str, str | None] = {} if instances is None else instances
         self._handlers: dict[type, Callable[[GroupView, Any], None]] = {
             trace.GroupMemberJoined: self._joined,
             trace.GroupMemberLeft: self._left,
@@ -87,6 +91,7 @@ class Groups:
         # A static member that comes back takes its own place (KIP-345).
         partitions = group.members.pop(before[0]).partitions if before else ()
         group.members[event.member] = MemberView(event.client_id, event.instance, partitions)
+        self.instances[event.member] = event.instance
 
     def _left(self, group: GroupView, event: trace.GroupMemberLeft) -> None:
         group.members.pop(event.member, None)
@@ -108,7 +113,8 @@ class Groups:
         group.generation, group.is_rebalancing = event.generation, False
 
     def _member_has(self, group: GroupView, event: trace.GroupMemberAssigned | trace.GroupMemberReconciled) -> None:
-        member = group.members.setdefault(event.member, MemberView(event.client_id, None))
+        known = MemberView(event.client_id, self.instances.get(event.member))
+        member = group.members.setdefault(event.member, known)
         member.partitions = event.partitions
         if isinstance(event, trace.GroupMemberReconciled):
             member.partitions += event.revoking

@@ -101,6 +101,10 @@ class Sender:
         has_lost = self._idempotence is not None and self._idempotence.resolve()
         if has_lost and self._transactions is not None:
             self._transactions.sequences_lost()
+            if self._transactions.state is ProducerState.FATAL_ERROR:
+                # What the application waits for has failed, and it learns so at once (transitionToFatalError).
+                self._serve_transaction(self._transactions, now_us)
+                return True
         if self._transactions is not None:
             if self._serve_transaction(self._transactions, now_us):
                 return True

@@ -30,7 +30,7 @@ class OneReader(Invariant):
         }
 
     def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
-        self.groups = Groups()
+        self.groups = Groups(self.groups.instances)
 
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
         """What its members have is said anew, or assigned by one of them from now on."""

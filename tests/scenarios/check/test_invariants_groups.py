@@ -75,6 +75,20 @@ def test_another_coordinator_may_know_more_than_the_trace() -> None:
     assert script.broken() == []
 
 
+def test_a_static_member_is_replaced_at_another_coordinator_than_the_one_it_joined() -> None:
+    """That one's words name members, and not their instances."""
+    script = GroupWords()
+    script.joined("m1", instance="i")
+    script.loaded("b2")
+    script.reconciled("m1", 2, "t-0")
+    script.joined("m2", instance="i")
+    script.reconciled("m2", 2, "t-0")
+    assert script.broken() == []
+    script.joined("m3", instance="j")
+    script.reconciled("m3", 2, "t-0")
+    assert script.broken() == ["S34"]
+
+
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_a_commit_at_another_epoch_is_refused(epoch: int) -> None:
     script = two_readers()
