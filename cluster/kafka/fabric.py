@@ -39,6 +39,7 @@ from replica.trace.events import TraceLog
 
 WARM_UP_S = 180
 """A machine under load takes long to start five JVMs."""
+POLL_S = 0.05
 
 
 class KafkaNotUp(Exception):
@@ -264,9 +265,14 @@ class KafkaFabric(TcpFabric):
                     if self._specs[host.name].role == "broker":
                         self.nursery.start_soon(self._await_knowledge, host.name)
 
+    async def broker_has_started(self) -> None:
+        """A broker is unfenced a moment before it says that it has started, and can be asked only then."""
+        while not self._running_brokers():
+            await trio.sleep(POLL_S)
+
     async def _await_knowledge(self, broker: str) -> None:
         while not await knows_leaders(self.addresses.own(broker), self._topics):
-            await trio.sleep(0.05)
+            await trio.sleep(POLL_S)
         self._knowing[broker] = None
 
     # --------------------------------------------------------------------------------------------------- connections

@@ -67,7 +67,10 @@ class KafkaNode:
             self._host.fabric.topic_created(name, len(assignment) if assignment is not None else partitions or 1, reply)
             answer(reply)
 
-        create = partial(self._admin.create_topic, name, assignment, partitions, replication_factor, config)
+        async def create() -> CreateTopicReply:
+            await self._host.fabric.broker_has_started()
+            return await self._admin.create_topic(name, assignment, partitions, replication_factor, config)
+
         return self._ask(create, created, lambda why: CreateTopicReply(error=ErrorCode.REQUEST_TIMED_OUT, message=why))
 
     def elect_leader(
