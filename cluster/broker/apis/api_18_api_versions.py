@@ -15,8 +15,16 @@ from cluster.broker.apis.api import Api, BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.headers import RequestHeader
+from cluster.protocol.primitives import INT32
 from cluster.protocol.versions import API_VERSIONS
 from controller.features import finalized
+
+_Levels = tuple[int, tuple[tuple[str, int], ...]]
+"""Of features: the offset of the metadata that they are of, and the levels."""
+CORRELATION_ID = 4
+"""Its place in a response, behind the size."""
+UNKNOWN = -1
+"""All versions that the broker does not know have the same answer."""
 
 
 class ApiVersionsHandler:
@@ -26,6 +34,8 @@ class ApiVersionsHandler:
         self._offered = broker.offered
         self._quotas = broker.client_quotas
         self._rules = broker.rules
+        self._encoded: dict[int, tuple[_Levels, bytes]] = {}
+        """By version the last answer without a throttle: each connection begins with one, and they are alike."""
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -39,14 +49,24 @@ class ApiVersionsHandler:
 
     def answer(self, header: RequestHeader, throttle_ms: int = 0) -> bytes:
         """The whole response, with its size."""
-        return encode_api_versions_response(
-            header.api_version,
-            header.correlation_id,
-            self._offered(),
-            finalized(self._rules, self._cache.image.feature_levels),
-            self._cache.image.offset,
-            throttle_ms,
-        )
+        image = self._cache.image
+        levels = image.offset, tuple(image.feature_levels.items())
+        version = header.api_version if self.knows(header.api_version) else UNKNOWN
+        found = self._encoded.get(version)
+        if throttle_ms or found is None or found[0] != levels:
+            answer = encode_api_versions_response(
+                header.api_version,
+                header.correlation_id,
+                self._offered(),
+                finalized(self._rules, image.feature_levels),
+                image.offset,
+                throttle_ms,
+            )
+            if not throttle_ms:
+                self._encoded[version] = levels, answer
+            return answer
+        _, before = found
+        return before[:CORRELATION_ID] + INT32.pack(header.correlation_id) + before[CORRELATION_ID + INT32.size :]
 
 
 API = Api(

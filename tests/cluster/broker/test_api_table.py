@@ -4,6 +4,7 @@ import pytest
 from broker_world import BrokerWorld
 
 from cluster.broker import api_table
+from cluster.protocol.primitives import INT32
 from cluster.protocol.versions import API_VERSIONS, GET_TELEMETRY_SUBSCRIPTIONS
 from replica.errors import ErrorCode
 from replica.rules import PROFILES
@@ -50,3 +51,15 @@ def test_a_name_that_does_not_say_which_api_it_is_is_refused(folder, name):
     told = "declares GetTelemetrySubscriptions: it should be named api_71_get_telemetry_subscriptions"
     with pytest.raises(ValueError, match=f"{name} {told}"):
         api_table.collect(folder.name)
+
+
+def test_equal_answers_about_versions_have_the_correlation_id_of_their_request(tmp_path):
+    world = BrokerWorld(tmp_path, PROFILES["kafka-4.1"]).start()
+    world.run(100)
+    caller = world.call("c")
+    for version in (3, 4, 3, 4):
+        caller.ask(API_VERSIONS, version)
+    one, two, three, four = map(bytes, caller.answers)
+    size = INT32.size
+    assert [INT32.unpack_from(answer, 0)[0] for answer in (one, two, three, four)] == [1, 2, 3, 4]
+    assert (one[size:], two[size:]) == (three[size:], four[size:]) and one[size:] != two[size:]
