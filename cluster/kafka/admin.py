@@ -66,6 +66,8 @@ class Admin:
 
     def __init__(self, brokers: Callable[[], Sequence[Address]]) -> None:
         self._brokers = brokers
+        self._electing = trio.Lock()
+        """One election after the other: each changes the order of preference for a while, and states it anew after."""
 
     async def ask(self, api_key: int, **fields: object) -> Entity:
         """raises: NoAnswer"""
@@ -93,21 +95,25 @@ class Admin:
             ],
             "configs": [{"name": key, "value": value} for key, value in config.items()],
         }
+        while not self._brokers():  # A broker registers before it says that it has started.
+            await trio.sleep(0.05)
         answer = await self.ask(CREATE_TOPICS, topics=[topic], timeout=REQUEST_TIMEOUT_MS)
         (created,) = answer.topics
         return CreateTopicReply(error=created.error_code, message=created.error_message or "")
 
     async def elect_leader(self, partition: TopicPartition, desired: BrokerId | None, unclean: bool) -> ElectReply:
         """desired: a certain replica. ElectLeaders knows the preferred one only, so it is that for so long."""
-        replicas = [] if desired is None else await self._replicas(partition)
-        if desired not in replicas or desired == replicas[0]:
-            return await self._elect_preferred(partition, unclean)
-        before = await self._reassign(partition, [desired, *(replica for replica in replicas if replica != desired)])
-        if before.error is not ErrorCode.NONE:
-            return ElectReply(error=before.error, message=before.message)
-        reply = await self._elect_preferred(partition, unclean)
-        await self._reassign(partition, replicas)
-        return reply
+        async with self._electing:
+            replicas = [] if desired is None else await self._replicas(partition)
+            if desired not in replicas or desired == replicas[0]:
+                return await self._elect_preferred(partition, unclean)
+            first = [desired, *(replica for replica in replicas if replica != desired)]
+            before = await self._reassign(partition, first)
+            if before.error is not ErrorCode.NONE:
+                return ElectReply(error=before.error, message=before.message)
+            reply = await self._elect_preferred(partition, unclean)
+            await self._reassign(partition, replicas)
+            return reply
 
     async def _replicas(self, partition: TopicPartition) -> list[BrokerId]:
         """In the order of preference."""

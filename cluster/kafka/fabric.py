@@ -26,7 +26,7 @@ from cluster.kafka.jvm import STARTED, Jvm, java_command, logging_property
 from cluster.kafka.observe.observed import ObservedNode
 from cluster.kafka.observe.observer import KafkaObserver
 from cluster.kafka.properties import CONSOLE, NodeSpec, properties_text, quorum_properties, server_properties
-from cluster.kafka.relay import NearEnd, Relay, RelayListener, StandIn, client_pair, refuse
+from cluster.kafka.relay import NearEnd, Relay, RelayEnd, RelayListener, StandIn, client_pair, refuse
 from cluster.kafka.time import KafkaTime
 from cluster.live.fabric import TcpFabric
 from cluster.live.tcp_connection import TcpConnection
@@ -54,6 +54,7 @@ class KafkaFabric(TcpFabric):
     """
 
     time: KafkaTime
+    end_kind = RelayEnd
 
     def __init__(
         self,

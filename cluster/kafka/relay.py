@@ -49,7 +49,17 @@ class NearEnd(TcpConnection):
             self._end_known()
 
 
-class StandIn(TcpConnection):
+class RelayEnd(TcpConnection):
+    """It goes on while the process it stands for is frozen: the kernel of a JVM that is stopped takes in and sends."""
+
+    def _may_run(self, then: Callable[[], None]) -> bool:
+        return True
+
+    async def _running(self) -> bool:
+        return self._sock_open
+
+
+class StandIn(RelayEnd):
     """The end that stands for a node and speaks to the process of its peer; each relay has one."""
 
 

@@ -69,6 +69,8 @@ class TcpFabric:
     is_live = True
     tells_acks_first = False
     """Whether an ack counts before the kernel has it: a SIGKILL may come in between."""
+    end_kind: type[TcpConnection] = TcpConnection
+    """Of an end that this process opens."""
 
     def __init__(
         self,
@@ -260,7 +262,7 @@ class TcpFabric:
 
     async def _connect(self, source: Host, name: str, address: Address) -> TcpConnection:
         sock = tcp_socket()
-        end = TcpConnection(self, source, name, sock, accepted=False)
+        end = self.end_kind(self, source, name, sock, accepted=False)
         try:
             self.bind(sock, source.name)
             error = sock.connect_ex(address) if can_be_dialed(address) else errno.EINVAL

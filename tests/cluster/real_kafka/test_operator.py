@@ -1,4 +1,7 @@
-"""What an operator wants on a real Kafka while a broker is cut off from its controller: the installed version."""
+"""What an operator wants on a real Kafka: while a broker is cut off from its controller, and twice at once.
+
+The version that is installed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster.kafka.home import find_home
-from replica.trace.events import FaultBegan
+from replica.trace.events import FaultBegan, LeaderElected
 from scenarios.language.parse.loading import load_text
 from scenarios.run.kafka_limits import played_on
 from scenarios.run.on_kafka import on_kafka
@@ -29,6 +32,20 @@ timeline:
   - {at: 10s, heal: all}
 """
 
+TWO_ELECTIONS = """\
+schema: 1
+id: two-elections
+title: An election is asked for while another one is under way
+duration: 12s
+profile: kafka-4.1
+cluster: {brokers: {b1: {}, b2: {}}, controllers: [k1]}
+topics: {t: {partitions: {0: [b2, b1]}}}
+workloads: {p1: {kind: producer, topic: t, rate: 1/s, start: 1s, stop: 2s}}
+timeline:
+  - {at: 4s, elect: b1}
+  - {at: 4.02s, elect: b2}
+"""
+
 
 @pytest.mark.kafka
 def test_an_operator_asks_a_broker_that_reaches_the_controller(tmp_path: Path) -> None:
@@ -37,3 +54,12 @@ def test_an_operator_asks_a_broker_that_reaches_the_controller(tmp_path: Path) -
     rows = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real, keep_rows=True).rows
     began_us = {row.event.verb: row.at_us for row in rows if isinstance(row.event, FaultBegan)}
     assert began_us["set_config"] < began_us["heal"]
+
+
+@pytest.mark.kafka
+def test_an_operator_finishes_one_election_before_the_next(tmp_path: Path) -> None:
+    home = find_home(None, None, os.environ)
+    scenario, real = played_on(load_text(TWO_ELECTIONS, "two-elections.yaml").scenario, home.version, 0)
+    rows = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real, keep_rows=True).rows
+    elected = [row.event for row in rows if isinstance(row.event, LeaderElected) and row.event.topic == "t"]
+    assert [(event.broker, event.leader_epoch) for event in elected] == [("b1", 1), ("b2", 2)]
