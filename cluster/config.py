@@ -287,9 +287,9 @@ class GroupConfig(Config):
 
     consumer_session_timeout_ms: int = key(SESSION_TIMEOUT, 45_000, low=1)
     consumer_heartbeat_interval_ms: int = key(HEARTBEAT_INTERVAL, 5000, low=1)
-    share_session_timeout_ms: int = key("share.session.timeout.ms", 45_000, low=45_000, high=60_000)
-    share_heartbeat_interval_ms: int = key("share.heartbeat.interval.ms", 5000, low=5000, high=15_000)
-    share_record_lock_duration_ms: int = key("share.record.lock.duration.ms", 30_000, low=15_000, high=60_000)
+    share_session_timeout_ms: int = key("share.session.timeout.ms", 45_000, low=1)
+    share_heartbeat_interval_ms: int = key("share.heartbeat.interval.ms", 5000, low=1)
+    share_record_lock_duration_ms: int = key("share.record.lock.duration.ms", 30_000, low=1)
     share_auto_offset_reset: str = key(
         "share.auto.offset.reset",
         "latest",
@@ -299,9 +299,9 @@ class GroupConfig(Config):
     share_isolation_level: str = key(
         "share.isolation.level", "read_uncommitted", choices=("read_committed", "read_uncommitted")
     )
-    streams_session_timeout_ms: int = key("streams.session.timeout.ms", 45_000, low=45_000, high=60_000)
-    streams_heartbeat_interval_ms: int = key("streams.heartbeat.interval.ms", 5000, low=5000, high=15_000)
-    streams_num_standby_replicas: int = key("streams.num.standby.replicas", 0, low=0, high=2)
+    streams_session_timeout_ms: int = key("streams.session.timeout.ms", 45_000, low=1)
+    streams_heartbeat_interval_ms: int = key("streams.heartbeat.interval.ms", 5000, low=1)
+    streams_num_standby_replicas: int = key("streams.num.standby.replicas", 0, low=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ Source: GroupConfig.java, GroupConfigManager.java (4.1)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from cluster.config import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, BrokerConfig, GroupConfig
 from controller.topics import as_text
@@ -24,13 +25,14 @@ def defaults_of(config: BrokerConfig) -> dict[str, str]:
 def checked_changes(
     changes: Mapping[str, object], known: Mapping[str, str], config: BrokerConfig
 ) -> dict[str, str | None]:
-    """As they are stored; None takes a key back.     known: what the group has so far     config: of the controller
+    """As they are stored; None takes a key back, an unknown one, too.     known: what the group has so far
+    config: of the controller
 
     raises: KafkaError INVALID_CONFIG     source: GroupConfig.validateNames, .validateValues
     """
     keys = GroupConfig.keys()
-    for name in changes:
-        if name not in keys:
+    for name, value in changes.items():
+        if value is not None and name not in keys:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
     try:
         stored = {
@@ -38,30 +40,57 @@ def checked_changes(
         }
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    after = {**known, **stored}
-    _check_limits(
-        {**defaults_of(config), **{name: value for name, value in after.items() if value is not None}}, config
-    )
+    own = {name: value for name, value in {**known, **stored}.items() if value is not None}
+    _check_limits({**defaults_of(config), **own}, _limits(config))
     return stored
 
 
-def _check_limits(values: Mapping[str, str], config: BrokerConfig) -> None:
+class _Limit(NamedTuple):
+    """key: of the group     of_broker: the keys of brokers that limit it; {} is min or max"""
+
+    key: str
+    of_broker: str
+    low: int
+    high: int
+
+
+def _limits(config: BrokerConfig) -> tuple[_Limit, ...]:
+    """In the order in which Kafka looks at them; those of share groups and of Kafka Streams are Kafka's defaults."""
+    interval, timeout = "group.{}.{{}}.heartbeat.interval.ms", "group.{}.{{}}.session.timeout.ms"
+    share, streams = "share", "streams"
+    lock = "group.share.{}.record.lock.duration.ms"
+    return (
+        _Limit(
+            HEARTBEAT_INTERVAL,
+            interval.format("consumer"),
+            config.group_consumer_min_heartbeat_interval_ms,
+            config.group_consumer_max_heartbeat_interval_ms,
+        ),
+        _Limit(
+            SESSION_TIMEOUT,
+            timeout.format("consumer"),
+            config.group_consumer_min_session_timeout_ms,
+            config.group_consumer_max_session_timeout_ms,
+        ),
+        _Limit("share.heartbeat.interval.ms", interval.format(share), 5000, 15_000),
+        _Limit("share.session.timeout.ms", timeout.format(share), 45_000, 60_000),
+        _Limit("share.record.lock.duration.ms", lock, 15_000, 60_000),
+        _Limit("streams.heartbeat.interval.ms", interval.format(streams), 5000, 15_000),
+        _Limit("streams.session.timeout.ms", timeout.format(streams), 45_000, 60_000),
+        _Limit("streams.num.standby.replicas", "group.streams.{}.standby.replicas", 0, 2),
+    )
+
+
+def _check_limits(values: Mapping[str, str], limits: Iterable[_Limit]) -> None:
     """raises: KafkaError INVALID_CONFIG"""
-    interval_ms, timeout_ms = int(values[HEARTBEAT_INTERVAL]), int(values[SESSION_TIMEOUT])
-    intervals = "group.consumer.{}.heartbeat.interval.ms"
-    timeouts = "group.consumer.{}.session.timeout.ms"
-    less, more = "must be greater than or equal to", "must be less than or equal to"
-    wrong = {
-        f"{HEARTBEAT_INTERVAL} {less} {intervals.format('min')}": (
-            interval_ms < config.group_consumer_min_heartbeat_interval_ms
-        ),
-        f"{HEARTBEAT_INTERVAL} {more} {intervals.format('max')}": (
-            interval_ms > config.group_consumer_max_heartbeat_interval_ms
-        ),
-        f"{SESSION_TIMEOUT} {less} {timeouts.format('min')}": timeout_ms < config.group_consumer_min_session_timeout_ms,
-        f"{SESSION_TIMEOUT} {more} {timeouts.format('max')}": timeout_ms > config.group_consumer_max_session_timeout_ms,
-        f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}": timeout_ms <= interval_ms,
-    }
-    for message, is_wrong in wrong.items():
-        if is_wrong:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    for key, of_broker, low, high in limits:
+        value = int(values[key])
+        if value < low:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"{key} must be greater than or equal to {of_broker.format('min')}"
+            )
+        if value > high:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} must be less than or equal to {of_broker.format('max')}")
+    if int(values[SESSION_TIMEOUT]) <= int(values[HEARTBEAT_INTERVAL]):
+        # Of the other two kinds the limits see to it.
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")

@@ -16,7 +16,7 @@ from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRe
 from controller.partitions import Partitions
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
-from replica.rules import WITH_CONSUMER_GROUPS, Rules
+from replica.rules import WITH_GROUP_SETTINGS, Rules
 from replica.settings import NodeSettings
 from replica.trace import events as trace
 from replica.wording import shown
@@ -100,8 +100,8 @@ class ConfigControl:
         """
         known = self._image.group_config.get(given.group, {})
         try:
-            if self._rules.release not in WITH_CONSUMER_GROUPS:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "groups have no settings before Kafka 3.9")
+            if self._rules.release not in WITH_GROUP_SETTINGS:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "groups have no settings before Kafka 4.0")
             if not given.group:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
             stored = self._settings.check_group(given.config, known)

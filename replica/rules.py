@@ -164,6 +164,9 @@ def _eras() -> dict[str, Rules]:
 WITH_CONSUMER_GROUPS = ("3.9", "4.1")
 """Releases with KIP-848's APIs: a preview in the first, which is off."""
 
+WITH_GROUP_SETTINGS = ("4.1",)
+"""Releases whose groups have settings: ConfigResource.Type has GROUP since 4.0 (KAFKA-14510, KAFKA-14511)."""
+
 PROFILES: Mapping[str, Rules] = _eras()
 """Eras by name, oldest first."""
 

@@ -222,3 +222,29 @@ def test_settings_of_brokers_change_while_they_run(tmp_path: Path) -> None:
         assert retention not in config_of(tools, "brokers", "1").replace("DEFAULT_BROKER", "")
         served.stop()
     assert not served.summary["our_bug"]
+
+
+def test_settings_of_groups(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:2") as served:
+        tools = Tools(served, tmp_path)
+
+        def alter(*what: str, name: str = "billing") -> str:
+            return tools.run(
+                "kafka.admin.ConfigCommand", "--alter", "--entity-type", "groups", "--entity-name", name, *what
+            )
+
+        timeout, interval, done = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "Completed updating"
+        assert f"{done} config for group billing." in alter("--add-config", f"{timeout}=50000,{interval}=6000")
+        own = f"{timeout}=50000 sensitive=false synonyms={{DYNAMIC_GROUP_CONFIG:{timeout}=50000}}"
+        default = f"{timeout}=45000 sensitive=false synonyms={{DEFAULT_CONFIG:{timeout}=45000}}"
+        assert own in config_of(tools, "groups", "billing")
+        assert default in config_of(tools, "groups", "other", "--all")
+        every = tools.run("kafka.admin.ConfigCommand", "--describe", "--entity-type", "groups")
+        assert "Dynamic configs for group billing are:" in every and own in every
+        too_long = f"{timeout} must be less than or equal to group.consumer.max.session.timeout.ms"
+        assert f"InvalidConfigurationException: {too_long}" in alter("--add-config", f"{timeout}=60001")
+        too_many = "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"
+        assert too_many in alter("--add-config", "streams.num.standby.replicas=3")
+        assert "Unknown group config name: nonsense" in alter("--add-config", "nonsense=1")
+        assert done in alter("--delete-config", f"{timeout},{interval}")
+        assert "DYNAMIC_GROUP_CONFIG" not in config_of(tools, "groups", "billing", "--all")

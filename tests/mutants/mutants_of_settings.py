@@ -48,7 +48,7 @@ OF_SETTINGS: tuple[Mutant, ...] = (
         "group-goes-beyond-its-brokers",
         "What a group may have for itself is limited by its brokers (GroupConfig.validateValues)",
         GROUP_CONFIG,
-        "        if is_wrong:",
+        "        if value > high:",
         "        if False:",
         "test tests/cluster/broker/apis/admin/test_admin_configs.py::test_a_setting_that_a_group_cannot_have",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica.ids import ACKS_ALL
-from replica.rules import WITH_CONSUMER_GROUPS
+from replica.rules import WITH_GROUP_SETTINGS
 from scenarios.language.diagnostics import Diagnostic, Place
 from scenarios.language.parse.process_order import (
     kills_of_a_dead_leader,
@@ -132,7 +132,7 @@ def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
 
 def _wrong_era(scenario: Scenario, reader: Reader) -> None:
     """E120 for requests that so far only a KRaft controller takes; a topic's settings are in the registry. And for
-    settings of groups before there are groups that have some.
+    settings of groups before groups have some.
     """
     if scenario.rules.membership != "zk-session":
         _group_settings_too_early(scenario, reader)
@@ -148,14 +148,14 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
 
 
 def _group_settings_too_early(scenario: Scenario, reader: Reader) -> None:
-    if scenario.rules.release in WITH_CONSUMER_GROUPS:
+    if scenario.rules.release in WITH_GROUP_SETTINGS:
         return
     for step in scenario.timeline:
         if isinstance(step.payload, SetConfig) and step.payload.group is not None:
             path = f"{path_of(step)}.{step.verb}"
-            label = f"take `profile: kafka-{WITH_CONSUMER_GROUPS[0]}` or a later one"
+            label = f"take `profile: kafka-{WITH_GROUP_SETTINGS[0]}` or a later one"
             reader.error(
-                "E120", "groups have no settings before Kafka 3.9", reader.places[path], path=path, label=label
+                "E120", "groups have no settings before Kafka 4.0", reader.places[path], path=path, label=label
             )
 
 

@@ -356,6 +356,24 @@ def test_settings_are_seen_and_changed_by_who_may(world, bob):
     assert altered(v.ALTER_CONFIGS) == NONE
 
 
+def test_settings_of_a_group_are_seen_and_changed_by_who_may(world, bob):
+    def asked():
+        named = {"resource_type": 32, "resource_name": "g"}
+        key = "consumer.session.timeout.ms"
+        configs = [{"name": key, "value": "50000", "config_operation": 0}]
+        changes = [{**named, "configs": configs}]
+        (seen,) = bob.ask(v.DESCRIBE_CONFIGS, 4, resources=[{**named, "configuration_keys": None}]).results
+        (changed,) = bob.ask(v.INCREMENTAL_ALTER_CONFIGS, 1, resources=changes, validate_only=False).responses
+        return seen.error_code, changed.error_code
+
+    group = ResourceType.GROUP
+    assert asked() == (NO_GROUP, NO_GROUP)
+    world.allow(rule(BOB, Operation.DESCRIBE_CONFIGS, kind=group, name="g"))
+    assert asked() == (NONE, NO_GROUP)
+    world.allow(rule(BOB, Operation.ALTER_CONFIGS, kind=group, name="g"))
+    assert asked() == (NONE, NONE)
+
+
 def test_what_is_of_the_cluster_needs_an_operation_on_it(world, bob):
     asks: dict[int, tuple[int, dict[str, Any], Operation]] = {
         v.DESCRIBE_CLIENT_QUOTAS: (1, {"components": [], "strict": False}, Operation.DESCRIBE_CONFIGS),

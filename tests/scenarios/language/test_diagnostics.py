@@ -141,6 +141,13 @@ def test_in_the_zookeeper_era_an_operator_may_change_topics_only(step: str, titl
     assert [error.title for error in errors_of(text)] == expected
 
 
+@pytest.mark.parametrize(("profile", "found"), [("kafka-3.9", ["E120"]), ("kafka-4.1", [])])
+def test_groups_have_settings_since_4_0(profile: str, found: list[str]) -> None:
+    step = "{at: 5s, set_config: {group: g, config: {consumer.session.timeout.ms: 50000}}}"
+    text = file_of(step).replace("title: Small", f"title: Small\nprofile: {profile}")
+    assert [error.code for error in errors_of(text)] == found
+
+
 @pytest.mark.parametrize(
     ("old", "new", "code", "caret", "suggestion"), SINGLE_ERRORS, ids=[case[1] for case in SINGLE_ERRORS]
 )

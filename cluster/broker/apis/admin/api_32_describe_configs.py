@@ -32,7 +32,7 @@ from controller.features import is_elr_enabled
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
-from replica.rules import WITH_CONSUMER_GROUPS
+from replica.rules import WITH_GROUP_SETTINGS
 
 
 class DescribeConfigsHandler:
@@ -71,7 +71,7 @@ class DescribeConfigsHandler:
             return topic_entries(topic.config, self._config, self._dynamic())
         if kind in (BROKER, BROKER_LOGGER):
             return self._broker_entries(kind, broker_of(name))
-        if kind == GROUP and self._rules.release in WITH_CONSUMER_GROUPS:
+        if kind == GROUP and self._rules.release in WITH_GROUP_SETTINGS:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             return group_entries(self._cache.image.group_config.get(name, {}), self._config)

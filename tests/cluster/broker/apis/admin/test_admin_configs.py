@@ -102,7 +102,15 @@ def test_the_throttles_that_the_reassignment_tool_clears_may_not_be_there(admin)
     assert not set(rates) & set(described(admin, BROKER, "1")[1])
 
 
-def test_settings_of_a_group(world, admin):
+@pytest.fixture
+def world_of_groups(tmp_path):
+    world = BrokerWorld(tmp_path, PROFILES["kafka-4.1"]).start()
+    world.run(100)
+    return world
+
+
+def test_settings_of_a_group(world_of_groups):
+    world, admin = world_of_groups, world_of_groups.call("admin")
     timeout, interval = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
     found, configs = described(admin, GROUP, "g")
     assert found is ErrorCode.NONE, "a group need not be there, nor be of KIP-848"
@@ -126,7 +134,8 @@ def test_settings_of_a_group(world, admin):
     assert world.broker.cache.image.group_config == {}
 
 
-def test_a_setting_that_a_group_cannot_have(world, admin):
+def test_a_setting_that_a_group_cannot_have(world_of_groups):
+    world, admin = world_of_groups, world_of_groups.call("admin")
     timeout, interval = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
     for key, value, message in (
         (timeout, "44999", "must be greater than or equal to group.consumer.min.session.timeout.ms"),
@@ -134,6 +143,11 @@ def test_a_setting_that_a_group_cannot_have(world, admin):
         (interval, "4999", "must be greater than or equal to group.consumer.min.heartbeat.interval.ms"),
         (interval, "15001", "must be less than or equal to group.consumer.max.heartbeat.interval.ms"),
         (interval, "often", "is not a number"),
+        ("share.heartbeat.interval.ms", "4999", "equal to group.share.min.heartbeat.interval.ms"),
+        ("share.session.timeout.ms", "60001", "equal to group.share.max.session.timeout.ms"),
+        ("share.record.lock.duration.ms", "60001", "equal to group.share.max.record.lock.duration.ms"),
+        ("streams.session.timeout.ms", "44999", "equal to group.streams.min.session.timeout.ms"),
+        ("streams.num.standby.replicas", "3", "equal to group.streams.max.standby.replicas"),
         ("share.auto.offset.reset", "sometimes", "does not have the form"),
         ("session.timeout.ms", "45000", "Unknown group config name: session.timeout.ms"),
     ):
@@ -144,7 +158,23 @@ def test_a_setting_that_a_group_cannot_have(world, admin):
     assert world.broker.cache.image.group_config == {}
 
 
-def test_there_are_no_settings_of_all_groups(admin):
+def test_an_unknown_setting_of_a_group_can_be_taken_back(world_of_groups):
+    world, admin = world_of_groups, world_of_groups.call("admin")
+    offset = world.broker.cache.image.offset
+    assert change(admin, GROUP, "g", (DELETE, "session.timeout.ms", None)) is ErrorCode.NONE
+    assert world.broker.cache.image.offset == offset
+
+
+def test_groups_have_no_settings_before_4_0(tmp_path):
+    world = BrokerWorld(tmp_path, PROFILES["kafka-3.9"]).start()
+    world.run(100)
+    admin = world.call("admin")
+    assert change(admin, GROUP, "g", (SET, "consumer.session.timeout.ms", "50000")) is ErrorCode.INVALID_REQUEST
+    assert described(admin, GROUP, "g") == (ErrorCode.INVALID_REQUEST, {})
+
+
+def test_there_are_no_settings_of_all_groups(world_of_groups):
+    admin = world_of_groups.call("admin")
     assert change(admin, GROUP, "", (SET, "consumer.session.timeout.ms", "50000")) is ErrorCode.INVALID_REQUEST
     assert described(admin, GROUP, "")[0] is ErrorCode.INVALID_REQUEST
 
