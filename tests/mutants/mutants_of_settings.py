@@ -42,7 +42,7 @@ OF_SETTINGS: tuple[Mutant, ...] = (
         GROUP_CONFIGS,
         "        own = self._cache.image.group_config.get(group_id, {}).get(key)",
         "        own = None",
-        "group-one-stalls / patient-group: record_read",
+        "group-one-stalls / patient-group: event record_read with record r0, between 38.000 s and 42.000 s",
     ),
     mutant(
         "group-goes-beyond-its-brokers",
