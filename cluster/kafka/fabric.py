@@ -6,6 +6,7 @@ every node has started and every broker knows the topics.
 
 from __future__ import annotations
 
+import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -198,7 +199,11 @@ class KafkaFabric(TcpFabric):
         return self._folder / "bootstrap"
 
     def _format(self) -> None:
-        """raises: KafkaNotUp"""
+        """A JVM of its own, before all others: so what it writes is kept. raises: KafkaNotUp"""
+        kept = self.home.format_place(self._features)
+        if kept is not None and kept.is_dir():
+            shutil.copytree(kept, self._checkpoints)
+            return
         scratch, file = self._folder / "format", self._folder / "format.properties"
         controller = next(spec for spec in self._specs.values() if spec.role == "controller")
         self._write_properties(replace(controller, log_dirs=(scratch,)), file)
@@ -210,6 +215,8 @@ class KafkaFabric(TcpFabric):
         except storage.NotFormatted as error:
             raise KafkaNotUp(f"Kafka's StorageTool refuses: {error}") from error
         file.unlink()
+        if kept is not None:
+            storage.keep_checkpoints(self._checkpoints, kept)
 
     def launch(self, name: str) -> Jvm:
         """A new disk is formatted first, as a quorum wants it."""

@@ -22,6 +22,7 @@ CHECKSUMS = "SHA256SUMS"
 """In an installed version's folder, as `sha256sum` writes it."""
 LIBRARIES = "libs"
 ARCHIVE = "classes-{build}.jsa"
+FORMATS = "formats"
 _SERVER_JAR = re.compile(rf"kafka_\d+\.\d+-({VERSION_FORM})\.jar")
 
 
@@ -84,6 +85,11 @@ class KafkaHome:
     @property
     def archive_place(self) -> Path:
         return self.jars.folder / ARCHIVE.format(build=self.java.build)
+
+    def format_place(self, features: Mapping[str, int]) -> Path | None:
+        """Where what StorageTool writes for these features is kept, for an installed version only."""
+        levels = ",".join(f"{name}={level}" for name, level in sorted(features.items()))
+        return self.jars.folder / FORMATS / (levels or "no-features") if self.jars.is_installed else None
 
     @property
     def class_archive(self) -> Path | None:

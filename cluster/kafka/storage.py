@@ -1,14 +1,16 @@
 """A directory that Kafka accepts as formatted: what `kafka-storage format` writes.
 
 The records of the bootstrap checkpoint (metadata.version and features) come from Kafka's own StorageTool, once for all
-nodes; the rest is one small file a directory.
+nodes and, with an installed version, for all runs; the rest is one small file a directory.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import shutil
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,6 +41,14 @@ def format_checkpoints(command: Sequence[str], target: Path, scratch: Path) -> N
     for file in scratch.glob(CHECKPOINTS):
         shutil.copy(file, target)
     shutil.rmtree(scratch)
+
+
+def keep_checkpoints(checkpoints: Path, place: Path) -> None:
+    """For later runs. Where it cannot be kept, or another run has just kept the same, nothing is lost."""
+    with contextlib.suppress(OSError):
+        place.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".format-", dir=place.parent) as scratch:
+            shutil.copytree(checkpoints, Path(scratch) / place.name).rename(place)
 
 
 def is_formatted(directory: Path) -> bool:
