@@ -146,10 +146,11 @@ class ZooKeeperLifecycle:
         self._not_yet(reason, now_us)
 
     def _not_yet(self, reason: str, now_us: int) -> None:
-        """After its retries the broker stops all the same: what it leads is offline until the controller notices."""
+        """After its retries the broker stops all the same: what it leads is offline until the controller notices.
+
+        It waits after the last of them, too.
+        """
         self._shutdown_attempts += 1
-        if self._shutdown_attempts >= self._config.controlled_shutdown_max_retries:
-            self._on_stop(now_us)
-        else:
-            backoff_us = self._config.controlled_shutdown_retry_backoff_ms * 1000
-            self._outbox.timers.at(now_us + backoff_us, self._ask_controller)
+        is_last = self._shutdown_attempts >= self._config.controlled_shutdown_max_retries
+        backoff_us = self._config.controlled_shutdown_retry_backoff_ms * 1000
+        self._outbox.timers.at(now_us + backoff_us, self._on_stop if is_last else self._ask_controller)
