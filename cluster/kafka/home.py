@@ -17,7 +17,7 @@ from cluster.kafka.java import JavaRuntime, KafkaMissing, find_java_for_kafka
 
 VERSION_FORM = r"\d{1,4}(\.\d{1,4}){2,3}"
 TRIED = ("4.1.1", "4.1.0", "4.0.1", "3.9.1", "3.7.2", "2.8.2")
-"""Versions that were installed, newest first; those from 3.7 on were started, too."""
+"""Versions that were installed and started, newest first; the last with ZooKeeper."""
 CHECKSUMS = "SHA256SUMS"
 """In an installed version's folder, as `sha256sum` writes it."""
 LIBRARIES = "libs"

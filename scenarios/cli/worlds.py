@@ -145,10 +145,19 @@ class ChosenWorld:
             fail(
                 "\n".join([f"{self} cannot play this:", *lines]),
                 ExitCode.INVALID_SCENARIO,
-                "play it in virtual time (without --on), or look what can be: highwater list --on kafka",
+                f"play it in virtual time (without --on){self._other_rules(limits)}, or look what can be: "
+                "highwater list --on kafka",
             )
         if self._home is not None:
             self._client_classes(self._home)  # What is missing is said now, not at the first run that needs it.
+
+    def _other_rules(self, limits: Mapping[str, list[Limit]]) -> str:
+        """A file of another era may be played by the rules of the release, whatever it expects then."""
+        if self._home is None or not any(limit.is_about_era for found in limits.values() for limit in found):
+            return ""
+        from scenarios.run.kafka_limits import era_of
+
+        return f" or by the rules of the release (--set profile={era_of(self._home.version)})"
 
     def _client_classes(self, home: KafkaHome) -> Path | None:
         return java_client_classes(home) if self._plays_java_clients else None

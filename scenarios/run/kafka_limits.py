@@ -81,6 +81,10 @@ class Limit:
     why: str
     line: int = 0
 
+    @property
+    def is_about_era(self) -> bool:
+        return self.what.startswith("profile: ")
+
     def __str__(self) -> str:
         return f"{self.what}: {self.why}"
 
@@ -111,10 +115,7 @@ def limits_of(scenario: Scenario, version: str, *, java_clients: bool = True) ->
 def _rule_limits(scenario: Scenario, version: str) -> Iterator[Limit]:
     there, written = PROFILES[era_of(version)], PROFILES[scenario.profile]
     if not written.unlike(there).keys() <= {ELR, *OF_NO_WEIGHT}:
-        era = era_of(version)
-        yield Limit(
-            f"profile: {scenario.profile}", f"Kafka {version} has the rules of {era}; --set profile={era} takes those"
-        )
+        yield Limit(f"profile: {scenario.profile}", f"Kafka {version} has the rules of {era_of(version)}")
     for switch, value in scenario.rules.unlike(written).items():
         if switch != ELR and there.value(switch) != value:
             text = str(value).lower() if isinstance(value, bool) else value

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from cluster.kafka.home import find_home
+from cluster.kafka.java import KafkaMissing
+from replica.trace import events as trace
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.kafka_limits import played_on
 from scenarios.run.on_kafka import on_kafka
-from scenarios.run.runner import run_scenario
+from scenarios.run.runner import RunResult, run_scenario
+from scenarios.search.era_runs import moved_to
 
 SLACK_US = 5_000_000
 
@@ -38,3 +41,27 @@ def test_it_ends_as_written(name: str, variant: str | None, tmp_path: Path) -> N
     result = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real)
     assert [(each.what, each.why) for each in result.expectations if not each.held] == []
     assert result.summary["real_kafka"] == home.version
+
+
+def elections(result: RunResult) -> list[tuple[str | None, int]]:
+    return [
+        (row.event.broker, row.event.leader_epoch) for row in result.rows if isinstance(row.event, trace.LeaderElected)
+    ]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", ["acks1-leader-kill", "kip101-hw-truncation-loss", "zk-session-expiry-leader"])
+def test_with_zookeeper_it_ends_as_simulated(name: str, tmp_path: Path) -> None:
+    """The controller dies with the leader, the same in a tumble, and a leader that ZooKeeper has given up."""
+    try:
+        home = find_home("2.8", None, os.environ)
+    except KafkaMissing as missing:
+        pytest.skip(f"{missing}: {missing.fix}")
+    scenario = moved_to(load_file(find_scenario(name)).scenario, "kafka-2.7")
+    played, real = played_on(scenario, home.version, SLACK_US)
+    theirs = run_scenario(played, runs_dir=tmp_path, world=on_kafka(home), real=real, keep_rows=True)
+    ours = run_scenario(scenario, runs_dir=None, keep_rows=True)
+    assert elections(theirs) == elections(ours) != []
+    assert theirs.summary["verdict"] == ours.summary["verdict"]
+    expired = [row.event.broker for row in theirs.rows if isinstance(row.event, trace.SessionExpired)]
+    assert expired[:1] == ["b1"]
