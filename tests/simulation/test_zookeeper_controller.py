@@ -1,4 +1,4 @@
-"""Requests to a controller of the ZooKeeper era: while it takes over, and for partitions that no other broker can lead."""
+"""Requests to a controller of the ZooKeeper era: while it takes over, and of a broker that shuts down in order."""
 
 from __future__ import annotations
 
