@@ -36,6 +36,8 @@ class ListConfigResourcesHandler:
             return
         image = self._cache.image
         brokers = [str(broker) for broker in sorted(image.brokers)]
+        # Differs from Kafka: there GroupConfigManager keeps the name of a group whose settings are all taken back,
+        # until the broker restarts.
         there = {
             TOPIC: sorted(image.topics),
             BROKER: brokers,
