@@ -14,7 +14,9 @@ PROGRAM = Path(__file__).parent / "Groups.java"
 SETTINGS = (
     *SMALL_COORDINATORS,
     "cluster.config.group.consumer.heartbeat.interval.ms=300",
+    "cluster.config.group.consumer.min.heartbeat.interval.ms=300",
     "cluster.config.group.consumer.session.timeout.ms=6000",
+    "cluster.config.group.consumer.min.session.timeout.ms=6000",
 )
 
 
