@@ -133,8 +133,10 @@ class NodeCore(Protocol):
 
     def start(self, now_us: int) -> list[Action]: ...
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        """peer: the node at the other end; address and port if it is not a node of this cluster"""
+    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
+        """peer: the node at the other end; address and port if it is not a node of this cluster
+        listener: by which it came; "" for the first, which all nodes use
+        """
         ...
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:

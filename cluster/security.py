@@ -16,11 +16,30 @@ from controller.metadata import UserScramCredentialRecord
 from controller.scram import MECHANISMS, credentials_of
 
 SALT_BYTES: Final = 16
+PROTOCOLS: Final[Mapping[str, int]] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+"""SecurityProtocol, by name."""
+PROTOCOL_OF: Final = {code: name for name, code in PROTOCOLS.items()}
 
 
 def new_nonce() -> str:
     """Of the broker, for one SCRAM exchange: it may never come again, and no one may guess it."""
     return secrets.token_hex(SALT_BYTES)
+
+
+class ServerListener(NamedTuple):
+    """One beside the first of each broker.     ports: by name of the broker"""
+
+    name: str
+    protocol: str
+    ports: Mapping[str, int]
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL_")
 
 
 class TlsFiles(NamedTuple):
@@ -36,6 +55,7 @@ class ListenerSecurity:
 
     Without users, no one has to authenticate.     tls: None: connections are not encrypted
     super_users: who may do everything, as `User:name`, where rules say who may do what; None: everybody may
+    listeners: of brokers beside the first, which has all of the above; these may have less
     """
 
     passwords: Mapping[str, str]
@@ -43,6 +63,7 @@ class ListenerSecurity:
     new_nonce: Callable[[], str] = new_nonce
     tls: TlsFiles | None = None
     super_users: tuple[str, ...] | None = None
+    listeners: tuple[ServerListener, ...] = ()
 
     @classmethod
     def of(
@@ -58,8 +79,13 @@ class ListenerSecurity:
 
     @property
     def is_on(self) -> bool:
-        """Clients have to authenticate."""
+        """Clients have to authenticate, by the first listener at least."""
         return bool(self.passwords)
+
+    def lets_in(self, listener: str) -> bool:
+        """Clients of a listener need not authenticate. listener: its name, "" for the first"""
+        other = next((one for one in self.listeners if one.name == listener), None)
+        return not self.is_on if other is None else not other.has_sasl
 
     @property
     def keeps_clients_from_controllers(self) -> bool:

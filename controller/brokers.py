@@ -96,6 +96,7 @@ class BrokerControl:
                 fenced=fenced,
                 in_controlled_shutdown=amended is not None and amended.in_controlled_shutdown,
                 log_dirs=given.log_dirs,
+                endpoints=given.endpoints,
             )
         )
         self.sessions.open(given.broker_id, fenced, given.now_us)

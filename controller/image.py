@@ -17,6 +17,7 @@ from controller.metadata import (
     ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    Endpoint,
     FeatureLevelRecord,
     GroupConfigRecord,
     LeaderChangeMessage,
@@ -65,6 +66,16 @@ class BrokerRegistration:
     fenced: bool
     in_controlled_shutdown: bool
     log_dirs: tuple[str, ...] | None = None
+    endpoints: tuple[Endpoint, ...] | None = None
+
+    def address_by(self, listener: str) -> tuple[str, int] | None:
+        """Host and port for clients of a listener, None where this broker has none of that name.
+
+        listener: its name, "" for the first, by which brokers speak to each other     source: BrokerRegistration.node
+        """
+        if not listener:
+            return self.host, self.port
+        return next(((one.host, one.port) for one in self.endpoints or () if one.name == listener), None)
 
     @property
     def is_active(self) -> bool:
@@ -323,6 +334,7 @@ class MetadataImage:
             fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
             log_dirs=record.log_dirs,
+            endpoints=record.endpoints,
         )
 
     def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from uuid import UUID
 
 from controller.access import Acl, AclFilter
-from controller.metadata import MetadataRecord, QuotaEntity
+from controller.metadata import Endpoint, MetadataRecord, QuotaEntity
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
 from replica.trace.events import TraceEvent
@@ -32,6 +32,7 @@ class RegisterBroker:
     rack: str | None = None
     previous_broker_epoch: BrokerEpoch = -1
     log_dirs: tuple[str, ...] | None = None
+    endpoints: tuple[Endpoint, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from replica.errors import PeerViolation
@@ -44,11 +44,21 @@ class SnapshotFooterRecord:
     """The last record of a snapshot that is complete."""
 
 
+class Endpoint(NamedTuple):
+    """Where a broker is reached by one of its listeners.     protocol: SecurityProtocol.name, as SASL_SSL"""
+
+    name: str
+    host: str
+    port: int
+    protocol: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerRecord:
     """One incarnation of a broker process, or an amendment of it (which keeps the epoch).
 
     log_dirs: ids of the directories that are online, of a broker that has several
+    endpoints: of the listeners beside the one at host and port, which is that between brokers
     """
 
     broker_id: BrokerId
@@ -60,6 +70,7 @@ class RegisterBrokerRecord:
     fenced: bool = True
     in_controlled_shutdown: bool = False
     log_dirs: tuple[str, ...] | None = None
+    endpoints: tuple[Endpoint, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +320,7 @@ _FROM_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {
     "adding_replicas": tuple,
     "removing_replicas": tuple,
     "log_dirs": tuple,
+    "endpoints": lambda rows: tuple(Endpoint(*row) for row in rows),
     "entity": lambda pairs: tuple((kind, name) for kind, name in pairs),
 }
 

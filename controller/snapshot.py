@@ -124,6 +124,7 @@ def _registered(broker: BrokerRegistration) -> RegisterBrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=broker.log_dirs,
+        endpoints=broker.endpoints,
     )
 
 

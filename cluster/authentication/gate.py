@@ -23,7 +23,9 @@ MIN_REAUTH_INTERVAL_US = 1_000_000
 
 
 class SaslGate:
-    """Of one broker.     mechanisms, api_versions: as of SaslAuthenticator"""
+    """Of one broker.     mechanisms, api_versions: as of SaslAuthenticator
+    lets_in: whether clients of the listener of this name need not authenticate
+    """
 
     def __init__(
         self,
@@ -33,11 +35,13 @@ class SaslGate:
         connections: AcceptedConnections,
         mechanisms: Mapping[str, Callable[[], SaslServer]],
         api_versions: Callable[[RequestHeader], tuple[bytes, bool]],
+        lets_in: Callable[[str], bool],
     ) -> None:
         self._outbox = outbox
         self._connections = connections
         self._mechanisms = mechanisms
         self._api_versions = api_versions
+        self._lets_in = lets_in
         self._max_reauth_ms = config.connections_max_reauth_ms
         self._delay_us = config.connection_failed_authentication_delay_ms * 1000
         self._max_receive_bytes = config.sasl_server_max_receive_size
@@ -46,9 +50,9 @@ class SaslGate:
         """Of connections from outside."""
         self._began_again_us: dict[ConnectionId, int] = {}
 
-    def accepted(self, connection: ConnectionId, peer: str) -> None:
-        """peer: as of `NodeCore.accepted`"""
-        if is_outside(peer):
+    def accepted(self, connection: ConnectionId, peer: str, listener: str) -> None:
+        """peer, listener: as of `NodeCore.accepted`"""
+        if is_outside(peer) and not self._lets_in(listener):
             self._sasl[connection] = self._authenticator(None)
             self._outbox.limit(connection, self._max_receive_bytes)
 

@@ -301,6 +301,7 @@ class BrokerCore:
             connections=self._server.connections,
             mechanisms=mechanisms(security, credential),
             api_versions=lambda header: (versions.answer(header), versions.knows(header.api_version)),
+            lets_in=security.lets_in,
         )
 
     def _coordinator_topic(self, name: str) -> CoordinatorTopic:
@@ -504,8 +505,8 @@ class BrokerCore:
         self._outbox.timers.run_due(now_us)
         return self._actions(now_us)
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
-        self._server.accepted(connection, peer, now_us)
+    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
+        self._server.accepted(connection, peer, now_us, listener)
         return self._actions(now_us)
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:

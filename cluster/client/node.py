@@ -42,7 +42,7 @@ class ClientNode(ABC, Generic[EventsT]):
         self._running = True
         return self._run(now_us)
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
         raise AssertionError("a client accepts no connections")
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:

@@ -270,7 +270,7 @@ class ControllerCore:
             self.quorum.tick(now_us)
         return self._actions(now_us)
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
         self._connections.accepted(connection, peer, now_us)
         return self._actions(now_us)
 

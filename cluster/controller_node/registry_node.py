@@ -131,7 +131,7 @@ class RegistryCore:
         self._changed(self._node, now_us)
         return self._connections.answered(self._outbox.take(), now_us)
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
         self._connections.accepted(connection, peer, now_us)
         return self._connections.answered(self._outbox.take(), now_us)
 

@@ -18,6 +18,7 @@ from cluster.live.tcp_connection import TcpConnection
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric
     from cluster.network.host import Host
+    from cluster.security import ServerListener
 
 ACCEPTED_PER_TURN = 20
 """Then other tasks have their turn (Processor.ConnectionQueueSize)."""
@@ -26,13 +27,17 @@ PAUSE_S = 0.1
 
 
 class SocketAcceptor:
-    """Accepts for one incarnation of a machine's process; the kernel goes on accepting while that is paused."""
+    """Accepts for one incarnation of a machine's process; the kernel goes on accepting while that is paused.
 
-    def __init__(self, fabric: TcpFabric, host: Host, server: socket.socket) -> None:
+    listener: None: the first, which all nodes use
+    """
+
+    def __init__(self, fabric: TcpFabric, host: Host, server: socket.socket, listener: ServerListener | None) -> None:
         self._fabric = fabric
         self._host = host
         self._process = host.process
         self._server = server
+        self._listener = listener
         self._open = True
 
     async def run(self) -> None:
@@ -76,7 +81,7 @@ class SocketAcceptor:
         prepare(sock)
         self._fabric.time.enter()
         try:
-            end = self._fabric.accepted(self._host, sock, caller)
+            end = self._fabric.accepted(self._host, sock, caller, self._listener)
         except OSError:  # It was over before TLS could begin.
             sock.close()
             return

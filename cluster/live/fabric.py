@@ -29,7 +29,7 @@ from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkEvents
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
-from cluster.security import OPEN, ListenerSecurity
+from cluster.security import OPEN, ListenerSecurity, ServerListener
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog
 
@@ -97,7 +97,9 @@ class TcpFabric:
         self._bind_host = bind_host
         self._wanted_ports = ports or {}
         self._ports: dict[str, ServerPort] = {}
-        self._acceptors: dict[str, SocketAcceptor] = {}
+        self._more_ports: dict[str, list[tuple[ServerPort, ServerListener]]] = {}
+        """Of each machine, beside the first."""
+        self._acceptors: dict[str, list[SocketAcceptor]] = {}
         self._ends: dict[TcpConnection, None] = {}
         self._dark: dict[TcpConnection, None] = {}
         self._waiting_dials: dict[Parking, None] = {}
@@ -120,6 +122,9 @@ class TcpFabric:
         if name not in self._ports:
             host = self._bind_host if name in self._wanted_ports else LOOPBACK
             self._ports[name] = ServerPort(host, self._wanted_ports.get(name, 0))
+            self._more_ports[name] = [
+                (ServerPort(host, one.ports[name]), one) for one in self.security.listeners if name in one.ports
+            ]
         return self._ports[name].address
 
     def name_of(self, address: Address) -> str:
@@ -134,39 +139,53 @@ class TcpFabric:
         self.nursery = nursery
 
     def close(self) -> None:
-        for acceptor in self._acceptors.values():
-            acceptor.close()
+        for name in list(self._acceptors):
+            self._close_acceptors(name)
         for end in list(self._ends):
             end.hang_up()
-        for port in self._ports.values():
+        for port in (*self._ports.values(), *(port for ports in self._more_ports.values() for port, _ in ports)):
             port.close()
 
     # ------------------------------------------------------------------------------------------------------- servers
 
     def listening(self, host: Host) -> None:
         self.address(host.name, 0)
-        acceptor = self._acceptors[host.name] = SocketAcceptor(self, host, self._ports[host.name].listen())
-        self.nursery.start_soon(acceptor.run)
+        acceptors = self._acceptors[host.name] = [SocketAcceptor(self, host, self._ports[host.name].listen(), None)]
+        for port, listener in self._more_ports[host.name]:
+            acceptors.append(SocketAcceptor(self, host, port.listen(), listener))
+        for acceptor in acceptors:
+            self.nursery.start_soon(acceptor.run)
 
     def deaf(self, host: Host) -> None:
         """A dead process's server socket refuses. Of a machine without power nothing is heard: it stays, unattended."""
         if host.powered:
-            acceptor = self._acceptors.pop(host.name, None)
-            if acceptor is not None:
-                acceptor.close()
+            self._close_acceptors(host.name)
 
-    def accepted(self, host: Host, sock: socket.socket, caller: Address) -> TcpConnection:
-        """Our end of an accepted connection; known by name if the other end is in this process. raises: OSError, if it
-        is over already"""
+    def _close_acceptors(self, name: str) -> None:
+        for acceptor in self._acceptors.pop(name, ()):
+            acceptor.close()
+
+    def accepted(
+        self, host: Host, sock: socket.socket, caller: Address, listener: ServerListener | None
+    ) -> TcpConnection:
+        """Our end of an accepted connection; known by name if the other end is in this process.
+
+        listener: None: the first, which all nodes use; a client that comes by another is from outside
+        raises: OSError, if it is over already
+        """
         near = self._callers.pop(caller, None)
-        known = self.neighbour(caller) if near is None else near.host.name
-        if known is None and self._tls is not None:
+        if near is not None:
+            known: str | None = near.host.name
+        else:
+            known = self.neighbour(caller) if listener is None else None
+        has_tls = listener is None or listener.has_tls
+        if known is None and has_tls and self._tls is not None:
             sock = secured(sock, self._tls)
         end = TcpConnection(self, host, known or NOBODY, sock, accepted=True)
         if near is not None:
             end.pair_with(near)
         elif known is None:
-            end.comes_from(f"{caller[0]}:{caller[1]}")
+            end.comes_from(f"{caller[0]}:{caller[1]}", "" if listener is None else listener.name)
         self._ends[end] = None
         return end
 
@@ -301,10 +320,9 @@ class TcpFabric:
         for end in [end for end in self._dark if end.host.powered]:
             del self._dark[end]
             self.nursery.start_soon(end.answer_with_reset)
-        for name, acceptor in list(self._acceptors.items()):
+        for name in list(self._acceptors):
             if self.hosts[name].powered and self.hosts[name].listener is None:
-                del self._acceptors[name]
-                acceptor.close()
+                self._close_acceptors(name)
         for end in list(self._ends):
             end.move_on()
         for parking in list(self._waiting_dials):

@@ -172,8 +172,9 @@ class TcpConnection(Passage[Sequence[Segment]]):
         """The other end will be in this process."""
         self._told = deque()
 
-    def comes_from(self, address: str) -> None:
-        """The peer is outside of this process; its first frame names it."""
+    def comes_from(self, address: str, listener: str) -> None:
+        """The peer is outside of this process; its first frame names it. listener: as of Connection"""
+        self.listener = listener
         self._is_identified = False
         self._entrance = Entrance(self._fabric, self.host.name)
         self.peer = address

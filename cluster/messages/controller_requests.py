@@ -18,6 +18,7 @@ from cluster.protocol.versions import (
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
 )
+from cluster.security import PROTOCOL_OF
 from controller.image import MetadataImage
 from controller.inputs import (
     AllocateProducerIds,
@@ -31,6 +32,7 @@ from controller.inputs import (
     RegistrationReply,
     Reply,
 )
+from controller.metadata import Endpoint
 from replica.errors import ErrorCode, PeerViolation
 
 _SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS, ALLOCATE_PRODUCER_IDS)
@@ -79,7 +81,7 @@ def _input(header: RequestHeader, request: Entity, image: MetadataImage, now_us:
         if request.broker_id < 0:
             # Differs from Kafka, which does not look: -1 is the leader of a partition that has none.
             raise PeerViolation(f"a broker registers with the id {request.broker_id}")
-        listener = request.listeners[0]
+        listener, *others = request.listeners
         return RegisterBroker(
             now_us=now_us,
             broker_id=int(request.broker_id),
@@ -89,11 +91,20 @@ def _input(header: RequestHeader, request: Entity, image: MetadataImage, now_us:
             rack=request.rack,
             previous_broker_epoch=int(request.previous_broker_epoch),
             log_dirs=tuple(str(directory) for directory in request.log_dirs) or None,
+            endpoints=tuple(_endpoint(one) for one in others) or None,
         )
     if header.api_key == ASSIGN_REPLICAS_TO_DIRS:
         return assign_replicas_input(request, image.topic_names, now_us)
     assert header.api_key == ALLOCATE_PRODUCER_IDS, f"api {header.api_key} is no request of a broker"
     return AllocateProducerIds(now_us=now_us, broker_id=int(request.broker_id), broker_epoch=int(request.broker_epoch))
+
+
+def _endpoint(listener: Entity) -> Endpoint:
+    """raises: PeerViolation"""
+    protocol = PROTOCOL_OF.get(int(listener.security_protocol))
+    if protocol is None:
+        raise PeerViolation(f"a listener registers with the security protocol {listener.security_protocol}")
+    return Endpoint(str(listener.name), str(listener.host), int(listener.port), protocol)
 
 
 def _values(reply: Reply, topic_ids: Mapping[str, UUID]) -> dict[str, object]:

@@ -117,6 +117,7 @@ class Passage(ABC, Generic[Frame]):
 
     def __init__(self, fabric: Fabric, events: NetworkEvents, node: str, peer: str) -> None:
         self.peer = peer
+        self.listener = ""  # as of Connection
         self.stopped: deque[Message[Frame]] = deque()  # what was sent from this end and may not arrive yet
         self.withheld: Withheld | None = None
         self.let_through = 0  # messages that waited, need not any longer, and are delivered at this very moment

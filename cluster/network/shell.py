@@ -92,7 +92,7 @@ class NodeShell:
             connection = -self._accepted
             self._ends[connection] = end
             end.allow(self.core.max_request_bytes)
-            self._step(self.core.accepted, connection, end.peer)
+            self._step(self.core.accepted, connection, end.peer, end.listener)
             self._world.start_soon(self._nursery, self._read, connection, end)
 
     async def _dial(self, connection: ConnectionId, host: str, port: int) -> None:

@@ -42,6 +42,8 @@ class Connection(Protocol):
     """One end of one connection."""
 
     peer: str
+    listener: str
+    """Of an accepted one: by which it came; "" for the first, which all nodes use."""
 
     def allow(self, max_frame_bytes: int) -> None:
         """A frame that is announced as larger ends the connection before it is read."""

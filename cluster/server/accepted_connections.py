@@ -30,6 +30,7 @@ class AcceptedConnections:
         "_addresses",
         "_ends",
         "_last_active_us",
+        "_listeners",
         "_max_idle_us",
         "_max_per_address",
         "_node",
@@ -66,6 +67,8 @@ class AcceptedConnections:
         self.reconfigure(config)
         self._peers: dict[ConnectionId, str] = {}
         self._addresses: dict[ConnectionId, str] = {}
+        self._listeners: dict[ConnectionId, str] = {}
+        """Of those that came by another listener than the first."""
         self._per_address: dict[str, int] = {}
         self._of_nodes: dict[ConnectionId, None] = {}
         self._principals: dict[ConnectionId, str] = {}
@@ -92,6 +95,10 @@ class AcceptedConnections:
         """Where it comes from, without the port; between our own nodes their name. raises: KeyError when it is gone"""
         return self._addresses[connection]
 
+    def listener(self, connection: ConnectionId) -> str:
+        """The name of the listener that it came by, "" for the first."""
+        return self._listeners.get(connection, "")
+
     def is_of_node(self, connection: ConnectionId) -> bool:
         """Whether it was known as such when it came; what a client says of itself makes no node of it."""
         return connection in self._of_nodes
@@ -105,10 +112,10 @@ class AcceptedConnections:
         if connection in self._peers:
             self._principals[connection] = principal
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> bool:
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int, listener: str = "") -> bool:
         """False if it is closed at once: there are max.connections.per.ip from this address already.
 
-        peer: who it is, or, while that is not known, its address and port
+        peer: who it is, or, while that is not known, its address and port     listener: as of `NodeCore.accepted`
         """
         if self._nodes_only and is_outside(peer):
             self._state_closed(peer, "only nodes of the cluster may connect here")
@@ -126,6 +133,8 @@ class AcceptedConnections:
         if not is_outside(peer):
             self._of_nodes[connection] = None
         self._addresses[connection] = address
+        if listener:
+            self._listeners[connection] = listener
         self._last_active_us[connection] = now_us
         if self._timer is None:
             self._timer = self._outbox.timers.at(now_us + self._max_idle_us, self._close_idle)
@@ -154,6 +163,7 @@ class AcceptedConnections:
             return
         del self._last_active_us[connection]
         self._of_nodes.pop(connection, None)
+        self._listeners.pop(connection, None)
         self._principals.pop(connection, None)
         address = self._addresses.pop(connection)
         left = self._per_address[address] - 1

@@ -31,7 +31,7 @@ from replica.trace.events import Recorder
 class Gate(Protocol):
     """What stands before the requests of clients that have to authenticate."""
 
-    def accepted(self, connection: ConnectionId, peer: str) -> None: ...
+    def accepted(self, connection: ConnectionId, peer: str, listener: str) -> None: ...
 
     def gone(self, connection: ConnectionId) -> None: ...
 
@@ -114,10 +114,10 @@ class SocketServer:
 
     # ------------------------------------------------------------------------------------------------- connections
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> None:
-        if self.connections.accepted(connection, peer, now_us):
+    def accepted(self, connection: ConnectionId, peer: str, now_us: int, listener: str = "") -> None:
+        if self.connections.accepted(connection, peer, now_us, listener):
             if self.gate is not None:
-                self.gate.accepted(connection, peer)
+                self.gate.accepted(connection, peer, listener)
             self._acceptor.offer(connection, now_us)
 
     @property

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
-    from cluster.security import ListenerSecurity
+    from cluster.security import ListenerSecurity, ServerListener
     from scenarios.language.spec import Scenario
     from scenarios.observe.story import StoryLine
     from scenarios.run.runner import RunResult
@@ -61,6 +62,10 @@ BROKERS = 3
 @click.option("--tls", "with_tls", is_flag=True, help="Encrypt, with a certificate made for this cluster.")
 @click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Your own certificate for --tls.")
 @click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key.")
+@click.option(
+    "--listener", "listeners", multiple=True, metavar="[NAME=]PROTOCOL:PORT",
+    help="One more listener of each broker, with less: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; may be repeated.",
+)  # fmt: skip
 @set_option
 @plain_option
 def serve(
@@ -81,6 +86,7 @@ def serve(
     with_tls: bool,
     tls_cert: Path | None,
     tls_key: Path | None,
+    listeners: tuple[str, ...],
     overrides: tuple[str, ...],
     plain: bool,
 ) -> int:
@@ -88,7 +94,7 @@ def serve(
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key belong together: give both, or --tls alone")
     own_files = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
-    _check_address(host, has_users=bool(users), has_tls=with_tls or own_files is not None)
+    _check_address(host)
     if max_partitions is not None:
         overrides = (f"cluster.config.max.partitions={max_partitions}", *overrides)
     if scenario is None:
@@ -104,6 +110,13 @@ def serve(
     must_hold_files(record, "--record")
     may_everything = _super_users(super_users, chosen, authorizes=authorize)
     security = _security(users, own_files, record / "tls" / str(port) if with_tls else None, host, may_everything)
+    more = _listeners(listeners, security, chosen, port)
+    _warn_of_openness(
+        host,
+        has_users=security.is_on and all(one.has_sasl for one in more),
+        has_tls=security.tls is not None and all(one.has_tls for one in more),
+    )
+    security = replace(security, listeners=more)
     from scenarios.serve.serving import Server
 
     style = Style.of(sys.stderr, os.environ, plain=plain)
@@ -157,6 +170,24 @@ def _super_users(names: tuple[str, ...], scenario: Scenario, *, authorizes: bool
         raise click.UsageError(str(refused)) from None
 
 
+def _listeners(
+    wishes: tuple[str, ...], security: ListenerSecurity, scenario: Scenario, port: int
+) -> tuple[ServerListener, ...]:
+    from scenarios.serve.access import AccessRefused
+    from scenarios.serve.listeners import listeners_of
+
+    try:
+        return listeners_of(
+            wishes,
+            brokers=list(scenario.cluster.brokers),
+            first_port=port,
+            first=security,
+            in_zookeeper_era=scenario.rules.membership == "zk-session",
+        )
+    except AccessRefused as refused:
+        raise click.UsageError(str(refused)) from None
+
+
 def _security(
     users: tuple[str, ...],
     own_files: tuple[Path, Path] | None,
@@ -185,7 +216,7 @@ def _security(
         fail(f"{error.filename} cannot be written: {error.strerror}", ExitCode.MISSING, "choose --record DIR")
 
 
-def _check_address(host: str, *, has_users: bool, has_tls: bool) -> None:
+def _check_address(host: str) -> None:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -194,7 +225,11 @@ def _check_address(host: str, *, has_users: bool, has_tls: bool) -> None:
         raise click.UsageError(
             f"--host wants the IPv4 address that clients will connect to, not {host}: brokers give it to them"
         )
-    if not address.is_loopback:
+
+
+def _warn_of_openness(host: str, *, has_users: bool, has_tls: bool) -> None:
+    """has_users, has_tls: of every listener"""
+    if not ipaddress.ip_address(host).is_loopback:
         lacking = [
             *([] if has_users else ["no authentication (--user)"]),
             *([] if has_tls else ["no encryption (--tls)"]),

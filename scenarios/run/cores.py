@@ -25,6 +25,7 @@ from cluster.controller_node.node import ControllerCore
 from cluster.controller_node.registry_node import RegistryCore
 from cluster.network.world import Fabric
 from cluster.wall_clock import WallClock
+from controller.metadata import Endpoint
 from replica.log.batches.records import Record
 from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog
@@ -89,6 +90,7 @@ class Cores:
         scenario, cluster = self._scenario, self._scenario.cluster
         stream = random.Random(f"{scenario.seed}/incarnation/{name}/{incarnation}")
         host, port = self._fabric.address(name, BROKER_PORT)
+        security = self._fabric.security
         return BrokerCore(
             identity=BrokerIdentity(
                 broker_id=cluster.ids[name],
@@ -97,6 +99,8 @@ class Cores:
                 host=host,
                 port=port,
                 rack=cluster.racks.get(name),
+                protocol=security.protocol,
+                endpoints=tuple(Endpoint(one.name, host, one.ports[name], one.protocol) for one in security.listeners),
             ),
             config=cluster.broker_config(name),
             rules=scenario.rules,

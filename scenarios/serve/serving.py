@@ -275,6 +275,9 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
         lines.append(f"  topic {topic.name}: {sizes}, min.insync.replicas {minimum}")
     lines += ["", f"  bootstrap.servers={bootstrap}"]
     first = cluster.bootstrap[0]
+    for listener in cluster.fabric.security.listeners:
+        others = ",".join(f"{first[0]}:{port}" for port in listener.ports.values())
+        lines.append(f"  listener {listener.name}, {listener.protocol}: bootstrap.servers={others}")
     settings = client_settings(cluster.fabric.security)
     at = f"{'-F kcat.conf ' if settings else ''}-b {first[0]}:{first[1]}"
     lines.append(f"    kcat {at} -L")

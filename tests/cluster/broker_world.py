@@ -241,7 +241,7 @@ class BrokerWorld:
         """A new connection to b1."""
         connection = -len(self._callers) - 1
         caller = self._callers[connection] = Caller(self, peer, connection)
-        self._from_broker(self.broker.accepted(connection, peer, self.now_us))
+        self._from_broker(self.broker.accepted(connection, peer, "", self.now_us))
         return caller
 
     def follower(self, broker_id: int) -> Callable[..., Any]:
@@ -394,7 +394,7 @@ class BrokerWorld:
         else:
             side = -1000 * self._lives - action.connection
             self._controller_side[side] = action.connection
-            self._from_controller(self.controller.accepted(side, "b1", self.now_us))
+            self._from_controller(self.controller.accepted(side, "b1", "", self.now_us))
         self._from_broker(self.broker.connected(action.connection, self.now_us))
 
     def _request(self, action: Send, frame: bytearray) -> None:

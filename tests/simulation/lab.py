@@ -46,7 +46,7 @@ class Node:
         self._see(now_us, "started")
         return []
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
         self._see(now_us, "accepted", peer)
         return []
 

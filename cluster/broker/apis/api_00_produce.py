@@ -132,7 +132,7 @@ class ProduceHandler:
                 self._outbox.resume(connection)
             return
         topics: Refused = {}
-        hints = LeaderHints(self._cache)
+        hints = LeaderHints(self._cache, self._connections.listener(connection))
         for name, result in results.items():
             if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and header.api_version >= FIRST_WITH_LEADER_HINTS:
                 result = result._replace(current_leader=hints.leader_of(name))

@@ -132,7 +132,7 @@ class FetchHandler:
         connection, peer = params.connection, params.peer
         if connection not in self._connections:
             return
-        hints = LeaderHints(self._cache)
+        hints = LeaderHints(self._cache, self._connections.listener(connection))
         by_key: dict[Key, FetchPartitionResponse] = {}
         for name, result in results:
             if result.error in MOVED and header.api_version >= FIRST_WITH_LEADER_HINTS:

@@ -74,8 +74,8 @@ class MetadataHandler:
             connection,
             header,
             brokers=[
-                {"node_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
-                for broker in self._view.live()
+                {"node_id": broker.broker_id, "host": host, "port": port, "rack": broker.rack}
+                for broker, (host, port) in self._view.reached(connection, self._view.live())
             ],
             cluster_id=CLUSTER_ID,
             controller_id=self._view.controller_id(),

@@ -51,12 +51,12 @@ class DescribeClusterHandler:
             brokers=[
                 {
                     "broker_id": broker.broker_id,
-                    "host": broker.host,
-                    "port": broker.port,
+                    "host": host,
+                    "port": port,
                     "rack": broker.rack,
                     "is_fenced": broker.fenced,
                 }
-                for broker in brokers
+                for broker, (host, port) in self._view.reached(connection, brokers)
             ],
             cluster_authorized_operations=ALL_OF_CLUSTER if of_cluster else NOT_ASKED,
         )

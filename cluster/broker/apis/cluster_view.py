@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from cluster.broker.apis.api import BrokerParts, Values
+from cluster.node import ConnectionId
 from controller.image import BrokerRegistration, PartitionRegistration
 from controller.topics import check_legal, is_internal
 from replica.errors import ErrorCode, KafkaError
@@ -19,9 +22,23 @@ class DescribedCluster:
     def __init__(self, broker: BrokerParts) -> None:
         self._cache = broker.cache
         self._plane = broker.plane
+        self._connections = broker.connections
 
     def live(self) -> list[BrokerRegistration]:
         return [broker for _, broker in sorted(self._cache.image.brokers.items()) if not broker.fenced]
+
+    def reached(
+        self, connection: ConnectionId, brokers: Sequence[BrokerRegistration]
+    ) -> Iterator[tuple[BrokerRegistration, tuple[str, int]]]:
+        """Those of `brokers` that have the listener by which a client came, each with its host and port there.
+
+        source: KRaftMetadataCache.getAliveBrokerNodes
+        """
+        listener = self._connections.listener(connection)
+        for broker in brokers:
+            address = broker.address_by(listener)
+            if address is not None:
+                yield broker, address
 
     def controller_id(self) -> BrokerId:
         """Differs from Kafka: where clients may not talk to controllers it names a random live broker, we the first."""

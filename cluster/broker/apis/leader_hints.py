@@ -8,10 +8,14 @@ from replica.ids import BrokerId, TopicPartition
 
 
 class LeaderHints:
-    """Of one answer. endpoints: where the leaders are reached that it names, of those that live"""
+    """Of one answer. endpoints: where the leaders are reached that it names, of those that live
 
-    def __init__(self, cache: MetadataCache) -> None:
+    listener: by which the client came that asks
+    """
+
+    def __init__(self, cache: MetadataCache, listener: str) -> None:
         self._image = cache.image
+        self._listener = listener
         self._endpoints: dict[BrokerId, NodeEndpoint] = {}
 
     @property
@@ -24,7 +28,7 @@ class LeaderHints:
         if registration is None:
             return LeaderIdAndEpoch()
         broker = self._image.brokers.get(registration.leader)
-        if broker is not None and not broker.fenced:
-            endpoint = NodeEndpoint(broker.broker_id, broker.host, broker.port, broker.rack)
-            self._endpoints[broker.broker_id] = endpoint
+        address = None if broker is None or broker.fenced else broker.address_by(self._listener)
+        if broker is not None and address is not None:
+            self._endpoints[broker.broker_id] = NodeEndpoint(broker.broker_id, *address, broker.rack)
         return LeaderIdAndEpoch(registration.leader, registration.leader_epoch)

@@ -16,7 +16,9 @@ from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
+from cluster.security import PROTOCOLS
 from cluster.timers import Timer
+from controller.metadata import Endpoint
 from replica.errors import ErrorCode
 from replica.ids import CLUSTER_ID, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset
 from replica.rules import Rules
@@ -30,7 +32,11 @@ FIRST_BACKOFF_US = 100_000
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """The identity of a broker process: one per incarnation."""
+    """The identity of a broker process: one per incarnation.
+
+    host, port: of its first listener     protocol: that clients speak there
+    endpoints: of its other listeners
+    """
 
     broker_id: BrokerId
     name: str
@@ -38,6 +44,13 @@ class BrokerIdentity:
     host: str
     port: int
     rack: str | None
+    protocol: str = "PLAINTEXT"
+    endpoints: tuple[Endpoint, ...] = ()
+
+    @property
+    def all_endpoints(self) -> tuple[Endpoint, ...]:
+        """The first listener bears the name of its protocol."""
+        return Endpoint(self.protocol, self.host, self.port, self.protocol), *self.endpoints
 
 
 class HeartbeatTimes:
@@ -176,7 +189,10 @@ class BrokerLifecycle:
             broker_id=identity.broker_id,
             cluster_id=CLUSTER_ID,
             incarnation_id=identity.incarnation_id,
-            listeners=[{"name": "PLAINTEXT", "host": identity.host, "port": identity.port, "security_protocol": 0}],
+            listeners=[
+                {"name": one.name, "host": one.host, "port": one.port, "security_protocol": PROTOCOLS[one.protocol]}
+                for one in identity.all_endpoints
+            ],
             features=[],
             rack=identity.rack,
             is_migrating_zk_broker=False,

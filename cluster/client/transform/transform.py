@@ -110,7 +110,7 @@ class TransformCore:
         self._of_producer(self._producer.start(now_us))
         return self._go_on(now_us)
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:
+    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
         raise AssertionError("a client accepts no connections")
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:

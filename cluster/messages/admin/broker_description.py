@@ -26,7 +26,6 @@ INTER_BROKER_PROTOCOLS: Final = {
     "3.9": "3.9-IV0",
 }
 """Of a broker of each release as it comes. Kafka 4 has no such key."""
-PROTOCOL_MAP: Final = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
 _KRAFT_ONLY: Final = (
     "broker.heartbeat.",
     "broker.session.",
@@ -50,7 +49,8 @@ def own_keys(
     identity: BrokerIdentity, rules: Rules, log_dirs: Sequence[Path], controllers: Mapping[BrokerId, tuple[str, int]]
 ) -> list[OwnKey]:
     """log_dirs: all, also those that have failed     controllers: or the registry's servers, of the ZooKeeper era"""
-    listener = f"PLAINTEXT://{identity.host}:{identity.port}"
+    endpoints = identity.all_endpoints
+    listener = ",".join(f"{one.name}://{one.host}:{one.port}" for one in endpoints)
     broker_id = str(identity.broker_id)
     keys = [
         OwnKey("advertised.listeners", listener, STRING, "The address at which clients find this broker."),
@@ -69,11 +69,12 @@ def own_keys(
         connect = ",".join(address for _, address in servers)
         keys.append(OwnKey("zookeeper.connect", connect, STRING, "Servers of the registry."))
     else:
+        protocols = ",".join([*(f"{one.name}:{one.protocol}" for one in endpoints), "CONTROLLER:PLAINTEXT"])
         voters = ",".join(f"{number}@{address}" for number, address in servers)
         keys += [
             OwnKey("controller.listener.names", "CONTROLLER", STRING, "Names of the controllers' listeners."),
             OwnKey("controller.quorum.voters", voters, LIST, "Controllers of the quorum, id@host:port."),
-            OwnKey("listener.security.protocol.map", PROTOCOL_MAP, STRING, "The protocol of each listener."),
+            OwnKey("listener.security.protocol.map", protocols, STRING, "The protocol of each listener."),
             OwnKey("node.id", broker_id, INT, "The node's number in the cluster."),
             OwnKey("process.roles", "broker", LIST, "What this process is: broker, controller, or both."),
         ]

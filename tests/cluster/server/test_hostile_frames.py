@@ -78,7 +78,7 @@ def to_broker(world: BrokerWorld, frame: bytes) -> None:
 
 def to_controller(world: BrokerWorld, frame: bytes) -> None:
     """Its port is on the loopback as well."""
-    world._from_controller(world.controller.accepted(-99_999, "x", world.now_us))
+    world._from_controller(world.controller.accepted(-99_999, "x", "", world.now_us))
     world._from_controller(world.controller.received(-99_999, bytearray(frame), world.now_us))
     world._from_controller(world.controller.disconnected(-99_999, "closed by the peer", world.now_us))
     world._settle()

@@ -38,25 +38,27 @@ class FindCoordinatorHandler:
         if broker.rules.transactions != "none":
             self._topics[TRANSACTION] = broker.transactions_topic
         self._answer = broker.responder.answer
+        self._connections = broker.connections
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request = cold.decode_request(header, frame)
         key_type = int(getattr(request, "key_type", GROUP))
+        listener = self._connections.listener(connection)
         if header.api_version < FIRST_OF_MANY:
-            error, message, where = self._coordinator(str(request.key), key_type, now_us)
+            error, message, where = self._coordinator(str(request.key), key_type, listener, now_us)
             message = message or MESSAGES[error]
             self._answer(connection, header, error_code=error, error_message=message, **where)
             return
         found = []
         for key in request.coordinator_keys:
             # Kafka fills the message of an entry only where it refuses the whole request.
-            error, message, where = self._coordinator(str(key), key_type, now_us)
+            error, message, where = self._coordinator(str(key), key_type, listener, now_us)
             found.append({"key": key, "error_code": error, "error_message": message, **where})
         self._answer(connection, header, coordinators=found)
 
-    def _coordinator(self, key: str, key_type: int, now_us: int) -> tuple[ErrorCode, str, Values]:
+    def _coordinator(self, key: str, key_type: int, listener: str, now_us: int) -> tuple[ErrorCode, str, Values]:
         """Why there can be none, and its address if there is one."""
         no_node: Values = {"node_id": NO_BROKER, "host": "", "port": NO_BROKER}
         topic = self._topics.get(key_type)
@@ -64,9 +66,11 @@ class FindCoordinatorHandler:
             unknown = f"there are no coordinators of type {key_type}"
             return ErrorCode.INVALID_REQUEST, NOT_COORDINATED.get(key_type, unknown), no_node
         broker = topic.coordinator(key, now_us)
-        if broker is None:
+        address = None if broker is None else broker.address_by(listener)
+        if broker is None or address is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, "", no_node
-        return ErrorCode.NONE, "", {"node_id": broker.broker_id, "host": broker.host, "port": broker.port}
+        host, port = address
+        return ErrorCode.NONE, "", {"node_id": broker.broker_id, "host": host, "port": port}
 
 
 API = Api(

@@ -227,7 +227,7 @@ def test_an_answer_is_activity_and_a_closed_connection_is_nobody(tmp_path):
 
 def test_a_controller_closes_silent_connections_too(tmp_path):
     world = BrokerWorld(tmp_path, connections_max_idle_ms="5000")
-    world.controller.accepted(-7, "stranger", 0)
+    world.controller.accepted(-7, "stranger", "", 0)
     assert world.controller.next_deadline_us == 5000 * MS
     assert world.controller.tick(5000 * MS) == [Close(-7)]
 
