@@ -506,7 +506,7 @@ class BrokerCore:
         return self._actions(now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
-        self._server.accepted(connection, peer, now_us, listener)
+        self._server.accepted(connection, peer, listener, now_us)
         return self._actions(now_us)
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:

@@ -271,7 +271,7 @@ class ControllerCore:
         return self._actions(now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
-        self._connections.accepted(connection, peer, now_us)
+        self._connections.accepted(connection, peer, listener, now_us)
         return self._actions(now_us)
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:

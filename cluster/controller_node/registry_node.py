@@ -132,7 +132,7 @@ class RegistryCore:
         return self._connections.answered(self._outbox.take(), now_us)
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
-        self._connections.accepted(connection, peer, now_us)
+        self._connections.accepted(connection, peer, listener, now_us)
         return self._connections.answered(self._outbox.take(), now_us)
 
     def identified(self, connection: ConnectionId, peer: str, now_us: int) -> list[Action]:

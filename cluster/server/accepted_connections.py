@@ -112,7 +112,7 @@ class AcceptedConnections:
         if connection in self._peers:
             self._principals[connection] = principal
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int, listener: str = "") -> bool:
+    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> bool:
         """False if it is closed at once: there are max.connections.per.ip from this address already.
 
         peer: who it is, or, while that is not known, its address and port     listener: as of `NodeCore.accepted`

@@ -114,8 +114,8 @@ class SocketServer:
 
     # ------------------------------------------------------------------------------------------------- connections
 
-    def accepted(self, connection: ConnectionId, peer: str, now_us: int, listener: str = "") -> None:
-        if self.connections.accepted(connection, peer, now_us, listener):
+    def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> None:
+        if self.connections.accepted(connection, peer, listener, now_us):
             if self.gate is not None:
                 self.gate.accepted(connection, peer, listener)
             self._acceptor.offer(connection, now_us)

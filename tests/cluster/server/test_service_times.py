@@ -88,10 +88,10 @@ def test_new_connections_hold_up_the_others_for_one_poll() -> None:
     for per_poll, waits_us in ((None, 100 * MS), (2, 20 * MS)):
         outbox, came = Outbox(), list[tuple[int, int]]()
         server = _server(outbox, per_poll, came)
-        server.accepted(-1, "x", 0)
+        server.accepted(-1, "x", "", 0)
         _run(outbox, 10 * MS)
         for connection in range(-12, -1):
-            server.accepted(connection, "x", 10 * MS)  # the first of them is polled at once, alone
+            server.accepted(connection, "x", "", 10 * MS)  # the first of them is polled at once, alone
         _run(outbox, 20 * MS)
         server.received(-1, bytearray(), 21 * MS)
         _answer(outbox, -1)
@@ -105,7 +105,7 @@ def test_a_request_of_a_connection_that_is_not_set_up_waits_for_its_turn() -> No
     outbox, came = Outbox(), list[tuple[int, int]]()
     server = _server(outbox, 1, came)
     for connection in (-1, -2, -3):
-        server.accepted(connection, "x", 0)
+        server.accepted(connection, "x", "", 0)
     server.received(-3, bytearray(), 1 * MS)
     _run(outbox, 25 * MS)
     assert came == []
@@ -117,7 +117,7 @@ def test_the_creation_rate_lets_ten_seconds_of_it_pass_at_once_and_then_brakes()
     outbox, came = Outbox(), list[tuple[int, int]]()
     server = _server(outbox, None, came, max_connection_creation_rate="2")
     for connection in range(-40, 0):
-        server.accepted(connection, "x", 0)
+        server.accepted(connection, "x", "", 0)
         server.received(connection, bytearray(), 0)
     _run(outbox, 3 * S)
     at_once = [connection for connection, now_us in came if now_us < 1 * S]

@@ -50,7 +50,7 @@ class ServerWorld:
             self.server.open(0)
 
     def accept(self, connection: int, address: str = "10.0.0.1") -> None:
-        self.server.accepted(connection, f"{address}:{5000 - connection}", self.now_us)
+        self.server.accepted(connection, f"{address}:{5000 - connection}", "", self.now_us)
         self.server.connections.identified(connection, f"client{connection}")
         self._perform()
 

@@ -232,7 +232,7 @@ def test_what_a_running_broker_takes_over(world, admin):
     assert (config.max_connections_per_ip, config.num_io_threads, config.log_cleaner_backoff_ms) == (1, 16, 7)
     assert world.broker._server.handlers.num_io_threads == 16
     assert world.broker.logs.logs[TopicPartition("t", 0)].producers.expiration_ms == 5
-    assert not world.broker._server.connections.accepted(9001, "admin:1", world.now_us), "it has one"
+    assert not world.broker._server.connections.accepted(9001, "admin:1", "", world.now_us), "it has one"
 
 
 @pytest.mark.parametrize(
