@@ -27,7 +27,10 @@ def new_nonce() -> str:
 
 
 class ServerListener(NamedTuple):
-    """One beside the first of each broker.     ports: by name of the broker"""
+    """One beside the first of each broker.     ports: by name of the broker
+
+    Simplified: it has less protection than the first, which is that between brokers, and the same host.
+    """
 
     name: str
     protocol: str
