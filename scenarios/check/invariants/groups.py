@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from replica.ids import OFFSETS_TOPIC
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.invariants.checker import Handler, Invariant
@@ -23,13 +24,22 @@ class OneReader(Invariant):
         self.groups = Groups()
         kinds = (trace.GroupMemberJoined, trace.GroupMemberLeft, trace.GroupRebalanced, trace.GroupRemoved)
         return {
+            trace.LeadershipBegan: self._leads,
             trace.GroupsLoaded: self._loaded,
             trace.GroupMemberReconciled: self._reconciled,
             trace.GroupMigrated: self._migrated,
             **dict.fromkeys(kinds, self._changed),
         }
 
+    def _leads(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        """Of groups that its log has lost there is nothing to be read, and nothing is said."""
+        if event.topic == OFFSETS_TOPIC:
+            self._begin_anew()
+
     def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self.groups = Groups(self.groups.instances)
 
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
@@ -67,6 +77,7 @@ class FencedCommitsAreRefused(Invariant):
         """By group and member; None: it has left"""
         self.instances: dict[tuple[str, str], str] = {}
         return {
+            trace.LeadershipBegan: self._leads,
             trace.GroupsLoaded: self._loaded,
             trace.GroupMemberJoined: self._joined,
             trace.GroupMemberLeft: self._left,
@@ -75,7 +86,14 @@ class FencedCommitsAreRefused(Invariant):
             trace.OffsetCommitted: self._committed,
         }
 
+    def _leads(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        if event.topic == OFFSETS_TOPIC:
+            self._begin_anew()
+
     def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self.epochs.clear()
         self.instances.clear()
 

@@ -34,6 +34,21 @@ class GroupWords(TraceScript):
     def migrated(self, kind: str) -> None:
         self.say(trace.GroupMigrated, generation=2, members=("m1", "m2"), protocol=kind)
 
+    def begins_to_lead(self, topic: str) -> None:
+        self.emit(
+            trace.LeadershipBegan(
+                node="b2",
+                topic=topic,
+                partition=0,
+                leader_epoch=2,
+                partition_epoch=2,
+                isr=("b2",),
+                log_end_offset=0,
+                high_watermark=0,
+                reason="as it is",
+            )
+        )
+
     def loaded(self, node: str) -> None:
         about = {"node": node, "topic": "__consumer_offsets", "partition": 0, "leader_epoch": 1}
         self.emit(trace.GroupsLoaded(groups=1, offsets=0, reason="as it is", **about))  # type: ignore[arg-type]
@@ -72,6 +87,16 @@ def test_another_coordinator_may_know_more_than_the_trace() -> None:
     script.loaded("b2")
     script.reconciled("m2", 2, "t-1")
     script.committed("m1", 2)
+    assert script.broken() == []
+
+
+def test_a_coordinator_whose_log_is_lost_knows_no_member() -> None:
+    script = two_readers()
+    script.begins_to_lead("t")
+    script.begins_to_lead("__consumer_offsets")
+    script.joined("m3")
+    script.reconciled("m3", 1, "t-0", "t-1")
+    script.committed("m3", 1)
     assert script.broken() == []
 
 
