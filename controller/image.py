@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 from uuid import UUID
 
 from controller.access import Acls
@@ -152,6 +153,19 @@ def metric_name(topic: str) -> str:
     return topic.replace(".", "_")
 
 
+_Whose = TypeVar("_Whose")
+
+
+def _set(configs: dict[_Whose, dict[str, str]], whose: _Whose, key: str, value: str | None) -> None:
+    """One key of one that has settings of its own, None takes it back; in the order of the latest changes."""
+    config = configs.pop(whose, {})
+    config.pop(key, None)
+    if value is not None:
+        config[key] = value
+    if config:
+        configs[whose] = config
+
+
 class MetadataImage:
     """All brokers and topics, as one node sees them; `offset` is the last record applied, -1 before the first.
 
@@ -275,7 +289,7 @@ class MetadataImage:
             case BrokerConfigRecord():
                 self._configure_broker(record)
             case GroupConfigRecord():
-                self._configure_group(record)
+                _set(self.group_config, record.group, record.key, record.value)
             case FeatureLevelRecord():
                 self.settings_offset = self.offset
                 self.feature_levels[record.name] = record.feature_level
@@ -353,22 +367,9 @@ class MetadataImage:
 
     def _configure_broker(self, record: BrokerConfigRecord) -> None:
         self.settings_offset = self.offset
-        config = self.broker_config.pop(record.broker_id, {})
-        config.pop(record.key, None)
-        if record.value is not None:
-            config[record.key] = record.value
-        if config:
-            self.broker_config[record.broker_id] = config
+        _set(self.broker_config, record.broker_id, record.key, record.value)
         if record.broker_id in (EVERY_BROKER, self.node_id):
             self._set_defaults(self._settings.topic_defaults(self.dynamic_config(self.node_id)))
-
-    def _configure_group(self, record: GroupConfigRecord) -> None:
-        config = self.group_config.pop(record.group, {})
-        config.pop(record.key, None)
-        if record.value is not None:
-            config[record.key] = record.value
-        if config:
-            self.group_config[record.group] = config
 
     def _set_defaults(self, defaults: TopicConfig) -> None:
         if defaults != self.topic_defaults:

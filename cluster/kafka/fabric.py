@@ -318,7 +318,7 @@ class KafkaFabric(TcpFabric):
         controller, as in the other worlds."""
         first = next(name for name, spec in self._specs.items() if spec.role == "broker")
         while broker != first and not self.time.has_begun and not self.observer.decisions.controller:
-            await trio.sleep(0.05)
+            await trio.sleep(POLL_S)
 
     def _relay(
         self,

@@ -11,7 +11,25 @@ from scenarios.check.invariants.checker import Handler, Invariant
 from scenarios.observe.groups import Groups
 
 
-class OneReader(Invariant):
+class OfCoordinators(Invariant):
+    """By the words of coordinators; `begin_anew` where a broker becomes one."""
+
+    def beginnings(self) -> Mapping[type, Handler]:
+        return {trace.LeadershipBegan: self._leads, trace.GroupsLoaded: self._loaded}
+
+    def _leads(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        """Of groups that its log has lost there is nothing to be read, and nothing is said."""
+        if event.topic == OFFSETS_TOPIC:
+            self.begin_anew()
+
+    def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        raise NotImplementedError
+
+
+class OneReader(OfCoordinators):
     """S34: no two members of a group have a partition, that which has still to give it up included.
 
     Whatever a broker says as it becomes the coordinator begins anew: what the last one said last may not be in the
@@ -24,22 +42,13 @@ class OneReader(Invariant):
         self.groups = Groups()
         kinds = (trace.GroupMemberJoined, trace.GroupMemberLeft, trace.GroupRebalanced, trace.GroupRemoved)
         return {
-            trace.LeadershipBegan: self._leads,
-            trace.GroupsLoaded: self._loaded,
+            **self.beginnings(),
             trace.GroupMemberReconciled: self._reconciled,
             trace.GroupMigrated: self._migrated,
             **dict.fromkeys(kinds, self._changed),
         }
 
-    def _leads(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        """Of groups that its log has lost there is nothing to be read, and nothing is said."""
-        if event.topic == OFFSETS_TOPIC:
-            self._begin_anew()
-
-    def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
+    def begin_anew(self) -> None:
         self.groups = Groups(self.groups.instances)
 
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
@@ -64,7 +73,7 @@ class OneReader(Invariant):
                 return
 
 
-class FencedCommitsAreRefused(Invariant):
+class FencedCommitsAreRefused(OfCoordinators):
     """S35: what a member commits counts only while it is in the group, and at its epoch.
 
     Known of a member from when it last reconciled or left; anew where another broker becomes the coordinator.
@@ -77,8 +86,7 @@ class FencedCommitsAreRefused(Invariant):
         """By group and member; None: it has left"""
         self.instances: dict[tuple[str, str], str] = {}
         return {
-            trace.LeadershipBegan: self._leads,
-            trace.GroupsLoaded: self._loaded,
+            **self.beginnings(),
             trace.GroupMemberJoined: self._joined,
             trace.GroupMemberLeft: self._left,
             trace.GroupMemberReconciled: self._reconciled,
@@ -86,14 +94,7 @@ class FencedCommitsAreRefused(Invariant):
             trace.OffsetCommitted: self._committed,
         }
 
-    def _leads(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        if event.topic == OFFSETS_TOPIC:
-            self._begin_anew()
-
-    def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
+    def begin_anew(self) -> None:
         self.epochs.clear()
         self.instances.clear()
 
