@@ -206,7 +206,7 @@ class BrokerCore:
                 cache=self.cache,
                 replicas=self.replicas,
                 logs=self.logs,
-                quota=lambda: quotas.follower,
+                quotas=quotas,
                 recorder=self._recorder,
                 clock=self._clock,
                 replicated_us=self._server.handler_time.times.replicated_us,

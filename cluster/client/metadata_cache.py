@@ -155,8 +155,11 @@ class ClientMetadata:
         expires_us = 0 if self._update_requested else self._last_success_us + self._max_age_us
         if self._last_refresh_us is None:
             return expires_us
-        wait_us = max(self._failure_wait_us, self._equivalent_wait_us if self._equivalent_responses else 0)
-        return max(expires_us, self._last_refresh_us + wait_us)
+        wait_us = self._failure_wait_us
+        if self._equivalent_responses and self._equivalent_wait_us > wait_us:
+            wait_us = self._equivalent_wait_us
+        allowed_us = self._last_refresh_us + wait_us
+        return expires_us if expires_us > allowed_us else allowed_us
 
     def update_failed(self, now_us: int) -> None:
         """No answer, or an empty one: back off, more each time."""

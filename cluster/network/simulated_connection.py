@@ -131,9 +131,12 @@ class SimulatedConnection(Passage[bytearray]):
         counts = self.host.bytes
         out, into = self.sock, self.other.sock
         for segment in segments:
-            file_slice = segment if isinstance(segment, FileSlice) else None
-            data = segment if not isinstance(segment, FileSlice) else b""
-            length = len(data) if file_slice is None else file_slice.length
+            file_slice: FileSlice | None = None
+            data: bytes | bytearray | memoryview = b""
+            if isinstance(segment, FileSlice):
+                file_slice, length = segment, segment.length
+            else:
+                data, length = segment, len(segment)
             sent = 0
             while sent < length:
                 try:

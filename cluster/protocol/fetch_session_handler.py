@@ -121,8 +121,8 @@ class FetchSessionHandler:
             else:
                 self._begin(self._session_id)
             return None
-        entries = self._named(response)
-        if self.is_full:
+        entries, was_full = self._named(response), self.is_full
+        if was_full:
             if entries is None or len(entries) < len(self._partitions):
                 self._begin(NO_SESSION)
                 return None
@@ -133,7 +133,7 @@ class FetchSessionHandler:
             self._begin(NO_SESSION)
         else:
             self._session_id = response.session_id
-            self._epoch = next_epoch(INITIAL_EPOCH if self.is_full else self._epoch)
+            self._epoch = next_epoch(INITIAL_EPOCH if was_full else self._epoch)
         return entries
 
     def failed(self) -> None:

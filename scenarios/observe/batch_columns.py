@@ -22,13 +22,16 @@ class MirroredBatch(NamedTuple):
 
 class BatchColumns:
     """Every batch that was ever appended to some log of one partition, by place; a MirroredBatch is made when one is
-    looked at."""
+    looked at.
 
-    __slots__ = ("_counts", "_crcs", "_sequences", "_term", "_term_places", "_terms", "bases")
+    bases: first offsets     counts: what is added to that for the last offset
+    """
+
+    __slots__ = ("_crcs", "_sequences", "_term", "_term_places", "_terms", "bases", "counts")
 
     def __init__(self) -> None:
         self.bases = array("q")
-        self._counts = array("i")
+        self.counts = array("i")
         self._crcs = array("I")
         self._sequences = array("i")
         # Few different ones: leader epoch, producer id and producer epoch of a batch.
@@ -44,14 +47,14 @@ class BatchColumns:
             known = self._term_places[term] = len(self._terms)
             self._terms.append(term)
         self.bases.append(batch.base_offset)
-        self._counts.append(batch.last_offset - batch.base_offset)
+        self.counts.append(batch.last_offset - batch.base_offset)
         self._crcs.append(batch.crc)
         self._sequences.append(batch.base_sequence)
         self._term.append(known)
         return len(self._term) - 1
 
     def last_offset(self, place: int) -> int:
-        return self.bases[place] + self._counts[place]
+        return self.bases[place] + self.counts[place]
 
     def leader_epoch(self, place: int) -> int:
         return self._terms[self._term[place]][0]
@@ -61,7 +64,7 @@ class BatchColumns:
         return (
             self.bases[place] == batch.base_offset
             and self._crcs[place] == batch.crc
-            and self._counts[place] == batch.last_offset - batch.base_offset
+            and self.counts[place] == batch.last_offset - batch.base_offset
             and self._sequences[place] == batch.base_sequence
             and self._terms[self._term[place]] == (batch.leader_epoch, batch.producer_id, batch.producer_epoch)
         )
@@ -80,7 +83,7 @@ class BatchColumns:
         leader_epoch, producer_id, producer_epoch = self._terms[self._term[place]]
         return MirroredBatch(
             base,
-            base + self._counts[place],
+            base + self.counts[place],
             leader_epoch,
             self._crcs[place],
             producer_id,
@@ -133,16 +136,18 @@ class BatchList:
         index = self._index(offset)
         if index < 0:
             return -1
-        place = self._places[index]
-        return place if self.columns.last_offset(place) >= offset else -1
+        place, columns = self._places[index], self.columns
+        return place if columns.bases[place] + columns.counts[place] >= offset else -1
 
     def places_between(self, low: int, high: int) -> Iterator[int]:
         """Places of the batches with an offset in [low, high)."""
-        for index in range(max(self._index(low), 0), len(self._places)):
-            place = self._places[index]
-            if self.columns.bases[place] >= high:
+        places, bases, counts = self._places, self.columns.bases, self.columns.counts
+        for index in range(max(self._index(low), 0), len(places)):
+            place = places[index]
+            base = bases[place]
+            if base >= high:
                 return
-            if self.columns.last_offset(place) >= low:
+            if base + counts[place] >= low:
                 yield place
 
     def between(self, low: int, high: int) -> Iterator[MirroredBatch]:

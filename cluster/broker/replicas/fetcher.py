@@ -100,7 +100,7 @@ class ReplicaFetcher:
         if self._questions:
             self._ask(*self._questions.pop(0), now_us)
             return
-        quota = self._all.quota()
+        quota = self._all.quotas.follower
         if quota.throttled or self._session.is_full:
             self._stirred.update(dict.fromkeys(self.partitions))
         due = [self.partitions[name] for name in self._stirred if name in self.partitions]

@@ -9,7 +9,7 @@ from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
-from cluster.broker.replicas.replication_quotas import ReplicationQuota
+from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
@@ -43,7 +43,7 @@ class FetcherContext:
     cache: MetadataCache
     replicas: ReplicaManager
     logs: BrokerLogs
-    quota: Callable[[], ReplicationQuota]
+    quotas: ReplicationQuotas
     recorder: Recorder
     clock: WallClock
     replicated_us: int

@@ -164,7 +164,7 @@ class FollowedPartition:
             self.step(failed, now_us)
             return
         if info is not None:
-            quota = self._all.quota()
+            quota = self._all.quotas.follower
             if quota.is_throttled(self.name):
                 quota.record(len(records), now_us)
             partition.events.appended(info, "follower")

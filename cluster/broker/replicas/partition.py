@@ -359,7 +359,9 @@ class Partition:
 
     def _check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
         """source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow"""
-        self.check_epoch(entry.current_leader_epoch)
+        registration = self.registration
+        if registration is None or registration.leader_epoch != entry.current_leader_epoch:  # else one call less
+            self.check_epoch(entry.current_leader_epoch)
         if params.from_follower or only_leader_serves(self._rules, params.leader_only):
             leader = self._leading()
             if params.from_follower:
