@@ -176,10 +176,16 @@ _EARLIER_MIN_ISR = (
     " it applies partitions before configuration (BrokerMetadataPublisher.onMetadataUpdate, Partition.effectiveMinIsr)"
 )
 
+_FORGOTTEN_PROPOSAL = (
+    "no release of Kafka keeps it: metadata of the partition epoch that a leader knows from the answer to its proposal"
+    " ends the proposal it has made since, and the controller may still accept that one (Partition.makeLeader,"
+    " KAFKA-13790)"
+)
+
 UNPROMISED = {
-    "S6 forgotten-proposal": "no release of Kafka keeps it: metadata of the partition epoch that a leader knows from"
-    " the answer to its proposal ends the proposal it has made since, and the controller may still accept that one"
-    " (Partition.makeLeader, KAFKA-13790)",
+    "S3 forgotten-proposal": _FORGOTTEN_PROPOSAL,
+    "S4 forgotten-proposal": _FORGOTTEN_PROPOSAL,
+    "S6 forgotten-proposal": _FORGOTTEN_PROPOSAL,
     "S25 earlier-min-isr": _EARLIER_MIN_ISR,
     "S6 earlier-min-isr": f"{_EARLIER_MIN_ISR}; the controller, which knows the larger one, keeps in the ELR what the"
     " leader no longer waits for",

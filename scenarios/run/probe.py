@@ -88,6 +88,11 @@ class CoreProbe:
         # Of the log, not of the leader, which may be wrong about it.
         return min(partition.log.config.min_insync_replicas, len(partition.leader.assigned_replicas))
 
+    def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
+        broker = self._cluster.brokers().get(node)
+        partition = None if broker is None else broker.replicas.partitions.get(topic_partition)
+        return None if partition is None or partition.leader is None else partition.leader.partition_epoch
+
     def fetchers(self) -> Sequence[FetcherSnapshot]:
         names = self._cluster.scenario.cluster.names
         return [

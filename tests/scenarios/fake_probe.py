@@ -25,12 +25,16 @@ class FakeProbe:
     stable: Sequence[StableOffsetSnapshot] = ()
     readers: Sequence[str] = ()
     min_isrs: Mapping[str, int] = field(default_factory=dict)
+    partition_epochs: Mapping[str, int] = field(default_factory=dict)
 
     def leader_states(self) -> Sequence[LeaderSnapshot]:
         return self.leaders
 
     def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
         return self.min_isrs.get(node)
+
+    def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
+        return self.partition_epochs.get(node)
 
     def fetchers(self) -> Sequence[FetcherSnapshot]:
         return self.fetching

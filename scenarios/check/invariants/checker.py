@@ -104,8 +104,12 @@ class Probe(Protocol):
     def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
         """min.insync.replicas as a leader's log has it, but at most the number of replicas; None: it does not lead.
 
-        Alone of all this may be asked within a step, by a handler.
+        This and the next may be asked within a step, by a handler; nothing else may.
         """
+        ...
+
+    def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
+        """As a leader knows it; None: it does not lead."""
         ...
 
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]: ...
@@ -259,6 +263,10 @@ class InvariantChecker:
             return False
         known = None if self.cores is None else self.cores.min_isr(node, partition)
         return known is not None and known <= in_sync < self.view.partitions[partition].min_isr
+
+    def known_partition_epoch(self, node: str, partition: TopicPartition) -> int | None:
+        """As the leader knows it; None: its core is not in this process, or it does not lead."""
+        return None if self.cores is None else self.cores.partition_epoch(node, partition)
 
     @property
     def at_us(self) -> int:

@@ -9,6 +9,7 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.invariants.checker import Handler, Invariant, Probe
+from scenarios.check.invariants.forgotten_proposals import ForgottenProposals
 from scenarios.observe.mirror import ReplicaLog
 from scenarios.observe.truth import CommittedLog, same_batch
 from scenarios.observe.view import PartitionView
@@ -22,22 +23,20 @@ class CommittedOnIsr(Invariant):
     own ISR, which the trace does not state: all members of some ISR of its epoch must hold everything, but those that a
     reassignment has removed, which delete their logs, maybe before their leader hears of it. Weakened: a replica whose
     disk lost bytes is excused until it has caught up (truth.py).
-    A replica that joins by a proposal which its leader had forgotten is `S6 forgotten-proposal` (promises.py). One
-    of the ELR that lacks what a leader has committed by a smaller min.insync.replicas, as it was before, is
-    `S6 earlier-min-isr`, and excused from then on.
+    A replica that joins by a proposal which its leader has forgotten is `S6 forgotten-proposal`, and while the leader
+    does not know of it `S3 forgotten-proposal` (forgotten_proposals.py). One of the ELR that lacks what a leader has
+    committed by a smaller min.insync.replicas, as it was before, is `S6 earlier-min-isr`. Each is excused from then on.
     """
 
     NAME = "S3"
 
     def handlers(self) -> Mapping[type, Handler]:
         self.isrs = IsrHistory()
-        self.proposed: dict[tuple[str, int], list[tuple[int, trace.IsrProposed]]] = {}
-        """The proposals of each partition's newest partition epoch, with their numbers in the trace."""
-        self.last_commit: dict[tuple[str, int], trace.IsrCommitted] = {}
+        self.forgotten = ForgottenProposals(self.checker)
         self.advanced_at: dict[tuple[str, int, str], int] = {}
         return {
             **self.isrs.handlers(),
-            trace.IsrProposed: self._proposed,
+            trace.IsrProposed: self.forgotten.proposed,
             trace.IsrCommitted: self._committed,
             trace.ElrCommitted: self._eligible,
             trace.HighWatermarkAdvanced: self._advanced,
@@ -56,7 +55,11 @@ class CommittedOnIsr(Invariant):
         if event.leader_epoch == state.leader_epoch:
             for node in state.isr:
                 if self._lacks(committed, node, hw):
-                    self._tell("S3", event, node, f"below the high watermark {hw} of {event.node}")
+                    is_forgotten = self.forgotten.is_unknown(event, node)
+                    where = f"below the high watermark {hw} of {event.node}"
+                    self._tell("S3 forgotten-proposal" if is_forgotten else "S3", event, node, where)
+                    if is_forgotten:
+                        committed.excused[node] = None
             for node in state.elr:
                 if self._lacks(committed, node, hw):
                     self._eligible_lacks(event, state, node)
@@ -74,36 +77,25 @@ class CommittedOnIsr(Invariant):
         if is_earlier:
             self.truth.of(event.topic, event.partition).excused[node] = None
 
-    def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
-        proposals = self.proposed.setdefault((event.topic, event.partition), [])
-        if proposals and proposals[-1][1].partition_epoch != event.partition_epoch:
-            proposals.clear()
-        proposals.append((row.seq, event))
-
     def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         self.isrs.committed(row, event)
+        self.forgotten.committed(row, event)
         committed = self.truth.of(event.topic, event.partition)
-        before = self.last_commit.get((event.topic, event.partition))
-        self.last_commit[event.topic, event.partition] = event
         if committed.awaits_rebasing(event.leader_epoch):
             return  # Unclean election: the committed log is re-based when the chosen leader begins.
         for node in event.isr:
             if node not in event.previous_isr and self._lacks(committed, node, committed.end):
-                name = "S6 forgotten-proposal" if self._is_forgotten(event, node, before) else "S6"
+                is_forgotten = self._is_forgotten(event, node)
+                name = "S6 forgotten-proposal" if is_forgotten else "S6"
                 self._tell(name, event, node, f"below {committed.end} when it joined the ISR")
+                if is_forgotten:
+                    committed.excused[node] = None
 
-    def _is_forgotten(self, event: trace.IsrCommitted, node: str, before: trace.IsrCommitted | None) -> bool:
-        """Whether the leader that proposed it had another proposal of its own accepted just before, and has moved its
-        high watermark since as if this one were not: the metadata of the former came after the answer to it."""
-        leader, base_epoch = event.proposed_by, event.partition_epoch - 1
-        if before is None or before.proposed_by != leader or before.partition_epoch != base_epoch:
-            return False
-        advanced_at = self.advanced_at.get((event.topic, event.partition, str(leader)), -1)
-        return any(
-            proposal.node == leader and proposal.partition_epoch == base_epoch and node in proposal.isr
-            for seq, proposal in self.proposed.get((event.topic, event.partition), ())
-            if seq < advanced_at
-        )
+    def _is_forgotten(self, event: trace.IsrCommitted, node: str) -> bool:
+        """Whether the leader has moved its high watermark since it proposed the node, as if it had not."""
+        since = self.forgotten.since(event, node)
+        advanced_at = self.advanced_at.get((event.topic, event.partition, str(event.proposed_by)), -1)
+        return since is not None and since < advanced_at
 
     def _eligible(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         committed = self.truth.of(event.topic, event.partition)
@@ -163,7 +155,8 @@ class AcknowledgedByIsr(Invariant):
     """S4, S25: when a leader moves its high watermark, every member of the controller's ISR has shown it, by a fetch in
     its own epoch, that it holds everything below; so have all members of some ISR of its epoch with at least
     min.insync.replicas members (`S25 min-isr`, its second half, since 3.7; `S25 earlier-min-isr` where the leader does
-    not know a larger min.insync.replicas yet).
+    not know a larger min.insync.replicas yet). `S4 forgotten-proposal`: but those that joined by a proposal which the
+    leader has forgotten, while it does not know of them (forgotten_proposals.py).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
     epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch. A broker that
@@ -175,14 +168,21 @@ class AcknowledgedByIsr(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.told: dict[tuple[str, int, str], dict[str, int]] = {}
         self.isrs = IsrHistory()
+        self.forgotten = ForgottenProposals(self.checker)
         return {
             **self.isrs.handlers(),
+            trace.IsrProposed: self.forgotten.proposed,
+            trace.IsrCommitted: self._isr_committed,
             trace.LeadershipBegan: self._began,
             trace.FollowingBegan: self._ended,
             trace.NodeStarted: self._started,
             trace.FollowerFetched: self._fetched,
             trace.HighWatermarkAdvanced: self._advanced,
         }
+
+    def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        self.isrs.committed(row, event)
+        self.forgotten.committed(row, event)
 
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         self.told.setdefault((event.topic, event.partition, event.node), {})
@@ -207,7 +207,8 @@ class AcknowledgedByIsr(Invariant):
         if event.leader_epoch == state.leader_epoch:
             for node in state.isr:
                 if node != event.node and told.get(node, -1) < hw:
-                    self._tell("S4", event, f"although {node} has only fetched up to {max(told.get(node, 0), 0)}")
+                    name = "S4 forgotten-proposal" if self.forgotten.is_unknown(event, node) else "S4"
+                    self._tell(name, event, f"although {node} has only fetched up to {max(told.get(node, 0), 0)}")
         sizes = [len(isr) for isr in self._fetched_so_far(event, told)]
         if not sizes:
             self._tell("S25", event, "with no in-sync set that has fetched so far")

@@ -237,6 +237,21 @@ def s6_forgotten(script: TraceScript) -> None:
     script.commit_isr("b1", "b2", "b3", by="b1")
 
 
+def s4_forgotten(script: TraceScript) -> None:
+    """The same, but the controller is faster: b3 is in the ISR when the leader commits a record without it."""
+    _two_join(script)
+    script.replicate("r0", via=["b2"])
+
+
+def _two_join(script: TraceScript) -> None:
+    script.at(2)
+    script.commit_isr("b1")
+    script.propose(["b1", "b2"])
+    script.commit_isr("b1", "b2", by="b1")
+    script.propose(["b1", "b2", "b3"])
+    script.commit_isr("b1", "b2", "b3", by="b1")
+
+
 def s6_restart(script: TraceScript) -> None:
     """A crash is not a power failure: the page cache survives."""
     script.replicate("r0", "r1")
@@ -429,6 +444,8 @@ BROKEN: tuple[tuple[str, Story], ...] = (
     ("S5", s5),
     ("S6", s6_join),
     ("S6", s6_restart),
+    ("S3 forgotten-proposal", s4_forgotten),
+    ("S4 forgotten-proposal", s4_forgotten),
     ("S6 forgotten-proposal", s6_forgotten),
     ("S8", s8),
     ("S9", s9),
@@ -469,11 +486,53 @@ def test_a_run_that_breaks_the_rule_is_caught(name: str, story: Story) -> None:
     assert name in script.broken(), [violation.sentence for violation in script.checker.violations]
 
 
-def test_what_kafkas_newest_rules_break_is_no_bug_of_ours() -> None:
+@pytest.mark.parametrize(
+    ("story", "broken"),
+    [(s6_forgotten, ["S6 forgotten-proposal"]), (s4_forgotten, ["S3 forgotten-proposal", "S4 forgotten-proposal"])],
+)
+def test_what_kafkas_newest_rules_break_is_no_bug_of_ours(story: Story, broken: list[str]) -> None:
     script = TraceScript()
-    s6_forgotten(script)
-    (violation,) = [one for one in script.checker.violations if one.invariant.startswith("S6")]
-    assert not violation.event.promised and "KAFKA-13790" in violation.event.reason
+    story(script)
+    script.fail_over("b3", "b3")  # It lacks r0, and no rule says that it may not lead.
+    assert script.broken() == broken
+    assert all(not one.event.promised and "KAFKA-13790" in one.event.reason for one in script.checker.violations)
+
+
+@pytest.mark.parametrize(("known", "is_forgotten"), [(2, True), (3, False), (None, True)])
+def test_a_leader_that_knows_of_a_member_waits_for_it(known: int | None, is_forgotten: bool) -> None:
+    script = TraceScript()
+    script.checker.cores = FakeProbe(partition_epochs={} if known is None else {"b1": known})
+    s4_forgotten(script)
+    end = " forgotten-proposal" if is_forgotten else ""
+    assert script.broken() == [f"S3{end}", f"S4{end}"]
+
+
+def only_one_is_accepted(script: TraceScript) -> None:
+    script.at(2)
+    script.commit_isr("b1", "b2")
+    script.propose(["b1", "b2", "b3"])
+    script.commit_isr("b1", "b2", "b3", by="b1")
+    script.replicate("r0", via=["b2"])
+
+
+def it_has_proposed_again_since(script: TraceScript) -> None:
+    _two_join(script)
+    script.propose(["b1", "b2"])
+    script.replicate("r0", via=["b2"])
+
+
+def another_leads(script: TraceScript) -> None:
+    _two_join(script)
+    script.fail_over("b2", "b2", "b3")
+    script.append("b2", 0, "r0")
+    script.advance(1)
+
+
+@pytest.mark.parametrize("story", [only_one_is_accepted, it_has_proposed_again_since, another_leads])
+def test_a_leader_that_cannot_have_forgotten_waits_for_every_member(story: Story) -> None:
+    script = TraceScript()
+    story(script)
+    assert script.broken()[:2] == ["S3", "S4"]
 
 
 def test_an_earlier_minimum_explains_nothing_where_none_is_asked_for() -> None:
