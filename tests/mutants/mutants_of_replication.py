@@ -127,7 +127,7 @@ REPLICATION: tuple[Mutant, ...] = (
         LEADER,
         "                self.min_insync_replicas = given.min_insync_replicas\n",
         "",
-        "test tests/simulation/test_elr_cleared.py::test_a_leader_commits_by_the_minimum_that_it_knows[in-time]",
+        "test tests/simulation/gaps/test_elr_cleared.py::test_a_leader_commits_by_the_minimum_that_it_knows[in-time]",
     ),
     mutant(
         "refusal-counts-as-acceptance",
