@@ -26,10 +26,11 @@ from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
-from cluster.security import OPEN, ListenerSecurity
+from cluster.security import OPEN, PROTOCOLS, ListenerSecurity
 from cluster.server.cpu import CpuTimes
 from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput
+from controller.metadata import Endpoint
 from replica.ids import CLUSTER_ID, Names, TopicPartition
 from replica.log.batches.records import build_batch
 from replica.log.files.disk import Disk
@@ -144,6 +145,8 @@ class BrokerWorld:
     """`broker` is started by `start`; `frames` are all that left it: (now_us, peer, api, part)."""
 
     security: ListenerSecurity = OPEN
+    endpoints: tuple[Endpoint, ...] = ()
+    """Of b1, beside its first listener."""
     cpu: CpuTimes | None = None
 
     def __init__(self, root: Path, rules: Rules = PROFILES["kafka-3.9"], **config: str) -> None:
@@ -210,7 +213,7 @@ class BrokerWorld:
         self._lives += 1
         self.exited = False
         self.broker = BrokerCore(
-            identity=BrokerIdentity(B1, "b1", UUID(int=self._lives), "b1", 9092, None),
+            identity=BrokerIdentity(B1, "b1", UUID(int=self._lives), "b1", 9092, None, endpoints=self.endpoints),
             config=self._config,
             rules=self._rules,
             names=NAMES,
@@ -237,11 +240,11 @@ class BrokerWorld:
 
     # ------------------------------------------------------------------------------------------------------- the rest
 
-    def call(self, peer: str) -> Caller:
-        """A new connection to b1."""
+    def call(self, peer: str, listener: str = "") -> Caller:
+        """A new connection to b1.     listener: by which it comes, "" for the first"""
         connection = -len(self._callers) - 1
         caller = self._callers[connection] = Caller(self, peer, connection)
-        self._from_broker(self.broker.accepted(connection, peer, "", self.now_us))
+        self._from_broker(self.broker.accepted(connection, peer, listener, self.now_us))
         return caller
 
     def follower(self, broker_id: int) -> Callable[..., Any]:
@@ -256,15 +259,19 @@ class BrokerWorld:
 
         return fetch
 
-    def join(self, broker_id: int, life: int = 0) -> int:
-        """Another broker registers and is unfenced; returns its broker epoch."""
+    def join(self, broker_id: int, life: int = 0, endpoints: tuple[Endpoint, ...] = ()) -> int:
+        """Another broker registers and is unfenced; returns its broker epoch. endpoints: beside its first listener"""
+        all_endpoints = (Endpoint("PLAINTEXT", NAMES(broker_id), 9092, "PLAINTEXT"), *endpoints)
         answer = self._ask_controller(
             BROKER_REGISTRATION,
             3,
             broker_id=broker_id,
             cluster_id=CLUSTER_ID,
             incarnation_id=UUID(int=100 * broker_id + life),
-            listeners=[{"name": "PLAINTEXT", "host": NAMES(broker_id), "port": 9092, "security_protocol": 0}],
+            listeners=[
+                {"name": name, "host": host, "port": port, "security_protocol": PROTOCOLS[protocol]}
+                for name, host, port, protocol in all_endpoints
+            ],
             features=[],
             rack=None,
             is_migrating_zk_broker=False,

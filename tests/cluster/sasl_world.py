@@ -31,9 +31,9 @@ def security() -> ListenerSecurity:
 class Client:
     """From outside; `answer` is the last frame that it got, without its size."""
 
-    def __init__(self, world: SaslWorld) -> None:
+    def __init__(self, world: SaslWorld, listener: str = "") -> None:
         self.world = world
-        self.caller: Caller = world.call("127.0.0.1:5000")
+        self.caller: Caller = world.call("127.0.0.1:5000", listener)
         self._correlation_id = 0
 
     @property
@@ -105,8 +105,9 @@ class SaslWorld(BrokerWorld):
     def make_security(self) -> ListenerSecurity:
         return security()
 
-    def client(self) -> Client:
-        return Client(self)
+    def client(self, listener: str = "") -> Client:
+        """listener: by which it comes, "" for the first"""
+        return Client(self, listener)
 
     @property
     def reasons(self) -> list[str]:

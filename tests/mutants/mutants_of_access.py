@@ -12,8 +12,26 @@ NODE = "cluster.controller_node.node"
 FETCH = "cluster.broker.apis.api_01_fetch"
 OF_RULES = "test tests/controller/test_acl_rules.py::"
 OF_APIS = "test tests/cluster/authorization/test_guards.py::"
+OF_LISTENERS = "test tests/cluster/broker/apis/test_listeners_of_brokers.py::"
 
 OF_ACCESS: tuple[Mutant, ...] = (
+    mutant(
+        "everybody-is-sent-to-the-first-listener",
+        "A client is told the addresses of the listener that it came by",
+        "controller.image",
+        "        if not listener:\n            return self.host, self.port\n",
+        "        if True:\n            return self.host, self.port\n",
+        OF_LISTENERS + "test_metadata_names_brokers_by_the_listener_that_the_client_came_by[INSIDE]",
+        OF_LISTENERS + "test_a_leader_that_is_named_with_an_error_is_too[OUTSIDE]",
+    ),
+    mutant(
+        "only-the-first-listener-asks-who-it-is",
+        "A listener with SASL serves a client that has logged in, the first or another one",
+        "cluster.security",
+        "        return not self.is_on if other is None else not other.has_sasl\n",
+        "        return not self.is_on if other is None else True\n",
+        OF_LISTENERS + "test_who_has_not_logged_in_where_it_has_to_is_not_served",
+    ),
     mutant(
         "allowed-before-denied",
         "A rule that forbids comes before all that allow",
