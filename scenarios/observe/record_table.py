@@ -123,14 +123,21 @@ class RecordTable:
     def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:
         """Returns the place of a record that is not there yet."""
         place = self.index.add(name)
-        origin = (client, topic_partition, acks)
+        self._origin.append(self._number((client, topic_partition, acks)))
+        self.sent_us[place], self.sent_seq[place] = sent_us, seq
+        return place
+
+    def settle(self, place: int, topic_partition: TopicPartition) -> None:
+        """The record was sent before its producer knew the partitions of the topic; this is the one that it got."""
+        client, _, acks = self.origin(place)
+        self._origin[place] = self._number((client, topic_partition, acks))
+
+    def _number(self, origin: tuple[str, TopicPartition, int]) -> int:
         number = self._origins.get(origin)
         if number is None:
             number = self._origins[origin] = len(self.origins)
             self.origins.append(origin)
-        self._origin.append(number)
-        self.sent_us[place], self.sent_seq[place] = sent_us, seq
-        return place
+        return number
 
     def __len__(self) -> int:
         return len(self.index)

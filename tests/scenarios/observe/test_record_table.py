@@ -50,6 +50,17 @@ def test_a_record_reads_as_it_was_written() -> None:
     assert [entry.name for entry in table] == ["r0", "r1", "r2"]
 
 
+def test_the_partition_of_a_record_may_come_later() -> None:
+    table = RecordTable()
+    for name in ("r0", "r1"):
+        table.add(name, "p1", TopicPartition("t", -1), -1, 0, 0)
+    table.settle(table.index.place("r1"), TopicPartition("t", 2))
+    assert [(entry.client, entry.topic_partition, entry.acks) for entry in table] == [
+        ("p1", TopicPartition("t", -1), -1),
+        ("p1", TopicPartition("t", 2), -1),
+    ]
+
+
 ENTRIES = st.lists(
     st.builds(
         LogEntry, st.integers(0, 9), st.sampled_from("abc"), st.integers(0, 2), st.integers(0, 2), st.integers(0, 99)
