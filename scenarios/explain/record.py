@@ -29,7 +29,6 @@ _AROUND = (
     trace.FaultEnded,
     trace.NodeStopped,
     trace.NodeStarted,
-    trace.LeaderElected,
     trace.PartitionWentOffline,
     trace.IsrCommitted,
 )
@@ -79,6 +78,7 @@ class _Teller:
         self.power_failed_us: dict[str, int] = {}
         self.unflushed: dict[str, None] = {}
         self.elected_uncleanly = False
+        self.elected_uncleanly_later = False
         self.came_back: dict[str, int] = {}
         self.committed_us: int | None = None
         self.transaction = TransactionOfRecord()
@@ -364,6 +364,9 @@ class _Teller:
 
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         if not self._here(event) or event.broker is None:
+            return
+        if self._is_over():
+            self.elected_uncleanly_later |= not event.clean
             return
         if event.broker in self.holders:
             self._say(row, f"{_sentence(event.reason)} {event.broker} has {self.record}.")

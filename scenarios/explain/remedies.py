@@ -27,6 +27,7 @@ class LostRecord(Protocol):
     isr_at_ack: in-sync replicas when the producer got its ack; lacking_at_ack: those that ran without the record
     lost_on_disk: brokers whose disk lost it; never_flushed: those of them that lost it because power failed before a
     flush came_back: brokers that stopped holding it and started again
+    elected_uncleanly: a leader without the record, while a broker held it; elected_uncleanly_later: when none did
     """
 
     acks: int
@@ -37,6 +38,7 @@ class LostRecord(Protocol):
     never_flushed: dict[str, int]
     came_back: dict[str, int]
     elected_uncleanly: bool
+    elected_uncleanly_later: bool
 
 
 def remedies_for(lost: LostRecord) -> Remedies:
@@ -65,7 +67,9 @@ def _would_not(lost: LostRecord) -> Iterator[str]:
     yield "retries: the producer got its ack and had no reason to retry"
     if lost.acks == ACKS_ALL and len(lost.isr_at_ack) == 1:
         yield "acks=all: with one replica in sync, all means one"
-    if not lost.elected_uncleanly:
+    if lost.elected_uncleanly_later and not lost.elected_uncleanly:
+        yield "unclean.leader.election.enable=false: the record was gone before the unclean election"
+    elif not lost.elected_uncleanly:
         yield "unclean.leader.election.enable=false: every election was clean"
     if [node for node in lost.lost_on_disk if node not in lost.never_flushed]:
         yield "log.flush.interval.messages=1: what was on the disk went with the disk"

@@ -129,3 +129,19 @@ def test_a_flush_helps_against_power_failures_not_against_a_new_disk(size_bytes:
     remedies = explain_record(script.rows, "r0").remedies
     assert any(entry.startswith("log.flush.interval.messages=1") for entry in remedies.would) is flush_helps
     assert any(entry.startswith("log.flush.interval.messages=1") for entry in remedies.would_not) is not flush_helps
+
+
+def test_an_unclean_election_after_the_last_copy_has_gone_would_have_saved_nothing() -> None:
+    script = TraceScript(min_isr=1)
+    script.commit_isr("b1")
+    script.replicate("r0", acks=-1, via=[])
+    script.stop("b1", "power_off")
+    script.lose("b1", 100)
+    script.start("b1")
+    script.recover("b1", 0)
+    script.elect("b2", "b2", clean=False)
+    script.find("b2", leader=True)
+    story = explain_record(script.rows, "r0")
+    (about_elections,) = [entry for entry in story.remedies.would_not if entry.startswith("unclean.leader.election")]
+    assert about_elections.endswith(": the record was gone before the unclean election")
+    assert not any("unclean election" in moment.sentence for moment in story.moments)
