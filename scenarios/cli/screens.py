@@ -45,7 +45,7 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
 
     verbose: every key event on a line of its own
     """
-    partitions = sum(topic["partitions"] for topic in summary["setting"]["topics"].values())
+    partitions = len(summary["logs"])
     places = mark_places(story.view.brokers)
     blocks = [
         _headline(summary, style),
@@ -172,7 +172,7 @@ def _unread(summary: Summary) -> list[str]:
             (name, duration(one["longest_us"]), duration(one["unread_us"]), duration(one["observed_us"]), one["moved"])
             for name, one in longest[:UNREAD_MAX]
         ]
-        rows.insert(0, (f"Unread in {group}", "at a stretch", "in all", "of", "times moved"))
+        rows.insert(0, (f"No reader in {group}", "at a stretch", "in all", "of", "times moved"))
         lines += [f"  {name:<22}{most:>14}{in_all:>12}{of:>12}{moved:>14}" for name, most, in_all, of, moved in rows]
         if len(longest) > UNREAD_MAX:
             lines.append(f"  and for less long {count_of(len(longest) - UNREAD_MAX, 'partition')} more")

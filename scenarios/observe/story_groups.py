@@ -53,9 +53,9 @@ def grouped(story: Story) -> list[StoryGroup]:
     return groups
 
 
-def ungrouped(story: Story) -> list[StoryGroup]:
-    """One group for every line."""
-    lines = zip(story.lines, story.partitions_of_lines, strict=True)
+def ungrouped(story: Story, first: int = 0) -> list[StoryGroup]:
+    """One group for every line, from the line `first` on."""
+    lines = zip(story.lines[first:], story.partitions_of_lines[first:], strict=True)
     return [StoryGroup(line, list(partitions)) for line, partitions in lines]
 
 

@@ -18,7 +18,7 @@ import yaml
 
 from cluster.network.world import Fabric
 from cluster.security import ListenerSecurity
-from replica.ids import TopicPartition
+from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
 from scenarios.language.expect import Expect
@@ -27,6 +27,7 @@ from scenarios.language.record_sets import format_record_names
 from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.observe.followed_trace import cut_parts_while_followed
 from scenarios.observe.story import StoryLine
+from scenarios.observe.story_groups import ungrouped
 from scenarios.observe.wording import count_of
 from scenarios.process.collector import collect_in_short_pauses
 from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
@@ -228,11 +229,14 @@ class Server:
     async def _tell_the_story(self, run: ScenarioRun) -> None:
         """Key events as they come."""
         await run.is_ready.wait()
-        told = len(run.story.lines)
+        story = run.story
+        told = len(story.lines)
         while True:
-            for line in run.story.lines[told:]:
-                self._teller.tell(line)
-            told = len(run.story.lines)
+            if told < len(story.lines):
+                names_partitions = sum(name.topic not in INTERNAL_TOPICS for name in run.view.partitions) > 1
+                for group in ungrouped(story, told):
+                    self._teller.tell(group.first._replace(text=group.text(names_partitions=names_partitions)))
+                told = len(story.lines)
             await trio.sleep(PAUSE_S)
 
     async def _tell(self, run: ScenarioRun) -> None:

@@ -212,3 +212,9 @@ def test_nothing_but_a_small_whole_request_of_this_user_is_obeyed(served: Served
 def test_nobody_there_is_told_with_the_fix(tmp_path: Path) -> None:
     done = fault(tmp_path, "list", code=6)
     assert "no cluster is running" in done.stderr and "highwater serve" in done.stderr
+
+
+def test_of_several_partitions_the_screen_says_which_one_a_new_leader_has(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:3", "--topic", "bills:1:3") as served:
+        fault(tmp_path, "kill", "leader(orders-0)")
+        wait_for_line(served, "orders-0: b2 is the first live member of the ISR")
