@@ -6,7 +6,7 @@ It is the same in virtual time and live: only `worlds` knows the world.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -288,12 +288,16 @@ class ClusterUnderTest:
             if machine.host.may_run(close):
                 close()
 
-    async def flush(self, name: str, wanted: TopicPartition | None) -> None:
-        """fsync what a broker has in its page cache: of one partition or of all. raises: NotPossibleNow"""
-        broker = self._answering(self._nodes.brokers, name)
-        if broker is None:
-            raise NotPossibleNow(f"{name} is not running, so it cannot flush")
-        await self._answer_of(name, partial(broker.flush, wanted))
+    async def flush(self, names: Sequence[str], wanted: TopicPartition | None) -> None:
+        """fsync what these brokers have in their page caches: of one partition or of all. raises: NotPossibleNow"""
+        brokers = []
+        for name in names:
+            broker = self._answering(self._nodes.brokers, name)
+            if broker is None:
+                raise NotPossibleNow(f"{name} is not running, so it cannot flush")
+            brokers.append(broker)
+        for name, broker in zip(names, brokers, strict=True):
+            await self._answer_of(name, partial(broker.flush, wanted))
 
     async def _seize(self, name: str) -> None:
         """Its process is about to die."""
@@ -307,36 +311,49 @@ class ClusterUnderTest:
     def resume(self, name: str) -> None:
         self.machines[name].host.resume()
 
-    def wipe(self, name: str) -> None:
-        """A new, empty disk. raises: NotPossibleNow while the broker runs"""
-        machine = self.machines[name]
-        if machine.host.running:
-            raise NotPossibleNow(f"{name} is running; stop, kill or power it off before its disk can be replaced")
-        if machine.log_dir is None:
-            raise NotPossibleNow(f"{name} has no disk")
-        for replica in self._replicas_on(machine):
-            self._state_loss(name, replica, -1, "is gone with the old disk")
-        shutil.rmtree(machine.log_dir, ignore_errors=True)
-        self._set_up_disks(name, machine)
+    def wipe(self, names: Sequence[str]) -> None:
+        """New, empty disks. raises: NotPossibleNow while one of the brokers runs"""
+        for name in names:
+            if self.running(name):
+                raise NotPossibleNow(f"{name} is running; stop, kill or power it off before its disk can be replaced")
+            if self.machines[name].log_dir is None:
+                raise NotPossibleNow(f"{name} has no disk")
+        for name in names:
+            machine = self.machines[name]
+            for replica in self._replicas_on(machine):
+                self._state_loss(name, replica, -1, "is gone with the old disk")
+            assert machine.log_dir is not None
+            shutil.rmtree(machine.log_dir, ignore_errors=True)
+            self._set_up_disks(name, machine)
 
-    def tear(self, name: str, topic_partition: TopicPartition, size_bytes: int) -> None:
-        """Cut bytes off the end of a stopped broker's log. raises: NotPossibleNow"""
-        machine = self.machines[name]
-        if machine.host.running:
-            raise NotPossibleNow(f"{name} is running; a log can only be torn while its broker is down")
-        disk = self._disk_of(machine, topic_partition)
-        if disk is None:
-            raise NotPossibleNow(f"{name} has no replica of {topic_partition}")
-        loss = disk.tear(topic_partition, size_bytes)
-        self._state_loss(name, topic_partition, loss.bytes, "was torn off the end of the log")
+    def tear(self, names: Sequence[str], topic_partition: TopicPartition, size_bytes: int) -> None:
+        """Cut bytes off the end of the logs of stopped brokers. raises: NotPossibleNow"""
+        disks = []
+        for name in names:
+            if self.running(name):
+                raise NotPossibleNow(f"{name} is running; a log can only be torn while its broker is down")
+            disk = self._disk_of(self.machines[name], topic_partition)
+            if disk is None:
+                raise NotPossibleNow(f"{name} has no replica of {topic_partition}")
+            disks.append(disk)
+        for name, disk in zip(names, disks, strict=True):
+            loss = disk.tear(topic_partition, size_bytes)
+            self._state_loss(name, topic_partition, loss.bytes, "was torn off the end of the log")
 
-    def flip_bit(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
-        """Damage the batch at `offset` on the disk, whether the broker runs or not. raises: NotPossibleNow"""
-        machine = self.machines[name]
-        disk = self._disk_of(machine, topic_partition)
-        found = None if disk is None else disk.flip_bit(topic_partition, offset)
-        if found is None:
-            raise NotPossibleNow(f"{name} holds no record {offset} of {topic_partition}")
+    def flip_bit(self, names: Sequence[str], topic_partition: TopicPartition, offset: int) -> None:
+        """Damage the batch at `offset` on the disks, whether the brokers run or not. raises: NotPossibleNow"""
+        disks = []
+        for name in names:
+            disk = self._disk_of(self.machines[name], topic_partition)
+            if disk is None or not disk.holds(topic_partition, offset):
+                raise NotPossibleNow(f"{name} holds no record {offset} of {topic_partition}")
+            disks.append(disk)
+        for name, disk in zip(names, disks, strict=True):
+            self._flip_bit(name, disk, topic_partition, offset)
+
+    def _flip_bit(self, name: str, disk: Disk, topic_partition: TopicPartition, offset: int) -> None:
+        found = disk.flip_bit(topic_partition, offset)
+        assert found is not None, "it holds the offset"
         self.trace.emit(
             BatchCorrupted(
                 node=name,

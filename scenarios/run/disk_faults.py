@@ -27,8 +27,7 @@ class DiskFaults:
     @performs(Bitflip)
     async def _bitflip(self, name: str, payload: Bitflip) -> Done:
         nodes = self._resolve(payload.broker)
-        for node in nodes:
-            self._cluster.flip_bit(node, payload.partition, payload.offset)
+        self._cluster.flip_bit(nodes, payload.partition, payload.offset)
         where = f"the batch at offset {payload.offset} of {payload.partition}"
         return Done(nodes, f"a bit flips in {where} on {listed(nodes)}")
 

@@ -62,7 +62,8 @@ class Faults:
     async def perform(self, name: str, payload: Payload) -> Done:
         """raises: NotPossibleNow, SelectorError when it cannot be done at this moment
 
-        What starts, stops or freezes several nodes does so to all of them or to none.
+        What happens to several nodes or disks happens to all of them or to none. But configuration and throttles: each
+        broker's is a request of its own, as with Kafka's tools.
         """
         return await self._performers[type(payload)](name, payload)
 
@@ -140,8 +141,7 @@ class Faults:
     @performs(Wipe)
     async def _wipe(self, name: str, payload: Wipe) -> Done:
         nodes = self.resolve(payload.nodes)
-        for node in nodes:
-            self._cluster.wipe(node)
+        self._cluster.wipe(nodes)
         return Done(nodes, f"{listed(nodes)} {_s(nodes, 'gets', 'get')} an empty disk")
 
     @performs(Restart)
@@ -276,15 +276,13 @@ class Faults:
     @performs(Flush)
     async def _flush(self, name: str, payload: Flush) -> Done:
         nodes = self.resolve(payload.brokers)
-        for node in nodes:
-            await self._cluster.flush(node, payload.partition)
+        await self._cluster.flush(nodes, payload.partition)
         return Done(nodes, f"{listed(nodes)} {_s(nodes, 'writes', 'write')} the page cache to disk")
 
     @performs(Tear)
     async def _tear(self, name: str, payload: Tear) -> Done:
         nodes = self.resolve(payload.broker)
-        for node in nodes:
-            self._cluster.tear(node, payload.partition, payload.size_bytes)
+        self._cluster.tear(nodes, payload.partition, payload.size_bytes)
         return Done(nodes, f"{listed(nodes)} {_s(nodes, 'loses', 'lose')} the last {payload.size_bytes} bytes of a log")
 
     # ------------------------------------------------------------------------------------------------------ cluster

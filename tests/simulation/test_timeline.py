@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from replica.trace.events import (
+    BatchCorrupted,
     CheckMade,
+    DataLost,
     FaultBegan,
     FaultEnded,
     MessageHeld,
@@ -156,6 +158,29 @@ def test_a_step_that_cannot_be_done_to_all_its_nodes_is_done_to_none(verb: str) 
     assert failed.why == "b2 is not running"
     acked = [row.event.peer for row in run.rows if isinstance(row.event, RecordAcked) and row.at_us > 30_000_000]
     assert set(acked) == {"b1"}, "the leader, first of all brokers, goes on"
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "why"),
+    [
+        (
+            "kill: b1",
+            "wipe: replicas(t-0)",
+            "b2 is running; stop, kill or power it off before its disk can be replaced",
+        ),
+        (
+            "kill: b1",
+            "tear: {broker: replicas(t-0), partition: t-0, bytes: 9}",
+            "b2 is running; a log can only be torn",
+        ),
+        ("cut: {between: [b3, [b1, c1]]}", "bitflip: {broker: brokers, partition: t-0, offset: 25}", "b3 holds no"),
+    ],
+)
+def test_a_disk_is_not_damaged_unless_all_that_the_step_names_can_be(before: str, step: str, why: str) -> None:
+    run = play(f"{{at: 5s, {before}}}", f"{{at: 15s, {step}}}")
+    (failed,) = [one for one in run.expectations if not one.held]
+    assert failed.why.startswith(why)
+    assert not [row.event for row in run.rows if isinstance(row.event, DataLost | BatchCorrupted)]
 
 
 def test_none_of_several_nodes_starts_where_one_of_them_runs() -> None:

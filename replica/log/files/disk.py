@@ -153,17 +153,29 @@ class Disk:
 
         returns: the batch, None when the log does not hold the offset
         """
+        found = self._batch_with(topic_partition, offset)
+        if found is None:
+            return None
+        path, position, header = found
+        with path.open("r+b") as file:
+            middle = position + (BATCH_HEADER_BYTES + header.size_bytes) // 2
+            (byte,) = os.pread(file.fileno(), 1, middle)
+            os.pwrite(file.fileno(), bytes([byte ^ 1]), middle)
+        return header
+
+    def holds(self, topic_partition: TopicPartition, offset: Offset) -> bool:
+        return self._batch_with(topic_partition, offset) is not None
+
+    def _batch_with(self, topic_partition: TopicPartition, offset: Offset) -> tuple[Path, int, BatchHeader] | None:
+        """Its segment, its place there in bytes, and its header."""
         paths = sorted((self.root / str(topic_partition)).glob(f"*{LOG_SUFFIX}"))
         for path in [path for path in paths if int(path.stem) <= offset][-1:]:
-            with path.open("r+b") as file:
+            with path.open("rb") as file:
                 position = 0
                 while len(head := os.pread(file.fileno(), BATCH_HEADER_BYTES, position)) == BATCH_HEADER_BYTES:
                     header = read_header(head)
                     if header.last_offset >= offset:
-                        middle = position + (BATCH_HEADER_BYTES + header.size_bytes) // 2
-                        (byte,) = os.pread(file.fileno(), 1, middle)
-                        os.pwrite(file.fileno(), bytes([byte ^ 1]), middle)
-                        return header
+                        return path, position, header
                     position += header.size_bytes
         return None
 
