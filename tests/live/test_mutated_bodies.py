@@ -1,6 +1,7 @@
 """Requests with a good header and a bad body, of every API that a node has, beside an honest producer and consumer.
 
 `pytest -m soak tests/live/test_mutated_bodies.py` throws 30,000; HIGHWATER_SOAK=1000000 says how many, SEED which.
+HIGHWATER_SOAK_S=3600 ends it after that time, with fewer.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 from honest_pair import honest_pair
 from mutated_bodies import MutatedBodies
+from seen_answers import SeenAnswers
 from serving import Served, serving
 from test_hostile import framed, memory_kib, received
 
@@ -28,6 +30,7 @@ from replica.trace.events import TraceEvent
 from scenarios.observe.trace_writer import read_rows
 
 SOAK_FRAMES = int(os.environ.get("HIGHWATER_SOAK", "30000"))
+SOAK_S = float(os.environ.get("HIGHWATER_SOAK_S", "inf"))
 SEED = int(os.environ.get("SEED", "1"))
 NAMES = [
     "t",
@@ -47,10 +50,15 @@ NAMES = [
 ]
 NAMES += ["user", "client-id", "producer_byte_rate", "request_percentage"]
 NAMES += ["User:hostile", "kafka-cluster", "*", "__transaction_state", "__consumer_offsets"]
+NAMES += ["consumer.session.timeout.ms", "45000", "transaction.version", "group.version"]
 OF_TRANSACTIONS = {22, 24, 25, 26, 27, 28, 61, 65, 66}
 OF_NEW_GROUPS = {68, 69}
 OF_QUOTAS = {48, 49}
+OF_SECURITY = {29, 30, 31, 50, 51}
+OF_SETTINGS = {32, 33, 44, 57, 74}
+NEW = OF_TRANSACTIONS | OF_NEW_GROUPS | OF_QUOTAS | OF_SECURITY | OF_SETTINGS
 OPEN_AT_ONCE = 48
+ENOUGH_FOR_EACH = 10_000
 ROUND = 200
 """After so many frames a request to every node checks that it still answers."""
 
@@ -69,10 +77,11 @@ def dial(address: Address) -> socket.socket:
 class Node:
     """One listener, and, of a broker, a connection to it that is never abused."""
 
-    def __init__(self, address: Address, seed: int, *, is_broker: bool) -> None:
+    def __init__(self, address: Address, seed: int, answers: SeenAnswers, *, is_broker: bool) -> None:
         self.address = address
         self._honest = dial(address) if is_broker else None
         self.bodies = MutatedBodies(seed, self.advertised() or EVERYTHING, NAMES)
+        self._answers = answers
         self._open: deque[socket.socket] = deque()
 
     def advertised(self) -> list[tuple[int, int]]:
@@ -88,17 +97,24 @@ class Node:
     def attack(self) -> int:
         """One frame, or two, over a connection of their own."""
         frames = [self.bodies.frame() for _ in range(self.bodies.rng.choice((1, 1, 2)))]
+        self._answers.look()
         sock = dial(self.address)
+        self._answers.expect(sock, frames[0])
         with contextlib.suppress(ConnectionError):
             sock.sendall(b"".join(map(framed, frames)))
         self._open.append(sock)
         if len(self._open) > OPEN_AT_ONCE:
-            self._open.popleft().close()
+            self._close_first()
         return len(frames)
 
     def go(self) -> None:
         while self._open:
-            self._open.popleft().close()
+            self._close_first()
+
+    def _close_first(self) -> None:
+        sock = self._open.popleft()
+        self._answers.forget(sock)
+        sock.close()
 
 
 def descriptors(served: Served) -> int:
@@ -121,15 +137,13 @@ def listeners(served: Served) -> list[Address]:
 
 
 def storm(served: Served, frames: int, seed: int) -> None:
-    brokers = served.bootstrap.split(",")
+    brokers, answers = served.bootstrap.split(","), SeenAnswers()
     nodes = [
-        Node((host, port), seed + place, is_broker=f"{host}:{port}" in brokers)
+        Node((host, port), seed + place, answers, is_broker=f"{host}:{port}" in brokers)
         for place, (host, port) in enumerate(listeners(served))
     ]
     assert len(nodes) == 4, "three brokers and a controller"
-    assert all(node.bodies.keys >= OF_TRANSACTIONS | OF_NEW_GROUPS | OF_QUOTAS for node in nodes), (
-        "all of them are thrown at each"
-    )
+    assert all(node.bodies.keys >= NEW for node in nodes), "all of them are thrown at each"
     begun, thrown, limit = time.monotonic(), 0, ROUND
     before = memory_kib(served), descriptors(served)
     with honest_pair(served.bootstrap, "honest") as seen:
@@ -147,6 +161,9 @@ def storm(served: Served, frames: int, seed: int) -> None:
             node.go()
         time.sleep(1)  # until the brokers know
     say(served, thrown, took, before, seen)
+    print("\n".join(answers.lines()))
+    if frames >= ENOUGH_FOR_EACH:
+        assert min(answers.answered[key] for key in NEW) > 0, "a body of each of them was valid"
     assert seen["failures"] == []
 
 
@@ -197,4 +214,4 @@ def test_bodies_that_are_wrong_cost_their_senders_alone(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
 def test_as_many_as_are_asked_for(tmp_path: Path) -> None:
-    storm_on_a_cluster(tmp_path, SOAK_FRAMES, "--no-client-records")
+    storm_on_a_cluster(tmp_path, SOAK_FRAMES, "--no-client-records", "--authorize", "--super-user", "User:ANONYMOUS")

@@ -17,6 +17,10 @@ from wire_strategies import LIES
 from cluster.protocol.cold import make, request_class
 
 POOL = 400
+CHOICES = [3, 4, 5, 8, 10, 16, 32]
+"""Kinds of patterns, operations and resources, levels of features: what an enumeration of Kafka's API may hold."""
+ITERATIONS = 4096
+"""The least that a password of SCRAM may have."""
 NULLS = [b"\xff", b"\xff\xff", b"\xff\xff\xff\xff", b"\x00"]
 HUGE = [b"\x7f\xff\xff\xff", b"\x00\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\xff\xff\x03", *LIES]
 
@@ -93,9 +97,14 @@ class _PlausibleValues(HostileFrames):
         fields = self._fields(cls)
         if cls.__name__ == "UnregisterBrokerRequest":  # What is obeyed in Kafka, too, says nothing about frames.
             fields["broker_id"] = 1000 + self.rng.randrange(5)
+        if cls.__name__ == "AlterUserScramCredentialsRequest":
+            for upsertion in fields["upsertions"]:
+                upsertion["iterations"] = self.rng.choice((upsertion["iterations"], ITERATIONS))
         return fields
 
     def _one(self, shape: Any) -> Any:
         if shape.kafka_type == "string" and self.rng.random() < 0.8:
             return self.rng.choice(self._names)
+        if shape.kafka_type in ("int8", "int16") and self.rng.random() < 0.3:
+            return self.rng.choice(CHOICES)
         return super()._one(shape)
