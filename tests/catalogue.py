@@ -10,6 +10,10 @@ from scenarios.language.spec import ScenarioFile
 
 
 @cache
+def bundled_file(name: str) -> ScenarioFile:
+    """With its variants, loaded once in a process: nothing in it can be changed but by making a new one."""
+    return load_file(bundled()[name])
+
+
 def bundled_files() -> list[ScenarioFile]:
-    """Each with its variants, loaded once in a process."""
-    return [load_file(path) for path in bundled().values()]
+    return [bundled_file(name) for name in bundled()]

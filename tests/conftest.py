@@ -6,10 +6,11 @@ reason; with HIGHWATER_ALL_TOOLS set, as `.ci/run` does in CI, a run fails if a 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,17 @@ os.environ.pop("COLUMNS", None)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what happened into the golden transcripts")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported stays. To look for garbage in it costs each worker more than a second, and time in its tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 LIVE = Path(__file__).parent / "live"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,6 +106,7 @@ def imports_of(path: Path) -> Iterator[Import]:
     yield from walk(ast.parse(path.read_text(encoding="utf-8")), False, False)
 
 
+@cache
 def all_imports(package: str) -> list[Import]:
     found = [one for path in sorted((ROOT / package).rglob("*.py")) for one in imports_of(path)]
     assert found, f"no imports found under {package}/: is the test looking in the right place?"

@@ -40,13 +40,12 @@ from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.check.promises import GAPS
 from scenarios.cli.main import cli
 from scenarios.language.parse.catalogue import bundled
-from scenarios.language.parse.loading import load_file
 from scenarios.language.questions import ANSWER_KINDS, answer_table
 from scenarios.language.rules_table import as_markdown, rule_rows
 from scenarios.language.verbs.every import GROUPS
 from scenarios.language.write.step_table import step_table
 from spark_reports import results
-from tests.catalogue import bundled_files
+from tests.catalogue import bundled_file, bundled_files
 
 RULES = ROOT / "replica" / "RULES.md"
 LANGUAGE = ROOT / "scenarios" / "LANGUAGE.md"
@@ -352,8 +351,8 @@ def test_the_course_has_every_scenario_once_with_its_verdicts() -> None:
         )
     }
     expected = {}
-    for name, path in bundled().items():
-        file = load_file(path)
+    for name in bundled():
+        file = bundled_file(name)
         verdicts = [", ".join(one.expect.verdict or ()) or "ok" for one in (file.scenario, *file.variants.values())]
         named = [f"`{variant}` {verdict}" for variant, verdict in zip(file.variants, verdicts[1:], strict=True)]
         expected[name] = ("compare" if named else "run", "; ".join([verdicts[0], *named]))

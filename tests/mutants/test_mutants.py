@@ -18,12 +18,11 @@ from mutants import MUTANTS
 from mutate import OWN_SCENARIOS, Edit, Finding, changed_source, source_of
 
 from replica.rules import Rules, Switch
-from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import AS_WRITTEN, RuleRow, rule_rows
 from scenarios.language.spec import Scenario
 from scenarios.run.runner import run_scenario
-from tests.catalogue import bundled_files
+from tests.catalogue import bundled_file, bundled_files
 from tests.soak import ALL_EXAMPLES, one_in
 
 ROWS = [row for row in rule_rows(bundled_files()) if row.contrasts]
@@ -93,7 +92,7 @@ def holds_with(scenario: Scenario, switch: str, value: Switch) -> bool:
 def test_a_rule_of_another_era_is_noticed(row: RuleRow) -> None:
     """In a scenario that shows a switch, the other run's value of it alone does not meet the expectations."""
     for contrast in row.contrasts:
-        file = load_file(bundled()[contrast.scenario])
+        file = bundled_file(contrast.scenario)
         runs = {AS_WRITTEN: file.scenario, **file.variants}
         old, new = runs[contrast.old], runs[contrast.new]
         if not holds_with(new, row.switch, old.rules.value(row.switch)):

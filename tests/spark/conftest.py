@@ -11,6 +11,7 @@ import pytest
 
 from replica.trace.events import TraceEvent, TraceLog
 from scenarios.observe.trace_writer import TraceWriter
+from tests.soak import one_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,9 +94,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, list[Fac
     return write
 
 
-@pytest.fixture(params=["as a short trace", "as a long trace"])
+@pytest.fixture(params=one_in(2, ["as a short trace", "as a long trace"]))
 def any_length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Traces of the test are read in both ways."""
+    """Traces of the test are read in both ways: as a long one in a soak, for which `make test` has one whole report,
+    test_a_long_trace_gives_the_same_tables."""
     from spark_reports import io
 
     if request.param == "as a long trace":

@@ -31,6 +31,7 @@ from spark_reports.report.words import blame, headline, name_ranges, notes, seco
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import trace_schema
 from spark_reports.verdicts import judge_runs
+from tests.soak import one_in
 from tests.spark.columns import rows_of
 from tests.spark.story import Story
 
@@ -156,7 +157,7 @@ def test_a_short_trace_is_read_as_a_long_one_is(
         assert one.collect() == other.collect()
 
 
-@pytest.mark.parametrize("limit", [io.FEW_EVENTS_BYTES, 0])
+@pytest.mark.parametrize("limit", one_in(2, [io.FEW_EVENTS_BYTES, 0]))
 def test_a_long_trace_gives_the_same_tables(
     limit: int,
     spark: SparkSession,

@@ -131,7 +131,7 @@ def test_damaged_produce_and_fetch(api_key, version, data):
 
 
 @pytest.mark.parametrize(("api_key", "version"), COLD)
-@settings(QUICK, max_examples=8)
+@settings(QUICK, max_examples=examples(12))
 @given(data=st.data())
 def test_damaged_cold_messages(api_key, version, data):
     request = kio_body(

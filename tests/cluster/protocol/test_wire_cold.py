@@ -37,6 +37,7 @@ from cluster.protocol.versions import (
     api_name,
 )
 from replica.errors import ErrorCode
+from tests.soak import examples
 
 COLD = [(key, version) for key in VERSIONS if key > 1 for version in served(key)]
 ORDERS = UUID("5ba1c6b0-9a3f-4f6b-8f4e-2d4b8c1f0001")
@@ -44,7 +45,7 @@ ORDERS = UUID("5ba1c6b0-9a3f-4f6b-8f4e-2d4b8c1f0001")
 
 @pytest.mark.parametrize("class_of", [request_class, response_class], ids=["request", "response"])
 @pytest.mark.parametrize(("key", "version"), COLD, ids=[f"{api_name(key)}-{version}" for key, version in COLD])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_bytes_and_values_are_kios(key, version, class_of, data):
     entity_type = class_of(key, version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -48,8 +49,9 @@ def plain_value(shape: Shape) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), value) if shape.is_nullable and shape.tag is None else value
 
 
+@cache
 def plain_fields(entity_type: type) -> st.SearchStrategy[dict[str, Any]]:
-    """Any plain values for all fields of a class: what `cold.make` takes."""
+    """Any plain values for all fields of a class: what `cold.make` takes. Made once, as it costs much."""
     return st.fixed_dictionaries({name: plain_value(shape) for name, shape in shapes(entity_type).items()})
 
 

@@ -7,10 +7,8 @@ import itertools
 import pytest
 
 from replica.rules import PROFILES, Rules
-from scenarios.language.parse.catalogue import bundled
-from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import RuleRow, rule_rows
-from tests.catalogue import bundled_files
+from tests.catalogue import bundled_file, bundled_files
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +32,7 @@ def test_no_rule_returns_to_an_older_value() -> None:
 def test_a_contrast_differs_in_its_switch(rows: list[RuleRow]) -> None:
     for row in rows:
         for contrast in row.contrasts:
-            file = load_file(bundled()[contrast.scenario])
+            file = bundled_file(contrast.scenario)
             old, new = (
                 file.scenario if name == "as written" else file.variants[name] for name in (contrast.old, contrast.new)
             )

@@ -12,7 +12,7 @@ FILE = """\
 schema: 1
 id: stops
 title: Stops
-duration: 40s
+duration: 30s
 profile: {profile}
 cluster:
   brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}
@@ -21,7 +21,7 @@ topics:
   orders: {{partitions: 4, replication_factor: 3}}
   bills: {{partitions: 2, replication_factor: 3}}
 workloads:
-  p1: {{kind: producer, topic: orders, start: 5s, rate: 5/s, stop: 30s, config: {{{producer}}}{pattern}}}
+  p1: {{kind: producer, topic: orders, start: 5s, rate: 5/s, stop: 22s, config: {{{producer}}}{pattern}}}
   t1: {{kind: transform, topic: orders, to: bills, {stop}config: {{group.id: g, auto.offset.reset: earliest{of_t1}}}}}
   t2: {{kind: transform, topic: orders, to: bills, config: {{group.id: g, auto.offset.reset: earliest{of_t2}}}}}
 timeline: [{steps}]
