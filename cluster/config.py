@@ -145,6 +145,7 @@ class BrokerConfig(Config):
     group_consumer_min_heartbeat_interval_ms: int = key("group.consumer.min.heartbeat.interval.ms", 5000, low=1)
     group_consumer_max_heartbeat_interval_ms: int = key("group.consumer.max.heartbeat.interval.ms", 15_000, low=1)
     group_consumer_max_size: int = key("group.consumer.max.size", 2_147_483_647, low=1)
+    group_consumer_regex_refresh_interval_ms: int = key("group.consumer.regex.refresh.interval.ms", 600_000, low=10_000)
     # Differs from Kafka: in lower case alone.
     group_consumer_migration_policy: str = key(
         "group.consumer.migration.policy",

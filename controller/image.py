@@ -170,6 +170,7 @@ class MetadataImage:
     """All brokers and topics, as one node sees them; `offset` is the last record applied, -1 before the first.
 
     settings, node_id: of that node     settings_offset: of the last record about settings of brokers or features
+    new_topics_offset: of the last record that made a topic
     acls: who may do what
     directories: of each replica that its broker has told of
     broker_config: dynamic settings, by broker (BROKER ConfigRecords)
@@ -196,6 +197,7 @@ class MetadataImage:
         "last_producer_ids",
         "leaderless",
         "metric_names",
+        "new_topics_offset",
         "node_id",
         "offset",
         "partition_count",
@@ -211,6 +213,7 @@ class MetadataImage:
         self.node_id = node_id
         self.topic_defaults = settings.topic_defaults({})
         self.settings_offset: Offset = -1
+        self.new_topics_offset: Offset = -1
         self.brokers: dict[BrokerId, BrokerRegistration] = {}
         self.topics: dict[str, TopicImage] = {}
         self.topic_names: dict[UUID, str] = {}
@@ -278,6 +281,7 @@ class MetadataImage:
             case TopicRecord():
                 config = dict(record.config)
                 topic_id = record.topic_id
+                self.new_topics_offset = self.offset
                 log_config = active(config, self.topic_defaults)
                 self.add_topic(
                     record.name, TopicImage(topic_id=topic_id, config=config, log_config=log_config, partitions={})

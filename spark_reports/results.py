@@ -85,6 +85,7 @@ COLUMNS: dict[str, ResultColumn] = {
     ),
     "error": ResultColumn(_TEXT, "Kafka's error name, if it failed"),
     "copies": ResultColumn(_INT, "offsets it has in the final log"),
+    "settled_copies": ResultColumn(_INT, "those of them whose transaction, if there is one, has ended"),
     "offset": ResultColumn(_INT, "offset (of a record: its first in the final log)"),
     "present": ResultColumn(_FLAG, "in the final log"),
     "readable": ResultColumn(_FLAG, "below the high watermark of a running leader"),
@@ -232,8 +233,8 @@ RESULT_TABLES: dict[str, ResultTable] = {
     "records": ResultTable(
         "one row per record: what its producer learned, and what became of it",
         f"{_PARTITION} record client acks sent_us sent_seq last_sent_seq told told_us told_seq handed_over acked_us "
-        "acked_seq acked_by ack_offset latency_us error copies offset present readable read promised deleted expired "
-        "compacted lost unseen missing duplicated dirty reordered",
+        "acked_seq acked_by ack_offset latency_us error copies settled_copies offset present readable read promised "
+        "deleted expired compacted lost unseen missing duplicated dirty reordered",
     ),
     "record_counts": ResultTable(
         "records by run, topic and acks level",

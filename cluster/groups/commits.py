@@ -129,7 +129,7 @@ class Commits:
 
     def expire_of_consumers(self, group: ConsumerGroup, now_us: int) -> bool:
         """Returns whether the group, too, is gone now. source: ConsumerGroup.offsetExpirationCondition"""
-        spared = frozenset((*group.subscribed, *(topic.name for topic in group.topics)))
+        spared = frozenset(group.subscribed)
         retention_ms = self._desk.settings.retention_ms
         removed = group.offsets.remove_expired(self._desk.wall_ms(now_us), retention_ms, _committed_ms, spared)
         return self.clean_up_consumer_group(group, removed, NOT_USED, now_us)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from cluster.groups.assignors.specification import Partitions
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.consumer_member import ConsumerMember, MemberState
+from cluster.groups.topic_directory import TopicDirectory
 from cluster.protocol.consumer_protocol import CONSUMER
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
@@ -15,8 +16,9 @@ from replica.wording import shown
 
 
 class ConsumerGroupEvents:
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, topics: TopicDirectory) -> None:
         self._node = node
+        self._topics = topics
 
     def joined(
         self, group: ConsumerGroup, member: ConsumerMember, replaced: ConsumerMember | None = None
@@ -76,12 +78,9 @@ class ConsumerGroupEvents:
             "only what moves is given up first",
         )
 
-    def moved(
-        self, group: ConsumerGroup, member: ConsumerMember, partitions: tuple[str, ...] | None = None
-    ) -> TraceEvent:
-        """A member has come a step nearer to its target. partitions: what it has, where the group lacks their names"""
-        partitions = _names(group, member.assigned) if partitions is None else partitions
-        revoking = _names(group, member.pending_revocation)
+    def moved(self, group: ConsumerGroup, member: ConsumerMember) -> TraceEvent:
+        """A member has come a step nearer to its target."""
+        partitions, revoking = self._names(member.assigned), self._names(member.pending_revocation)
         match member.state:
             case MemberState.UNREVOKED_PARTITIONS:
                 what = f"has to give up {', '.join(revoking)} first"
@@ -101,15 +100,13 @@ class ConsumerGroupEvents:
             f"{', '.join(partitions) or 'nothing'}",
         )
 
+    def _names(self, partitions: Partitions) -> tuple[str, ...]:
+        return tuple(f"{self._topics.name_of(one.topic_id) or 'a deleted topic'}-{one.partition}" for one in partitions)
+
 
 def _wishes(member: ConsumerMember) -> str:
     pattern = [f"all that is called {shown(member.topic_regex)}"] if member.topic_regex else []
     return ", ".join([*(shown(topic) for topic in member.topics), *pattern])
-
-
-def _names(group: ConsumerGroup, partitions: Partitions) -> tuple[str, ...]:
-    names = {topic.topic_id: topic.name for topic in group.topics}
-    return tuple(f"{names.get(one.topic_id, 'a deleted topic')}-{one.partition}" for one in partitions)
 
 
 def _called(member: ConsumerMember) -> str:

@@ -70,7 +70,9 @@ class ConsumerMembership:
         after = self._steps.update(change, before, _as_it_says(before, given), given.owned, given.now_us)
         self._steps.begin_session(group, after.member_id, given.now_us)
         is_full = joins or (
-            given.rebalance_timeout_ms != NOT_SAID_MS and given.topics is not None and given.owned is not None
+            given.rebalance_timeout_ms != NOT_SAID_MS
+            and (given.topics is not None or given.topic_regex is not None)
+            and given.owned is not None
         )
         assigned = after.assigned if is_full or before.assigned != after.assigned else None
         interval_ms = self._configs.heartbeat_interval_ms(group.group_id).value
@@ -161,6 +163,7 @@ def _check(given: ConsumerHeartbeat) -> None:
     if wrong:
         raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
     if given.topic_regex:
+        # Differs from Kafka: it looks at the member first, and at a pattern only where the group has not got it yet.
         check_pattern(given.topic_regex)
     if given.assignor is not None and given.assignor not in ASSIGNORS:
         raise KafkaError(

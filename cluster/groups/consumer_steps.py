@@ -17,6 +17,7 @@ from cluster.groups.consumer_events import ConsumerGroupEvents
 from cluster.groups.desk import Desk
 from cluster.groups.group_configs import GroupConfigs
 from cluster.groups.migration import Migration
+from cluster.groups.pattern_subscriptions import PatternSubscriptions
 from cluster.groups.state.consumer_group import ConsumerGroup, stop
 from cluster.groups.state.consumer_member import JOINS, LEAVES_FOR_A_WHILE, ConsumerMember, MemberState, reconciled
 from cluster.groups.state.consumer_records import (
@@ -24,13 +25,11 @@ from cluster.groups.state.consumer_records import (
     GroupEpochRecord,
     GroupTopicsRecord,
     MemberRecord,
-    SubscribedTopic,
     TargetEpochRecord,
     TargetRecord,
     current_record,
 )
 from cluster.groups.state.index import GroupIndex
-from cluster.groups.state.patterns import matching
 from cluster.groups.topic_directory import TopicDirectory
 from replica.errors import ErrorCode, KafkaError
 from replica.wording import shown
@@ -60,6 +59,7 @@ class ConsumerSteps:
         self._topics = topics
         self._migration = migration
         self._configs = configs
+        self._patterns = PatternSubscriptions(desk, topics)
 
     # --------------------------------------------------------------------------------------------------------- members
 
@@ -107,7 +107,7 @@ class ConsumerSteps:
     ) -> ConsumerMember:
         """A member says what it wants and has; returned as it is then. source: consumerGroupHeartbeat, 1 to 3"""
         group, known = change.group, change.kept.members
-        self._subscribe(change, before, after)
+        self._subscribe(change, before, after, now_us)
         if after.member_id not in known:
             of_instance = (one for one in known.values() if one.instance_id is not None)
             replaced = next((one for one in of_instance if one.instance_id == after.instance_id), None)
@@ -116,27 +116,24 @@ class ConsumerSteps:
             self._assign(change)
         return self._reconcile(change, group.members[after.member_id], owned, now_us)
 
-    def _subscribe(self, change: Change, before: ConsumerMember, after: ConsumerMember) -> None:
-        """Keep what the member says; other topics are a new group epoch. source: hasMemberSubscriptionChanged"""
+    def _subscribe(self, change: Change, before: ConsumerMember, after: ConsumerMember, now_us: int) -> None:
+        """Keep what the member says; other topics are a new group epoch.
+
+        source: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions, updateSubscriptionMetadata
+        """
         group = change.group
-        raised = False
+        # A new group leaves epoch 0, though it may know none of its topics yet.
+        raised = group.epoch == 0
         if after != before:
             change.add(MemberRecord(after.member_id, after))
-            raised = after.topics != before.topics or after.topic_regex != before.topic_regex
-        topics = self._existing(group)
-        if topics != group.topics:
-            change.add(GroupTopicsRecord(topics))
-            raised = True
-        if raised:
-            change.add(GroupEpochRecord(group.epoch + 1))
-
-    def _existing(self, group: ConsumerGroup) -> tuple[SubscribedTopic, ...]:
-        """The topics that the group subscribes to and that exist."""
-        names = set(group.subscribed)
-        for pattern in group.patterns:
-            names.update(matching(pattern, self._topics.names()))
-        found = (self._topics.find(name) for name in sorted(names))
-        return tuple(topic for topic in found if topic is not None)
+            raised |= after.topics != before.topics
+        if after.classic is None:
+            raised |= self._patterns.update(change, before.topic_regex, after.topic_regex, now_us)
+        metadata_hash = self._topics.hash_of(group.subscribed)
+        if raised or metadata_hash != group.metadata_hash:
+            change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))
+        if group.has_topics_record:
+            change.add(GroupTopicsRecord(None))
 
     # ------------------------------------------------------------------------------------------------------ assignment
 
@@ -144,16 +141,17 @@ class ConsumerSteps:
         """A target for every member, of the group's epoch. source: updateTargetAssignment, TargetAssignmentBuilder"""
         group = change.group
         name = group.preferred_assignor() or DEFAULT_ASSIGNOR
+        known = {topic: found for topic in group.subscribed if (found := self._topics.find(topic)) is not None}
         specification = GroupSpecification(
             members={
                 member.member_id: AssignableMember(
                     instance_id=member.instance_id,
-                    topics=group.topics_of(member),
+                    topics=tuple(known[topic].topic_id for topic in group.topics_of(member) if topic in known),
                     target=group.targets.get(member.member_id, ()),
                 )
                 for member in group.members.values()
             },
-            partition_counts={topic.topic_id: topic.partitions for topic in group.topics},
+            partition_counts={topic.topic_id: topic.partitions for topic in known.values()},
         )
         targets = ASSIGNORS[name](specification)
         for member_id in group.members:
@@ -197,10 +195,8 @@ class ConsumerSteps:
             return
         for member in members:
             _remove(change, member.member_id)
-        topics = self._existing(group)
-        if topics != group.topics:
-            change.add(GroupTopicsRecord(topics))
-        change.add(GroupEpochRecord(group.epoch + 1))
+        self._patterns.forget(change, members)
+        change.add(GroupEpochRecord(group.epoch + 1, self._topics.hash_of(group.subscribed)))
         for member in members:
             group.stop_timers_of(member.member_id)
 

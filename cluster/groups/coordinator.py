@@ -72,7 +72,7 @@ class GroupCoordinator:
         self._events = GroupEvents(node, self._desk.tell)
         self._rebalances = Rebalances(self._desk, self._events)
         self._commits = Commits(self._desk, self._events)
-        of_consumers = ConsumerGroupEvents(node)
+        of_consumers = ConsumerGroupEvents(node, topics)
         configs = GroupConfigs(topics.cache, settings)
         migration = Migration(self.index, self._desk, of_consumers, self._rebalances, topics)
         self._steps = ConsumerSteps(self.index, self._desk, of_consumers, topics, migration, configs)

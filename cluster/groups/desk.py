@@ -33,6 +33,7 @@ class GroupSettings:
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5000
     consumer_max_size: int = 2**31 - 1
+    regex_refresh_interval_ms: int = 600_000
     consumer_migration_policy: str = "bidirectional"
     versions: ValueVersions = VALUE_VERSIONS["4.1"]
 

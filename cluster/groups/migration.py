@@ -77,8 +77,7 @@ class Migration:
         change.append(encode(fresh.group_id, record) for record in fresh.records())
         change.say(self._events.migrated(fresh, CONSUMER, "a member of KIP-848 joins it"))
         for member in fresh.members.values():
-            has = tuple(str(one) for one in self._topics.with_names(member.assigned))
-            change.say(self._events.moved(fresh, member, has))
+            change.say(self._events.moved(fresh, member))
         return change
 
     def emptied(self, classic: Group) -> Change:
@@ -203,6 +202,7 @@ def consumer_group_of(classic: Group, topics: TopicDirectory) -> ConsumerGroup:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         fresh.members[member.member_id] = member
         fresh.targets[member.member_id] = member.assigned
+    fresh.metadata_hash = topics.hash_of(fresh.subscribed)
     return fresh
 
 

@@ -62,6 +62,7 @@ def group_settings(config: BrokerConfig, release: str) -> GroupSettings:
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
+        regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         consumer_migration_policy=config.group_consumer_migration_policy,
         versions=VALUE_VERSIONS[release],
     )

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
+from uuid import UUID
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
-from cluster.groups.state.consumer_records import SubscribedTopic
-from replica.ids import TopicPartition
+from cluster.groups.state.topic_hash import Racks, group_hash, topic_hash
+from controller.image import TopicImage
+from replica.ids import Offset, TopicPartition
+
+
+class SubscribedTopic(NamedTuple):
+    """A topic of the group that exists."""
+
+    topic_id: UUID
+    partitions: int
 
 
 class TopicDirectory:
@@ -18,10 +28,42 @@ class TopicDirectory:
 
     def find(self, name: str) -> SubscribedTopic | None:
         topic = self.cache.image.topics.get(name)
-        return None if topic is None else SubscribedTopic(name, topic.topic_id, len(topic.partitions))
+        return None if topic is None else SubscribedTopic(topic.topic_id, len(topic.partitions))
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return self.cache.topic_name(topic_id)
 
     def names(self) -> tuple[str, ...]:
         return tuple(self.cache.image.topics)
+
+    @property
+    def version(self) -> Offset:
+        """Of the last metadata record. source: MetadataProvenance.lastContainedOffset"""
+        return self.cache.image.offset
+
+    @property
+    def version_of_newest(self) -> Offset:
+        """Of the last record that made a topic. source: lastMetadataImageWithNewTopics
+
+        Differs from Kafka: there it is also the first metadata that a broker has after its start.
+        """
+        return self.cache.image.new_topics_offset
+
+    def hash_of(self, names: Iterable[str]) -> int:
+        """Of those that exist; names: in ascending order. source: ModernGroup.computeMetadataHash"""
+        known = ((name, self.cache.image.topics.get(name)) for name in names)
+        return group_hash(
+            topic_hash(name, topic.topic_id, self._racks(topic)) for name, topic in known if topic is not None
+        )
+
+    def _racks(self, topic: TopicImage) -> Racks:
+        of_brokers = {broker_id: broker.rack for broker_id, broker in self.cache.image.brokers.items() if broker.rack}
+        if not of_brokers:
+            return ((),) * len(topic.partitions)
+        return tuple(
+            tuple(sorted(of_brokers[one] for one in partition.replicas if one in of_brokers))
+            for _, partition in sorted(topic.partitions.items())
+        )
 
     def with_ids(self, partitions: Iterable[TopicPartition]) -> Partitions:
         """Without those of topics that there are not. source: Utils.toTopicPartitionMap"""

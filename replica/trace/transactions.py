@@ -116,6 +116,19 @@ class AbortedBatchFound(TransactionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenBatchFound(TransactionEvent):
+    """At the end of the run a replica has a batch of a transaction that has no marker there: neither committed nor
+    aborted, and readers of committed records have not got its records."""
+
+    node: column.Node
+    topic: column.Topic
+    partition: column.Partition
+    producer_id: ProducerId
+    base_offset: Annotated[int, "offset of the batch's first record"]
+    last_offset: Annotated[int, "offset of the batch's last record"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionBegan(TransactionEvent):
     """An application begins a transaction. Its records are those that it sends until it ends it."""
 

@@ -133,7 +133,9 @@ def _dirty(ledger: RecordLedger) -> list[str]:
 
 def _duplicated(ledger: RecordLedger) -> list[str]:
     present = ledger.present
-    return [entry.name for entry in ledger if present.has_copies(entry.name) and len(ledger.copies(entry.name)) > 1]
+    return [
+        entry.name for entry in ledger if present.has_copies(entry.name) and len(ledger.settled_copies(entry.name)) > 1
+    ]
 
 
 def _reordered(ledger: RecordLedger) -> list[str]:
@@ -246,7 +248,7 @@ def _find_dirty(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 def _find_duplicated(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     found = []
     for partition, names in _by_partition(ledger, records["duplicated"]):
-        copies = [copy for name in names for copy in ledger.copies(name)]
+        copies = [copy for name in names for copy in ledger.settled_copies(name)]
         offsets = tuple(offset for _, offset in copies)
         sentence = f"{len(names)} {_records_are(len(names))} stored more than once: {format_record_names(names)}"
         seqs = _seqs_of(ledger, copies)

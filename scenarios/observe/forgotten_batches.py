@@ -30,7 +30,7 @@ def stored_again(rows: Iterable[TraceRow], ledger: RecordLedger, duplicated: Ite
         limits.setdefault((client, partition), []).append(limit)
     found = []
     for name in duplicated:
-        copies = ledger.copies(name)
+        copies = ledger.settled_copies(name)
         if len({partition for partition, _ in copies}) > 1:
             continue
         known = limits.get((ledger.records[name].client, copies[0][0]), [])

@@ -96,6 +96,8 @@ class RecordLedger:
         self._unsettled: set[int] = set()
         """Places of records that were sent without a partition (-1); a later event says which one each of them got."""
         self._aborted: dict[TopicPartition, ReadRanges] = {}
+        self._open: dict[tuple[TopicPartition, str], ReadRanges] = {}
+        """By node: a marker may be in the log of one replica, and not yet in another's."""
         self._found = NameIndex()
         self._present: Presence | None = None
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
@@ -112,6 +114,7 @@ class RecordLedger:
             trace.TopicDeleted: self._topic_deleted,
             trace.LogEntryFound: self._log_entry_found,
             trace.AbortedBatchFound: self._aborted_found,
+            trace.OpenBatchFound: self._open_found,
             trace.ReplicaFound: self._replica_found,
         }
 
@@ -145,6 +148,12 @@ class RecordLedger:
         work, and may write to another partition."""
         copies = self.present.copies(name)
         return tuple(copy for copy in copies if not self.is_aborted(*copy)) if self._aborted else copies
+
+    def settled_copies(self, name: str) -> tuple[tuple[TopicPartition, int], ...]:
+        """Those copies whose transaction, if they have one, is not open at the end of the run: an open one may still be
+        aborted, and who does its work again does not wait for that."""
+        copies = self.copies(name)
+        return tuple(copy for copy in copies if not self._is_open(*copy)) if self._open else copies
 
     def where(self, name: str) -> tuple[TopicPartition, int] | None:
         """Its first copy, before all one that is not of an aborted transaction; None where there is none."""
@@ -317,6 +326,17 @@ class RecordLedger:
         partition = TopicPartition(event.topic, event.partition)
         ranges = self._aborted.setdefault(partition, ReadRanges()).ranges
         ranges.append([event.base_offset, event.last_offset])
+
+    def _open_found(self, row: TraceRow, event: trace.OpenBatchFound) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        ranges = self._open.setdefault((partition, event.node), ReadRanges()).ranges
+        ranges.append([event.base_offset, event.last_offset])
+
+    def _is_open(self, partition: TopicPartition, offset: int) -> bool:
+        """In the log that counts."""
+        replica = self.final_replica(partition)
+        ranges = None if replica is None else self._open.get((partition, replica.node))
+        return ranges is not None and ranges.covers(offset)
 
     def is_aborted(self, partition: TopicPartition, offset: int) -> bool:
         """Of a transaction that was aborted: readers of committed records leave it out."""

@@ -18,11 +18,11 @@ from replica.log.batches.records import BatchHeader, check_crc, read_records
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.files.disk import Disk
 from replica.log.log import Log
-from replica.trace.events import AbortedBatchFound, LogEntryFound, ReplicaFound
+from replica.trace.events import AbortedBatchFound, LogEntryFound, OpenBatchFound, ReplicaFound
 from scenarios.observe.compacted_batches import CompactedBatches
-from scenarios.run.aborted_records import aborted_batches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
 from scenarios.run.running_log import RunningLog
+from scenarios.run.transactions_at_the_end import TransactionalBatch, Uncommitted, uncommitted_batches
 
 StoredLog = Log | RunningLog
 NameBatch = Callable[[TopicPartition, int, int], Sequence[str] | None]
@@ -112,6 +112,27 @@ def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: 
         return [(offset, f"?{offset}") for offset in range(header.base_offset, header.base_offset + count)]
 
 
+def _state_uncommitted(
+    cluster: ClusterUnderTest, topic_partition: TopicPartition, name: str, found: Uncommitted
+) -> None:
+    kinds: tuple[tuple[type[AbortedBatchFound] | type[OpenBatchFound], Sequence[TransactionalBatch]], ...] = (
+        (AbortedBatchFound, found.aborted),
+        (OpenBatchFound, found.open),
+    )
+    for kind, batches in kinds:
+        for batch in batches:
+            cluster.trace.emit(
+                kind(
+                    node=name,
+                    topic=topic_partition.topic,
+                    partition=topic_partition.partition,
+                    producer_id=batch.producer_id,
+                    base_offset=batch.base_offset,
+                    last_offset=batch.last_offset,
+                )
+            )
+
+
 def _state_replica(
     cluster: ClusterUnderTest,
     naming: Naming,
@@ -146,17 +167,8 @@ def _state_replica(
                     crc=naming.compacted.crc_as_appended(topic_partition, header.base_offset, header.crc),
                 )
             )
-    for aborted in aborted_batches(log.raw_batches()) if has_transactions else ():
-        trace.emit(
-            AbortedBatchFound(
-                node=name,
-                topic=topic_partition.topic,
-                partition=topic_partition.partition,
-                producer_id=aborted.producer_id,
-                base_offset=aborted.base_offset,
-                last_offset=aborted.last_offset,
-            )
-        )
+    if has_transactions:
+        _state_uncommitted(cluster, topic_partition, name, uncommitted_batches(log.raw_batches()))
     trace.emit(
         ReplicaFound(
             node=name,

@@ -50,6 +50,7 @@ FREQUENT = (
 _AT_THE_END = (
     trace.LogEntryFound,
     trace.AbortedBatchFound,
+    trace.OpenBatchFound,
     trace.ReplicaFound,
     trace.OutputPromised,
     trace.EventsLeftOut,

@@ -13,6 +13,7 @@ from replica.trace.names import (
     LEADERSHIP_BEGAN,
     LOG_ENTRY_FOUND,
     LOG_START_OFFSET_ADVANCED,
+    OPEN_BATCH_FOUND,
     OUTPUT_PROMISED,
     RECORD_ACKED,
     RECORD_FAILED,
@@ -59,11 +60,18 @@ def aborted(transaction: DataFrame) -> DataFrame:
     return batches.select(*PARTITION_KEY, offsets).distinct()
 
 
+def open_at_the_end(transaction: DataFrame) -> DataFrame:
+    """Where records of transactions stand without a marker at the end of the run.  out: PARTITION_KEY, node, offset"""
+    batches = transaction.filter(F.col("event") == OPEN_BATCH_FOUND)
+    offsets = F.explode(F.sequence("base_offset", "last_offset")).alias("offset")
+    return batches.select(*PARTITION_KEY, "node", offsets)
+
+
 def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
     """One row per record in the final log of its partition.
 
     out: *PARTITION_KEY, offset, record, readable (below the high watermark of a running leader), aborted (with its
-         transaction)
+         transaction), open (its transaction has not ended)
     """
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
     return (
@@ -72,6 +80,7 @@ def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
         .join(F.broadcast(chosen), [*PARTITION_KEY, "node"])
         .select(
             *PARTITION_KEY,
+            "node",
             "offset",
             "record",
             (F.col("is_leader") & (F.col("offset") < F.col("end"))).alias("readable"),
@@ -81,7 +90,13 @@ def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
             [*PARTITION_KEY, "offset"],
             "left",
         )
-        .withColumn("aborted", F.coalesce("aborted", F.lit(False)))
+        .join(
+            F.broadcast(open_at_the_end(transaction).withColumn("open", F.lit(True))),
+            [*PARTITION_KEY, "node", "offset"],
+            "left",
+        )
+        .drop("node")
+        .withColumns({name: F.coalesce(name, F.lit(False)) for name in ("aborted", "open")})
     )
 
 
@@ -155,7 +170,8 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
     out: *RECORD_KEY, client, acks, sent_us, sent_seq, last_sent_seq, told (acked, failed = definitely not written,
          unknown), told_us and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset,
          latency_us, error,
-         copies (in the final log, but for those of aborted transactions), offset (the first), present, readable, read,
+         copies (in the final log, but for those of aborted transactions), settled_copies (but for those of open ones,
+         too), offset (the first), present, readable, read,
          promised (output of an input that is done),
          deleted, expired, compacted, and lost, unseen, missing, duplicated, dirty, reordered
     """
@@ -164,10 +180,11 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
         *RECORD_KEY, "event", "seq", "at_us", "client", "acks", "peer", F.col("offset").alias("ack_offset"),
         "latency_us", "error", "definite", nothing.cast("long").alias("offset"),
         nothing.cast("boolean").alias("readable"), nothing.cast("boolean").alias("aborted"),
+        nothing.cast("boolean").alias("open"),
     )  # fmt: skip
 
     def without_producer(rows: DataFrame, event: Column) -> DataFrame:
-        filled = {*RECORD_KEY, "offset", "readable", "aborted"}
+        filled = {*RECORD_KEY, "offset", "readable", "aborted", "open"}
         return rows.select(
             *[
                 event.alias("event")
@@ -232,6 +249,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         F.min(F.when(is_told, F.col("seq"))).alias("told_seq"),
         # An offset of the final log is one entry, so there is nothing to make distinct: that costs as much again.
         F.count(F.when(is_stored & ~F.col("aborted"), F.col("offset"))).alias("copies"),
+        F.count(F.when(is_stored & ~F.col("aborted") & ~F.col("open"), F.col("offset"))).alias("settled_copies"),
         F.min(F.when(is_stored, F.col("offset"))).alias("offset"),
         F.min_by(F.when(is_stored, F.col("readable")), F.when(is_stored, F.col("offset"))).alias("readable"),
         F.max(F.col("event") == "read").alias("read"),
@@ -246,7 +264,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
     return folded.select(
         *RECORD_KEY, "client", "acks", "sent_us", "sent_seq", "last_sent_seq", told.alias("told"), "told_us",
         "told_seq", "handed_over", "acked_us",
-        "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "offset",
+        "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "settled_copies", "offset",
         F.col("offset").isNotNull().alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
         "promised", "deleted", "expired", "compacted",
     )  # fmt: skip
@@ -271,7 +289,7 @@ def _with_anomalies(fates: DataFrame) -> DataFrame:
             "lost": (is_acked & is_gone) | is_undone(),
             "unseen": is_acked & F.col("present") & ~F.col("readable"),
             "missing": (F.col("told") == UNKNOWN) & F.col("sent_seq").isNotNull() & is_gone,
-            "duplicated": F.col("copies") > 1,
+            "duplicated": F.col("settled_copies") > 1,
             "dirty": F.col("read") & is_gone,
             "reordered": F.coalesce(F.col("present") & (F.col("last_sent_seq") < sent_before), F.lit(False)),
         }

@@ -74,7 +74,7 @@ def record_anomalies(fates: DataFrame) -> DataFrame:
         "lost": ("lost", F.col("ack_offset"), F.when(is_undone(), UNDONE).otherwise(lost_where)),
         "unseen": ("unseen", F.col("offset"), F.lit("acked and in the final log, but no consumer can read it")),
         "dirty": ("dirty-read", F.col("ack_offset"), F.lit("a consumer read it, but it is not in the final log")),
-        "duplicated": ("duplicated", F.col("offset"), F.format_string("in the final log %d times", F.col("copies"))),
+        "duplicated": ("duplicated", F.col("offset"), F.format_string("in the final log %d times", "settled_copies")),
         "reordered": ("reordered", F.col("offset"), F.lit("stands after a record that its producer sent later")),
     }
     rows = F.array(

@@ -119,6 +119,9 @@ class CoordinatorWorld:
         """Or give one more partitions."""
         image = self.topics.cache.image
         known = image.topics.get(name)
+        image.offset += 1
+        if known is None:
+            image.new_topics_offset = image.offset
         topic_id = UUID(int=100 + len(image.topics)) if known is None else known.topic_id
         numbers = dict.fromkeys(range(partitions), PARTITION)
         image.add_topic(name, TopicImage(topic_id=topic_id, config={}, log_config=TopicConfig(), partitions=numbers))
@@ -522,7 +525,15 @@ def printed_record(key: bytes, value: bytes | None) -> str:
         case GroupKey(group_id):
             return f"group {group_id} {what}"
         case UnknownKey(version):
-            kinds = {3: "epoch", 4: "topics", 5: "member", 6: "target epoch", 7: "target", 8: "assignment"}
-            _, group_id, member_id = read_consumer_key(key)
-            return f"{kinds[version]} of {member_id or group_id} {what}"
+            kinds = {
+                3: "epoch",
+                4: "topics",
+                5: "member",
+                6: "target epoch",
+                7: "target",
+                8: "assignment",
+                16: "pattern",
+            }
+            _, group_id, whose = read_consumer_key(key)
+            return f"{kinds[version]} of {whose or group_id} {what}"
     raise AssertionError("what we write we can read")

@@ -266,6 +266,32 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "            if False:\n                self._give_up(group, member, why, ended_us)",
         OF_GROUPS + "[groups_consumers]",
     ),
+    mutant(
+        "other-topics-are-no-new-epoch",
+        "A group whose topics have changed, by the hash of its last epoch, has a new epoch (KIP-1101)",
+        STEPS,
+        "        if raised or metadata_hash != group.metadata_hash:\n",
+        "        if raised:\n",
+        OF_GROUPS + "[groups_consumers]",
+        "test tests/cluster/groups/test_consumer_records.py::test_a_broker_in_another_rack_is_a_new_epoch",
+    ),
+    mutant(
+        "new-topics-are-not-looked-for",
+        "The patterns of a group are looked up again when a topic was made",
+        "cluster.groups.pattern_subscriptions",
+        "            or last.version < self._topics.version_of_newest\n",
+        "",
+        OF_GROUPS + "[groups_consumers]",
+    ),
+    mutant(
+        "the-topics-of-kafka-4-0-stay",
+        "What Kafka 4.0 has kept of a group's topics goes with the first heartbeat",
+        STEPS,
+        "        if group.has_topics_record:\n",
+        "        if False:\n",
+        "test tests/cluster/groups/test_consumer_records.py::"
+        "test_what_kafka_4_0_kept_of_the_topics_goes_with_the_first_heartbeat",
+    ),
     # -------------------------------------------------------------------------------- both protocols in one group
     mutant(
         "groups-change-their-protocol-in-spite-of-the-policy",

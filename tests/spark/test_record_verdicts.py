@@ -210,6 +210,17 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
          t.AbortedBatchFound(node="b1", producer_id=7, base_offset=0, last_offset=0, **PLACE)],
         set(),
     ),
+    "an output of a transaction that is open in the leader's log, and was written again": (
+        [*found("b1", "r0", "r1", "r0", "r1", leader=True), *found("b2", "r0", "r1", "r0", "r1"),
+         t.OpenBatchFound(node="b1", producer_id=7, base_offset=0, last_offset=0, **PLACE),
+         t.OpenBatchFound(node="b2", producer_id=7, base_offset=1, last_offset=1, **PLACE)],
+        {("duplicated", "r1")},
+    ),
+    "an output of a transaction that is open, while its input is done": (
+        [*kept("r0", 0), promised("r0"), *found("b1", "r0", leader=True),
+         t.OpenBatchFound(node="b1", producer_id=7, base_offset=0, last_offset=0, **PLACE)],
+        set(),
+    ),
     "an invariant": (
         [t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
         {("invariant", "S3")},

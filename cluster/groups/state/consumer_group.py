@@ -11,24 +11,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
-from uuid import UUID
 
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
 from cluster.groups.state.consumer_member import ConsumerMember
 from cluster.groups.state.consumer_records import (
+    NO_HASH,
     ConsumerRecord,
     CurrentAssignmentRecord,
     GroupEpochRecord,
     GroupTopicsRecord,
     MemberRecord,
-    SubscribedTopic,
+    PatternRecord,
+    ResolvedPattern,
     TargetEpochRecord,
     TargetRecord,
     current_record,
 )
 from cluster.groups.state.member import Protocols
 from cluster.groups.state.offsets import GroupOffsets
-from cluster.groups.state.patterns import matching
 from cluster.protocol.consumer_protocol import CONSUMER
 from cluster.timers import Timer
 
@@ -48,33 +48,41 @@ class GroupContents(NamedTuple):
     """What a failed write takes back."""
 
     epoch: int
+    metadata_hash: int
     target_epoch: int
-    topics: tuple[SubscribedTopic, ...]
     members: dict[str, ConsumerMember]
     targets: dict[str, Partitions]
+    resolved: dict[str, ResolvedPattern]
+    has_topics_record: bool
 
 
 class ConsumerGroup:
     """members, targets: by member id, in order of arrival
+    metadata_hash: of the topics that it reads, as of its epoch     resolved: by pattern, the topics that it describes
+    has_topics_record: its log has one of Kafka 4.0, which is to go
 
     sessions, rebalances: when a member is given up that is not heard of, or does not give up its partitions
     joins, syncs: when a classic member is given up that does not join again, or does not ask for its assignment
     changes: writes so far     taken_back: the last of them that a failed write has taken back
+    resolving: when its patterns are looked up again, if they are about to be
     undo: by the number of a write that is under way, what else is taken back if it fails
     """
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = 0
+        self.metadata_hash = NO_HASH
         self.target_epoch = 0
-        self.topics: tuple[SubscribedTopic, ...] = ()
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
+        self.resolved: dict[str, ResolvedPattern] = {}
+        self.has_topics_record = False
         self.offsets = GroupOffsets()
         self.sessions: dict[str, Timer] = {}
         self.rebalances: dict[str, Timer] = {}
         self.joins: dict[str, Timer] = {}
         self.syncs: dict[str, Timer] = {}
+        self.resolving: Timer | None = None
         self.changes = 0
         self.taken_back = 0
         self.undo: dict[int, Callable[[int], None]] = {}
@@ -92,22 +100,24 @@ class ConsumerGroup:
 
     @property
     def subscribed(self) -> tuple[str, ...]:
-        """The topics that its members name, whether they exist or not, in ascending order."""
-        return tuple(sorted({topic for member in self.members.values() for topic in member.topics}))
+        """The topics that its members name, whether they exist or not, and those that patterns describe, in ascending
+        order. source: ModernGroup.subscribedTopicNames
+        """
+        named = {topic for member in self.members.values() for topic in member.topics}
+        return tuple(sorted(named.union(*(one.topics for one in self.resolved.values()))))
 
     @property
     def patterns(self) -> tuple[str, ...]:
         return tuple(sorted({member.topic_regex for member in self.members.values() if member.topic_regex}))
 
-    def topics_of(self, member: ConsumerMember) -> tuple[UUID, ...]:
-        """Those it names and those that its pattern describes."""
-        names = set(member.topics)
-        if member.topic_regex:
-            names.update(matching(member.topic_regex, (topic.name for topic in self.topics)))
-        return tuple(topic.topic_id for topic in self.topics if topic.name in names)
+    def topics_of(self, member: ConsumerMember) -> tuple[str, ...]:
+        """Those it names and those that its pattern describes, in ascending order."""
+        resolved = self.resolved.get(member.topic_regex or "")
+        return member.topics if resolved is None else tuple(sorted({*member.topics, *resolved.topics}))
 
     def reads(self, topic: str) -> bool:
-        return topic in self.subscribed or any(one.name == topic for one in self.topics)
+        """source: isSubscribedToTopic"""
+        return topic in self.subscribed
 
     def holder(self, partition: TopicIdPartition) -> str | None:
         """The member that has it, or has still to give it up. source: currentPartitionEpoch"""
@@ -150,10 +160,10 @@ class ConsumerGroup:
 
     def replay(self, record: ConsumerRecord) -> None:
         match record:
-            case GroupEpochRecord(epoch):
-                self.epoch = NO_EPOCH if epoch is None else epoch
+            case GroupEpochRecord(epoch, metadata_hash):
+                self.epoch, self.metadata_hash = NO_EPOCH if epoch is None else epoch, metadata_hash
             case GroupTopicsRecord(topics):
-                self.topics = topics or ()
+                self.has_topics_record = topics is not None
             case MemberRecord(member_id, subscription):
                 if subscription is None:
                     self.members.pop(member_id, None)
@@ -172,6 +182,11 @@ class ConsumerGroup:
                 else:
                     known = self.members.get(member_id, ConsumerMember(member_id=member_id))
                     self.members[member_id] = replace(known, **current._asdict())
+            case PatternRecord(pattern, resolved):
+                if resolved is None:
+                    self.resolved.pop(pattern, None)
+                else:
+                    self.resolved[pattern] = resolved
 
     def _subscribe(self, member_id: str, said: ConsumerMember) -> None:
         known = self.members.get(member_id, said)
@@ -196,7 +211,7 @@ class ConsumerGroup:
         """A group that was another one before. source: createConsumerGroupRecords"""
         for member in self.members.values():
             yield MemberRecord(member.member_id, member)
-        yield GroupEpochRecord(self.epoch)
+        yield GroupEpochRecord(self.epoch, self.metadata_hash)
         for member_id, target in self.targets.items():
             yield TargetRecord(member_id, target)
         yield TargetEpochRecord(self.target_epoch)
@@ -212,20 +227,35 @@ class ConsumerGroup:
         yield TargetEpochRecord(None)
         for member_id in self.members:
             yield MemberRecord(member_id, None)
+        for pattern in self.resolved:
+            yield PatternRecord(pattern, None)
         yield GroupTopicsRecord(None)
         yield GroupEpochRecord(None)
 
     def kept(self) -> GroupContents:
-        return GroupContents(self.epoch, self.target_epoch, self.topics, dict(self.members), dict(self.targets))
+        return GroupContents(
+            self.epoch,
+            self.metadata_hash,
+            self.target_epoch,
+            dict(self.members),
+            dict(self.targets),
+            dict(self.resolved),
+            self.has_topics_record,
+        )
 
     def restore(self, kept: GroupContents) -> None:
-        self.epoch, self.target_epoch, self.topics, self.members, self.targets = kept
+        self.epoch, self.metadata_hash, self.target_epoch = kept.epoch, kept.metadata_hash, kept.target_epoch
+        self.members, self.targets, self.resolved = kept.members, kept.targets, kept.resolved
+        self.has_topics_record = kept.has_topics_record
 
     def stop_timers(self) -> None:
         for timers in (self.sessions, self.rebalances, self.joins, self.syncs):
             for timer in timers.values():
                 timer.cancel()
             timers.clear()
+        if self.resolving is not None:
+            self.resolving.cancel()
+            self.resolving = None
 
     def stop_timers_of(self, member_id: str) -> None:
         """source: cancelTimers"""

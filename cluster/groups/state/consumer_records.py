@@ -1,8 +1,8 @@
-"""The records of consumer groups in the offsets topic: Kafka's own keys 3 to 8, so that other tools can read the log.
+"""The records of consumer groups in the offsets topic: Kafka's own keys 3 to 8 and 16, so that other tools can read it.
 
-3 group epoch, 4 subscribed topics, 5 member, 6 epoch of the target assignment, 7 a member's target, 8 what a member
-has. A null value is a tombstone. Simplified: as Kafka 4.0 writes them; 4.1 keeps a hash of the topics in 3, and
-resolved patterns in 16.
+3 group epoch, with a hash of the topics (KIP-1101); 5 member, 6 epoch of the target assignment, 7 a member's target,
+8 what a member has, 16 the topics that a pattern describes. A null value is a tombstone. As Kafka 4.1 writes them:
+until 4.0 there was no hash and the topics were in 4, and until 3.9 there was no 16.
 source: ConsumerGroup*Key.json, ConsumerGroup*Value.json, GroupCoordinatorRecordHelpers.java
 """
 
@@ -20,6 +20,7 @@ from cluster.protocol.primitives import (
     INT8,
     INT16,
     INT32,
+    INT64,
     decodes,
     length,
     read_count,
@@ -33,30 +34,29 @@ from cluster.protocol.primitives import (
     tagged,
 )
 from replica.errors import PeerViolation
+from replica.ids import Offset
 
 VALUE_VERSION = 0
-EPOCH_KEY, TOPICS_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CURRENT_KEY = 3, 4, 5, 6, 7, 8
-CONSUMER_KEYS = range(EPOCH_KEY, CURRENT_KEY + 1)
+EPOCH_KEY, TOPICS_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY = 3, 4, 5, 6, 7, 8, 16
+CONSUMER_KEYS = (EPOCH_KEY, TOPICS_KEY, MEMBER_KEY, TARGET_EPOCH_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY)
 NO_TAGS = b"\0"
-CLASSIC_METADATA_TAG = 0
-
-
-class SubscribedTopic(NamedTuple):
-    """A topic of the group that exists."""
-
-    name: str
-    topic_id: UUID
-    partitions: int
+CLASSIC_METADATA_TAG = METADATA_HASH_TAG = 0
+NO_HASH = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupEpochRecord:
+    """metadata_hash: of the topics that the group reads, as of this epoch"""
+
     epoch: int | None
+    metadata_hash: int = NO_HASH
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTopicsRecord:
-    topics: tuple[SubscribedTopic, ...] | None
+    """topics: what a broker of Kafka 4.0 or older has kept; it is not looked at"""
+
+    topics: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,28 @@ class CurrentAssignmentRecord:
     current: CurrentAssignment | None
 
 
+class ResolvedPattern(NamedTuple):
+    """topics: those that it describes, in ascending order     version: offset of the metadata that was looked at"""
+
+    topics: tuple[str, ...]
+    version: Offset
+    resolved_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRecord:
+    pattern: str
+    resolved: ResolvedPattern | None
+
+
 ConsumerRecord = (
-    GroupEpochRecord | GroupTopicsRecord | MemberRecord | TargetEpochRecord | TargetRecord | CurrentAssignmentRecord
+    GroupEpochRecord
+    | GroupTopicsRecord
+    | MemberRecord
+    | TargetEpochRecord
+    | TargetRecord
+    | CurrentAssignmentRecord
+    | PatternRecord
 )
 
 
@@ -110,10 +130,12 @@ def current_record(member: ConsumerMember) -> CurrentAssignmentRecord:
 def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
     """Key and value."""
     match record:
-        case GroupEpochRecord(epoch):
-            return _key(EPOCH_KEY, group_id), None if epoch is None else _value(INT32.pack(epoch))
+        case GroupEpochRecord(epoch, metadata_hash):
+            return _key(EPOCH_KEY, group_id), None if epoch is None else _value(
+                INT32.pack(epoch), tags=_metadata_hash(metadata_hash)
+            )
         case GroupTopicsRecord(topics):
-            return _key(TOPICS_KEY, group_id), None if topics is None else _value(_array(topics, _topic))
+            return _key(TOPICS_KEY, group_id), topics
         case MemberRecord(member_id, subscription):
             return _key(MEMBER_KEY, group_id, member_id), None if subscription is None else _value(
                 _member(subscription), tags=_classic_metadata(subscription.classic)
@@ -126,6 +148,8 @@ def encode(group_id: str, record: ConsumerRecord) -> tuple[bytes, bytes | None]:
             )
         case CurrentAssignmentRecord(member_id, current):
             return _key(CURRENT_KEY, group_id, member_id), None if current is None else _value(_current(current))
+        case PatternRecord(pattern, resolved):
+            return _key(PATTERN_KEY, group_id, pattern), None if resolved is None else _value(_resolved(resolved))
 
 
 def _key(version: int, *texts: str) -> bytes:
@@ -140,9 +164,14 @@ def _array(values: Sequence[Any], write: Callable[[Any], bytes]) -> bytes:
     return length(len(values), True) + b"".join(write(value) for value in values)
 
 
-def _topic(topic: SubscribedTopic) -> bytes:
-    no_racks = length(0, True)
-    return topic.topic_id.bytes + string(topic.name, True) + INT32.pack(topic.partitions) + no_racks + NO_TAGS
+def _metadata_hash(metadata_hash: int) -> bytes:
+    """The tagged section of an epoch's value; what is not said is 0."""
+    return NO_TAGS if metadata_hash == NO_HASH else tagged({METADATA_HASH_TAG: INT64.pack(metadata_hash)})
+
+
+def _resolved(resolved: ResolvedPattern) -> bytes:
+    names = _array(resolved.topics, lambda topic: string(topic, True))
+    return names + INT64.pack(resolved.version) + INT64.pack(resolved.resolved_ms)
 
 
 def _member(member: ConsumerMember) -> bytes:
@@ -160,9 +189,9 @@ def _member(member: ConsumerMember) -> bytes:
 
 
 def _classic_metadata(classic: ClassicMetadata | None) -> bytes:
-    """The tagged section of a member's value."""
+    """The tagged section of a member's value; Kafka says there, too, that there is none."""
     if classic is None:
-        return NO_TAGS
+        return tagged({CLASSIC_METADATA_TAG: INT8.pack(0)})
 
     def write(protocol: tuple[str, bytes]) -> bytes:
         name, metadata = protocol
@@ -193,49 +222,55 @@ def _current(current: CurrentAssignment) -> bytes:
 
 @decodes("the key of a consumer group's record")
 def read_consumer_key(key: bytes) -> tuple[int, str, str]:
-    """(version, group id, member id or nothing).  raises: PeerViolation"""
+    """(version, group id, whose it is: a member id, a pattern or nothing).  raises: PeerViolation"""
     (version,) = INT16.unpack_from(key, 0)
     group_id, position = read_text(key, 2, False)
-    member_id = read_text(key, position, False)[0] if version in (MEMBER_KEY, TARGET_KEY, CURRENT_KEY) else ""
-    return version, group_id, member_id
+    of_one = version in (MEMBER_KEY, TARGET_KEY, CURRENT_KEY, PATTERN_KEY)
+    return version, group_id, read_text(key, position, False)[0] if of_one else ""
 
 
 @decodes("a consumer group's record")
-def read_consumer_record(version: int, member_id: str, value: bytes | None) -> ConsumerRecord:
-    """version: of the key.  raises: PeerViolation"""
+def read_consumer_record(version: int, whose: str, value: bytes | None) -> ConsumerRecord:
+    """version, whose: of the key.  raises: PeerViolation"""
     if value is not None and INT16.unpack_from(value, 0)[0] != VALUE_VERSION:
         raise PeerViolation(f"a record of a consumer group of version {INT16.unpack_from(value, 0)[0]}")
     match version:
         case 3:
-            return GroupEpochRecord(None if value is None else INT32.unpack_from(value, 2)[0])
+            return GroupEpochRecord(None) if value is None else _read_epoch(value)
         case 4:
-            return GroupTopicsRecord(None if value is None else _read_topics(value))
+            return GroupTopicsRecord(value)
         case 5:
-            return MemberRecord(member_id, None if value is None else _read_member(member_id, value))
+            return MemberRecord(whose, None if value is None else _read_member(whose, value))
         case 6:
             return TargetEpochRecord(None if value is None else INT32.unpack_from(value, 2)[0])
         case 7:
-            return TargetRecord(member_id, None if value is None else _read_partitions(value, 2)[0])
+            return TargetRecord(whose, None if value is None else _read_partitions(value, 2)[0])
+        case 8:
+            return CurrentAssignmentRecord(whose, None if value is None else _read_current(value))
         case _:
-            return CurrentAssignmentRecord(member_id, None if value is None else _read_current(value))
+            return PatternRecord(whose, None if value is None else _read_resolved(value))
 
 
-def _read_topics(value: bytes) -> tuple[SubscribedTopic, ...]:
-    count, position = read_count(value, 2, True, 22, nullable=True)
-    found = []
+def _read_epoch(value: bytes) -> GroupEpochRecord:
+    (epoch,) = INT32.unpack_from(value, 2)
+    tags, _ = read_tagged(value, 6)
+    said = tags.get(METADATA_HASH_TAG)
+    return GroupEpochRecord(epoch, NO_HASH if said is None else INT64.unpack_from(said, 0)[0])
+
+
+def _read_resolved(value: bytes) -> ResolvedPattern:
+    topics, position = _read_names(value, 2)
+    (version,), (resolved_ms,) = INT64.unpack_from(value, position), INT64.unpack_from(value, position + 8)
+    return ResolvedPattern(topics, version, resolved_ms)
+
+
+def _read_names(value: bytes, position: int) -> tuple[tuple[str, ...], int]:
+    count, position = read_count(value, position, True, 1, nullable=True)
+    names = []
     for _ in range(count):
-        topic_id, position = read_uuid(value, position)
         name, position = read_text(value, position, True)
-        (partitions,) = INT32.unpack_from(value, position)
-        racks, position = read_count(value, position + 4, True, 6, nullable=True)
-        for _ in range(racks):
-            names, position = read_count(value, position + 4, True, 1, nullable=True)
-            for _ in range(names):
-                _, position = read_text(value, position, True)
-            position = skip_tagged(value, position)
-        position = skip_tagged(value, position)
-        found.append(SubscribedTopic(name, topic_id, partitions))
-    return tuple(found)
+        names.append(name)
+    return tuple(names), position
 
 
 def _read_member(member_id: str, value: bytes) -> ConsumerMember:
@@ -243,11 +278,7 @@ def _read_member(member_id: str, value: bytes) -> ConsumerMember:
     rack_id, position = read_string(value, position, True)
     client_id, position = read_text(value, position, True)
     client_host, position = read_text(value, position, True)
-    count, position = read_count(value, position, True, 1, nullable=True)
-    topics = []
-    for _ in range(count):
-        topic, position = read_text(value, position, True)
-        topics.append(topic)
+    topics, position = _read_names(value, position)
     regex, position = read_string(value, position, True)
     (rebalance_timeout_ms,) = INT32.unpack_from(value, position)
     assignor, position = read_string(value, position + 4, True)
@@ -259,7 +290,7 @@ def _read_member(member_id: str, value: bytes) -> ConsumerMember:
         client_id=client_id,
         client_host=client_host,
         rebalance_timeout_ms=rebalance_timeout_ms,
-        topics=tuple(topics),
+        topics=topics,
         topic_regex=regex,
         assignor=assignor,
         classic=_read_classic_metadata(tags.get(CLASSIC_METADATA_TAG)),
@@ -267,7 +298,7 @@ def _read_member(member_id: str, value: bytes) -> ConsumerMember:
 
 
 def _read_classic_metadata(data: bytes | None) -> ClassicMetadata | None:
-    if data is None or INT8.unpack_from(data, 0)[0] < 0:
+    if data is None or INT8.unpack_from(data, 0)[0] <= 0:
         return None
     (session_timeout_ms,) = INT32.unpack_from(data, 1)
     count, position = read_count(data, 5, True, 2)

@@ -1,4 +1,6 @@
-"""Kafka's DumpLogSegments reads what brokers here write of groups and transactions, in the versions of each release."""
+"""Kafka's DumpLogSegments reads what brokers here write of groups and transactions, in the versions of each release,
+and what coordinators write of KIP-848's groups.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from coordinator_world import CoordinatorWorld
 from test_java_transactions import java, pytestmark  # noqa: F401  # the same jars
 
+from replica.log.batches.records import build_batch
 from replica.rules import PROFILES
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
@@ -58,3 +62,29 @@ def test_records_of_coordinators(release: str, versions: dict[str, str], tmp_pat
     assert [data["offset"] for data in offsets] == sorted(data["offset"] for data in offsets)
     assert all(("expireTimestamp" in data) == (release == "0.11") for data in offsets)
     assert {data["protocolType"] for key, _, data in found if key == GROUP} == {"consumer"}
+
+
+def test_records_of_consumer_groups(tmp_path: Path) -> None:
+    world = CoordinatorWorld()
+    world.elect()
+    world.beat("m1", 0, pattern="t.*", assignor="range")
+    world.at(0)
+    world.beat("m1", 1)
+    world.beat("m2", 0, instance="i")
+    world.beat("m1", 2)
+    world.beat("m1", -1)
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    batch = build_batch([(key, value) for _, key, value in world.log], timestamp_ms=1)
+    (folder / f"{0:020}.log").write_bytes(batch)
+    found = records(tmp_path, "__consumer_offsets", "--offsets-decoder")
+    assert {key for key, _, _ in found} == {"3", "5", "6", "7", "8", "16"}
+    resolved = [data["topics"] for key, _, data in found if key == "16"]
+    assert resolved == [["t"]]
+    hashes = [data.get("metadataHash", 0) for key, _, data in found if key == "3"]
+    assert hashes == [0, *[world.topics.hash_of(["t"])] * 3]
+    (m1, m2) = (data for key, _, data in found if key == "5")
+    assert (m1["subscribedTopicRegex"], m1["serverAssignor"]) == ("t.*", "range")
+    assert (m2["instanceId"], m2["subscribedTopicNames"], m2["classicMemberMetadata"]) == ("i", ["t"], None)
+    moved = [data for key, _, data in found if key == "8"]
+    assert moved[-1]["partitionsPendingRevocation"], "what m1 is to give up"

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from trace_script import T0, TraceScript
 
-from replica.trace.events import AbortedBatchFound, LogEntryFound, RecordSent, ReplicaFound, TopicDeleted
+from replica.trace.events import (
+    AbortedBatchFound,
+    LogEntryFound,
+    OpenBatchFound,
+    OutputPromised,
+    RecordSent,
+    ReplicaFound,
+    TopicDeleted,
+)
 from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.language.anomalies import ANOMALIES
 
@@ -168,16 +176,24 @@ def test_reordered_looks_at_first_occurrences(log: tuple[str, ...], overtaken: t
     assert script.verdict().records["reordered"] == overtaken
 
 
-@pytest.mark.parametrize(("is_aborted", "duplicated"), [(False, ("r0",)), (True, ())])
-def test_a_copy_in_another_partition_counts_unless_its_transaction_was_aborted(
-    is_aborted: bool, duplicated: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("kind", "node", "duplicated"),
+    [
+        (None, "", ("r0",)),
+        (AbortedBatchFound, "b1", ()),
+        (OpenBatchFound, "b1", ()),
+        (OpenBatchFound, "b2", ("r0",)),  # The marker has not reached this follower.
+    ],
+)
+def test_a_copy_in_another_partition_counts_if_its_transaction_was_committed(
+    kind: type[AbortedBatchFound] | type[OpenBatchFound] | None, node: str, duplicated: tuple[str, ...]
 ) -> None:
     """A transform that does its work again may write to another partition."""
     script = ledger_only()
     script.send("r0")
     script.find("b1", "r0")
-    if is_aborted:
-        script.emit(AbortedBatchFound(node="b1", topic="t", partition=0, producer_id=1, base_offset=0, last_offset=0))
+    if kind is not None:
+        script.emit(kind(node=node, topic="t", partition=0, producer_id=1, base_offset=0, last_offset=0))
     here: dict[str, Any] = {"node": "b1", "partition": 1}
     script.state(LogEntryFound, **here, offset=0, record="r0", leader_epoch=0, crc=script.crc("r0"))
     script.state(
@@ -185,6 +201,15 @@ def test_a_copy_in_another_partition_counts_unless_its_transaction_was_aborted(
         running=True,
     )  # fmt: skip
     assert script.verdict().records["duplicated"] == duplicated
+
+
+def test_an_output_of_an_open_transaction_is_not_lost_yet() -> None:
+    script = ledger_only()
+    script.send("r0")
+    script.emit(OutputPromised(client="t1", topic="t", partition=0, record="r0", reason="its input is done"))
+    script.find("b1", "r0")
+    script.emit(OpenBatchFound(node="b1", topic="t", partition=0, producer_id=1, base_offset=0, last_offset=0))
+    assert script.verdict().kinds == ()
 
 
 @pytest.mark.parametrize(("sends", "overtaken"), [("r0 r1 r0", ()), ("r0 r0 r1", ("r0",)), ("r0 r1 r0 r1", ())])
