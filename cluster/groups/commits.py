@@ -4,13 +4,14 @@ GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from cluster.groups.consumer_change import IN_THE_LOG
 from cluster.groups.desk import WRITE_ERRORS, Desk
 from cluster.groups.events import GroupEvents
 from cluster.groups.inputs import CommitOffsets, CommitResult
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
-from cluster.groups.state.consumer_records import encode
+from cluster.groups.state.consumer_records import ConsumerRecord, encode
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.offsets import NO_EXPIRY, OffsetAndMetadata
 from cluster.groups.state.records import group_key, offset_key, offset_value
@@ -26,6 +27,8 @@ OFFSET_WRITE_ERRORS = {
 """The answer to a member whose commit could not be written, or whose transaction could not be asked about: a client
 asks this coordinator again then, without looking for another one. source: maybeConvertOffsetCommitError"""
 
+OnDeleted = Callable[[ErrorCode, bool], None]
+"""(error, whether it is in the log)"""
 
 NOT_USED = "it was not used for offsets.retention.minutes"
 NOT_COMMITTED = "nothing was committed for offsets.retention.minutes"
@@ -120,19 +123,70 @@ class Commits:
 
     # ------------------------------------------------------------------------------------------------------- removing
 
-    def delete(self, group: Group | ConsumerGroup, partitions: Iterable[TopicPartition], why: str, now_us: int) -> bool:
+    def delete(self, group: Group, partitions: Iterable[TopicPartition], why: str, now_us: int) -> bool:
         """Returns whether the group, too, is gone now."""
-        removed = group.offsets.remove(partitions)
-        if isinstance(group, ConsumerGroup):
-            return self.clean_up_consumer_group(group, removed, why, now_us)
-        return self._clean_up(group, removed, why, now_us)
+        return self._clean_up(group, group.offsets.remove(partitions), why, now_us)
+
+    def delete_of_consumers(
+        self,
+        group: ConsumerGroup,
+        partitions: Iterable[TopicPartition],
+        why: str,
+        then: OnDeleted | None,
+        now_us: int,
+        further: Iterable[ConsumerRecord] = (),
+    ) -> None:
+        """Tombstones of these offsets and `further` records; the offsets are there again if they cannot be written.
+
+        source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted
+        """
+        before, known = group.offsets.copy(), dict.fromkeys(group.offsets.names)
+        removed = [name for name in partitions if name in known]
+        group.offsets.remove(removed)
+        records: list[tuple[bytes, bytes | None]] = [(offset_key(group.group_id, name), None) for name in removed]
+        records += [encode(group.group_id, record) for record in further]
+
+        def written(error: ErrorCode, offset: Offset, written_us: int) -> None:
+            is_in_log = error in IN_THE_LOG
+            if is_in_log:
+                for name in removed:
+                    self._events.offset_removed(group, name, why)
+            else:
+                group.offsets.take_back(removed, before)
+            if then is not None:
+                then(error, is_in_log)
+
+        if records:
+            self._desk.write(group.group_id, records, written, now_us)
+        elif then is not None:
+            then(ErrorCode.NONE, True)
+
+    def delete_consumer_group(self, group: ConsumerGroup, why: str, then: OnDeleted, now_us: int) -> None:
+        """source: GroupCoordinatorShard.deleteGroups, OffsetMetadataManager.deleteAllOffsets"""
+
+        def written(error: ErrorCode, is_in_log: bool) -> None:
+            if is_in_log:
+                self._events.removed(group, why)
+            then(error, is_in_log)
+
+        self.delete_of_consumers(group, group.offsets.names, why, written, now_us, group.tombstones())
 
     def expire_of_consumers(self, group: ConsumerGroup, now_us: int) -> bool:
         """Returns whether the group, too, is gone now. source: ConsumerGroup.offsetExpirationCondition"""
         spared = frozenset(group.subscribed)
         retention_ms = self._desk.settings.retention_ms
         removed = group.offsets.remove_expired(self._desk.wall_ms(now_us), retention_ms, _committed_ms, spared)
-        return self.clean_up_consumer_group(group, removed, NOT_USED, now_us)
+        tombstones: list[tuple[bytes, bytes | None]] = []
+        for name in removed:
+            tombstones.append((offset_key(group.group_id, name), None))
+            self._events.offset_removed(group, name, NOT_USED)
+        gone = group.state is ConsumerGroupState.EMPTY and not group.offsets.any
+        if gone:
+            self._events.removed(group, "it has neither members nor offsets any more")
+            tombstones += [encode(group.group_id, record) for record in group.tombstones()]
+        if tombstones:
+            self._desk.write(group.group_id, tombstones, None, now_us)
+        return gone
 
     def expire(self, group: Group, now_us: int) -> bool:
         """Returns whether the group, too, is gone now. source: GroupMetadata.removeExpiredOffsets"""
@@ -155,22 +209,6 @@ class Commits:
         elif group.is_consumer_group and group.subscribed is not None and group.state is State.STABLE:
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, group.subscribed)
         return self._clean_up(group, removed, NOT_USED, now_us)
-
-    def clean_up_consumer_group(
-        self, group: ConsumerGroup, removed: Iterable[TopicPartition], why: str, now_us: int
-    ) -> bool:
-        """Like `_clean_up`, of KIP-848's groups."""
-        tombstones: list[tuple[bytes, bytes | None]] = []
-        for name in removed:
-            tombstones.append((offset_key(group.group_id, name), None))
-            self._events.offset_removed(group, name, why)
-        gone = group.state is ConsumerGroupState.EMPTY and not group.offsets.any
-        if gone:
-            self._events.removed(group, "it has neither members nor offsets any more")
-            tombstones += [encode(group.group_id, record) for record in group.tombstones()]
-        if tombstones:
-            self._desk.write(group.group_id, tombstones, None, now_us)
-        return gone
 
     def _clean_up(self, group: Group, removed: Iterable[TopicPartition], why: str, now_us: int) -> bool:
         """Tombstones for what is removed, and for the group itself when it has neither members nor offsets."""

@@ -14,6 +14,7 @@ from cluster.groups.commits import Commits
 from cluster.groups.consumer_events import ConsumerGroupEvents
 from cluster.groups.consumer_membership import ConsumerMembership
 from cluster.groups.consumer_steps import ConsumerSteps
+from cluster.groups.deletions import Deletions
 from cluster.groups.desk import Desk, GroupSettings
 from cluster.groups.events import GroupEvents
 from cluster.groups.group_configs import GroupConfigs
@@ -24,9 +25,7 @@ from cluster.groups.inputs import (
     ConsumerHeartbeat,
     CoordinatorInput,
     DeleteGroups,
-    DeleteGroupsResult,
     DeleteOffsets,
-    DeleteOffsetsResult,
     Elected,
     Heartbeat,
     JoinGroup,
@@ -42,7 +41,7 @@ from cluster.groups.inputs import (
 from cluster.groups.membership import Membership, member_error
 from cluster.groups.migration import Migration
 from cluster.groups.rebalance import Rebalances
-from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
 from cluster.groups.state.offsets import OffsetAndMetadata
@@ -72,6 +71,7 @@ class GroupCoordinator:
         self._events = GroupEvents(node, self._desk.tell)
         self._rebalances = Rebalances(self._desk, self._events)
         self._commits = Commits(self._desk, self._events)
+        self._deletions = Deletions(self.index, self._desk, self._commits)
         of_consumers = ConsumerGroupEvents(node, topics)
         configs = GroupConfigs(topics.cache, settings)
         migration = Migration(self.index, self._desk, of_consumers, self._rebalances, topics)
@@ -109,12 +109,11 @@ class GroupCoordinator:
             case TransactionCompleted():
                 self._transaction_ended(given)
             case DeleteGroups():
-                errors = {group_id: self._delete_group(group_id, given.now_us) for group_id in given.group_ids}
-                self._desk.answer(given.request, DeleteGroupsResult(errors))
+                self._deletions.groups(given)
             case DeleteOffsets():
-                self._delete_offsets(given)
+                self._deletions.offsets(given)
             case PartitionsDeleted():
-                self._forget_partitions(given)
+                self._deletions.with_topic(given)
             case Elected():
                 self._elected(given)
             case Loaded():
@@ -205,60 +204,6 @@ class GroupCoordinator:
         ]
         for group in groups:
             self._commits.transaction_ended(group, given.producer_id, committed=given.committed)
-
-    def _delete_group(self, group_id: str, now_us: int) -> ErrorCode:
-        """source: handleDeleteGroups"""
-        error = self.index.status(group_id, unnamed=True)
-        of_consumers = self.index.consumer_groups.get(group_id)
-        if error is ErrorCode.NONE and of_consumers is not None:
-            if of_consumers.state is not ConsumerGroupState.EMPTY:
-                return ErrorCode.NON_EMPTY_GROUP
-            names = list(of_consumers.offsets.committed)
-            self._commits.delete(of_consumers, names, "an operator has deleted it", now_us)
-            self.index.forget(group_id)
-            return ErrorCode.NONE
-        group = self.index.groups.get(group_id)
-        if error is ErrorCode.NONE and group is None:
-            error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif error is ErrorCode.NONE and group is not None and group.state is not State.EMPTY:
-            error = ErrorCode.NON_EMPTY_GROUP
-        if error is ErrorCode.NONE and group is not None:
-            group.enter(State.DEAD, self._desk.wall_ms(now_us))
-            self._commits.delete(group, list(group.offsets.committed), "an operator has deleted it", now_us)
-            del self.index.groups[group_id]
-        return error
-
-    def _delete_offsets(self, given: DeleteOffsets) -> None:
-        """source: handleDeleteOffsets"""
-        error = self.index.status(given.group_id)
-        group = self.index.find(given.group_id)
-        in_use = group is not None and group.state not in (State.EMPTY, ConsumerGroupState.EMPTY)
-        if error is ErrorCode.NONE and group is None:
-            error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif isinstance(group, Group) and in_use and not group.is_consumer_group:
-            error = ErrorCode.NON_EMPTY_GROUP
-        errors: dict[TopicPartition, ErrorCode] = {}
-        if error is ErrorCode.NONE and group is not None:
-            errors = {
-                name: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use and group.reads(name.topic) else ErrorCode.NONE
-                for name in given.partitions
-            }
-            free = [name for name, refusal in errors.items() if refusal is ErrorCode.NONE]
-            if free:
-                self._clean_up([group], free, "an operator has deleted it", given.now_us)
-        self._desk.answer(given.request, DeleteOffsetsResult(error, errors))
-
-    def _forget_partitions(self, given: PartitionsDeleted) -> None:
-        """source: handleDeletedPartitions"""
-        every: list[Group | ConsumerGroup] = [*self.index.groups.values(), *self.index.consumer_groups.values()]
-        self._clean_up(every, given.partitions, "the topic is deleted", given.now_us)
-
-    def _clean_up(
-        self, groups: Iterable[Group | ConsumerGroup], names: Iterable[TopicPartition], why: str, now_us: int
-    ) -> None:
-        for group in groups:
-            if self._commits.delete(group, names, why, now_us):
-                self.index.forget(group.group_id)
 
     def _expire(self, now_us: int) -> None:
         """source: cleanupGroupMetadata, every offsets.retention.check.interval.ms"""

@@ -11,6 +11,7 @@ INDEX = "replica.log.producers.transaction_index"
 COORDINATOR = "cluster.transactions.coordinator"
 ENDING = "cluster.transactions.ending"
 TRANSACTION = "cluster.transactions.transaction"
+OF_DELETIONS = "test tests/cluster/groups/test_group_deletions.py::"
 MEMBERSHIP, STEPS = "cluster.groups.consumer_membership", "cluster.groups.consumer_steps"
 MIGRATION, CLASSIC_MEMBERS = "cluster.groups.migration", "cluster.groups.classic_members"
 MEMBER = "cluster.client.consumer.member_state"
@@ -291,6 +292,22 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "        if False:\n",
         "test tests/cluster/groups/test_consumer_records.py::"
         "test_what_kafka_4_0_kept_of_the_topics_goes_with_the_first_heartbeat",
+    ),
+    mutant(
+        "deleted-groups-leave-offsets-in-transactions",
+        "A group that is deleted takes along what open transactions have committed",
+        "cluster.groups.commits",
+        "self.delete_of_consumers(group, group.offsets.names, why",
+        "self.delete_of_consumers(group, list(group.offsets.committed), why",
+        OF_DELETIONS + "test_a_group_that_is_deleted_takes_the_offsets_of_an_open_transaction_along",
+    ),
+    mutant(
+        "groups-are-gone-though-it-is-not-written",
+        "A group of KIP-848 whose end cannot be written stays",
+        "cluster.groups.deletions",
+        "            if not is_in_log and self._index.find(group.group_id) is None:\n",
+        "            if False:\n",
+        OF_DELETIONS + "test_a_group_whose_end_cannot_be_written_is_still_there",
     ),
     # -------------------------------------------------------------------------------- both protocols in one group
     mutant(

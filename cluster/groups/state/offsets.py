@@ -64,6 +64,17 @@ class GroupOffsets:
     def any(self) -> bool:
         return bool(self.committed or self.pending or self.transactional)
 
+    @property
+    def names(self) -> list[TopicPartition]:
+        """Of all, those on their way and in open transactions included."""
+        in_transactions = (name for offsets in self.transactional.values() for name in offsets)
+        return list(dict.fromkeys((*self.committed, *self.pending, *in_transactions)))
+
+    def copy(self) -> GroupOffsets:
+        found = GroupOffsets(self.committed, self.transactional)
+        found.pending = dict(self.pending)
+        return found
+
     def is_unstable(self, name: TopicPartition) -> bool:
         """A commit for it is on its way, or waits for the end of a transaction."""
         return name in self.pending or any(name in offsets for offsets in self.transactional.values())
@@ -139,6 +150,18 @@ class GroupOffsets:
             if found:
                 removed.append(name)
         return removed
+
+    def take_back(self, removed: Iterable[TopicPartition], before: GroupOffsets) -> None:
+        """They were not removed after all; what was committed since then stays. before: as it was before that
+
+        Simplified: a commit that was on its way then does not come back here, though the log may have it.
+        """
+        for name in removed:
+            if name in before.committed:
+                self.committed.setdefault(name, before.committed[name])
+            for producer_id, offsets in before.transactional.items():
+                if name in offsets:
+                    self.transactional.setdefault(producer_id, {}).setdefault(name, offsets[name])
 
     def remove_expired(
         self, now_ms: int, retention_ms: int, since_ms: Callable[[OffsetAndMetadata], int], spared: frozenset[str]

@@ -22,18 +22,22 @@ from cluster.protocol.versions import LIST_GROUPS
 from replica.errors import ErrorCode
 
 CLASSIC, CONSUMER = "classic", "consumer"
+OF_NEW_COORDINATORS = ("4.1",)
+"""Releases whose coordinator is GroupCoordinatorService, not GroupCoordinator.scala."""
 
 
 class ListGroupsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._groups = broker.groups.coordinator
+        self._is_all_or_none = broker.rules.release in OF_NEW_COORDINATORS
+        """While a log of groups is being read. source: GroupCoordinatorService.listGroups"""
         self._answer = broker.responder.answer
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request = cold.decode_request(header, frame)
-        states = [str(state).lower() for state in getattr(request, "states_filter", ())]
+        states = [str(state).strip().lower() for state in getattr(request, "states_filter", ())]
         types = [str(kind).lower() for kind in getattr(request, "types_filter", ())]
         every: list[Group | ConsumerGroup] = [
             *self._groups.index.groups.values(),
@@ -44,7 +48,9 @@ class ListGroupsHandler:
             for found in map(_listed, every)
             if (not states or found["group_state"].lower() in states) and (not types or found["group_type"] in types)
         ]
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._groups.index.loading else ErrorCode.NONE
+        error = ErrorCode.NONE
+        if self._groups.index.loading:
+            error, listed = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [] if self._is_all_or_none else listed
         self._answer(connection, header, error_code=error, groups=listed)
 
 

@@ -47,6 +47,7 @@ class ConsumerGroupDescribeHandler:
         self._answer(connection, header, groups=groups)
 
     def _description(self, group_id: str) -> Values:
+        # Differs from Kafka: there it is what is on all in-sync replicas.
         error = self._groups.index.status(group_id)
         if error is not ErrorCode.NONE:
             return {"error_code": error, "group_id": group_id}
@@ -74,7 +75,7 @@ class ConsumerGroupDescribeHandler:
             "client_id": member.client_id,
             "client_host": member.client_host,
             "subscribed_topic_names": list(member.topics),
-            "subscribed_topic_regex": member.topic_regex or None,
+            "subscribed_topic_regex": member.topic_regex,
             "assignment": self._named(member.assigned),
             "target_assignment": self._named(group.targets.get(member.member_id, ())),
             "member_type": CONSUMER_PROTOCOL if member.classic is None else CLASSIC_PROTOCOL,

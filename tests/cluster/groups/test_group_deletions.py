@@ -1,0 +1,48 @@
+"""Groups of KIP-848 and their offsets, deleted: with all that they hold, and only where that can be written."""
+
+from __future__ import annotations
+
+from coordinator_world import CoordinatorWorld
+
+
+def empty_group(world: CoordinatorWorld) -> None:
+    """With an offset of t-0, and one of t-1 in an open transaction."""
+    world.elect()
+    world.beat("m", 0)
+    world.commit("m", 1, t_0=5)
+    world.beat("m", -1)
+    world.commit(transaction=7, t_1=6)
+
+
+def test_a_group_that_is_deleted_takes_the_offsets_of_an_open_transaction_along() -> None:
+    world = CoordinatorWorld()
+    empty_group(world)
+    assert world.delete("g")[-1] == "delete <- g NONE"
+    world.resign()
+    world.elect()
+    world.marker(7, "commit")
+    assert world.show() == ["no group g"]
+
+
+def test_a_group_whose_end_cannot_be_written_is_still_there() -> None:
+    world = CoordinatorWorld()
+    empty_group(world)
+    world.hold()
+    assert world.show()[0] == "g is Empty, epoch 2, target of epoch 1"
+    assert [line for line in world.delete("g", "other") if "<-" in line] == [], "it is answered when it is written"
+    assert world.show() == ["no group g"]
+    answers = world.release("NOT_ENOUGH_REPLICAS")
+    assert answers == ["delete <- g COORDINATOR_NOT_AVAILABLE, other GROUP_ID_NOT_FOUND"]
+    assert world.fetch("t-0") == ["t-0 at 5"] and world.fetch("t-1") == ["t-1 UNSTABLE_OFFSET_COMMIT"]
+
+
+def test_an_offset_whose_end_cannot_be_written_is_still_there() -> None:
+    world = CoordinatorWorld()
+    empty_group(world)
+    world.hold()
+    world.delete_offsets("t-0", "t-1")
+    assert world.fetch("t-0") == ["t-0 none"]
+    assert world.release("NOT_ENOUGH_REPLICAS") == ["delete-offsets <- COORDINATOR_NOT_AVAILABLE"]
+    assert world.fetch("t-0") == ["t-0 at 5"] and world.fetch("t-1") == ["t-1 UNSTABLE_OFFSET_COMMIT"]
+    assert "delete-offsets <- t-0 NONE" in world.delete_offsets("t-0")
+    assert world.fetch("t-0") == ["t-0 none"]
