@@ -59,6 +59,16 @@ def read_subscription(metadata: bytes) -> Subscription:
     return Subscription(tuple(topics), owned, rack_id)
 
 
+@decodes("a subscription")
+def read_generation(metadata: bytes) -> int:
+    """Of a subscription of version 2 or later. raises: PeerViolation"""
+    _, position = _read_topics(metadata, _VERSION_BYTES)
+    _, position = _skip_bytes(metadata, position)
+    _, position = _read_partitions(metadata, position)
+    (generation,) = INT32.unpack_from(metadata, position)
+    return int(generation)
+
+
 @decodes("an assignment")
 def read_assignment(assignment: bytes) -> Assignment:
     """raises: PeerViolation     source: deserializeConsumerProtocolAssignment"""
@@ -69,11 +79,16 @@ def read_assignment(assignment: bytes) -> Assignment:
 
 def write_assignment(partitions: Iterable[TopicPartition], version: int) -> bytes:
     """version: of the member's subscription, as `read_version` returns it     source: serializeAssignment"""
+    return INT16.pack(version) + partitions_by_topic(partitions) + _NO_USER_DATA
+
+
+def partitions_by_topic(partitions: Iterable[TopicPartition]) -> bytes:
+    """An array of topics with their partitions. partitions: those of a topic next to each other"""
     topics = [(topic, [one.partition for one in found]) for topic, found in groupby(partitions, lambda one: one.topic)]
-    parts = [INT16.pack(version), INT32.pack(len(topics))]
+    parts = [INT32.pack(len(topics))]
     for topic, numbers in topics:
         parts += [string(topic, False), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)]
-    return b"".join((*parts, _NO_USER_DATA))
+    return b"".join(parts)
 
 
 @decodes("the version of a subscription or an assignment")

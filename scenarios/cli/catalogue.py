@@ -239,7 +239,10 @@ def _events(scenario: Scenario) -> list[tuple[str, str]]:
     for workload in scenario.workloads.values():
         config = _settings(workload.config)
         events.append(
-            (workload.kind.capitalize(), f"{workload.name} on {workload.topic}{': ' if config else ''}{config}")
+            (
+                workload.kind.capitalize(),
+                f"{workload.name} on {', '.join(workload.topics)}{': ' if config else ''}{config}",
+            )
         )
     return [
         *events,

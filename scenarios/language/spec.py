@@ -194,6 +194,7 @@ class Workload:
 
     prefix: of its record names (r0, r1, ...); the first producer has r, then s, u, v, w, x, y, z. A transform puts it
         before the name of the input
+    topics: one; a transform may read several
     to, offsets, names_member: of a transform: the topic of its outputs, when the offsets of its inputs are committed,
         and whether its transactions name the member of the group
     flushes: it waits for the acks of its outputs before it polls again
@@ -203,7 +204,7 @@ class Workload:
 
     name: str
     kind: Literal["producer", "consumer", "transform"]
-    topic: str
+    topics: tuple[str, ...]
     config: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
     arrival: Arrival | None = None
@@ -217,6 +218,12 @@ class Workload:
     names_member: bool = True
     flushes: bool = True
     cpu: ClientCpuTimes = NO_TIME
+
+    @property
+    def topic(self) -> str:
+        """Of a producer or a consumer."""
+        (topic,) = self.topics
+        return topic
 
     def producer_config(self) -> ProducerConfig:
         """Typed, after what KafkaProducer derives itself."""

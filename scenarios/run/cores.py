@@ -198,7 +198,7 @@ class Cores:
             name=workload.name,
             config=workload.consumer_config(),
             bootstrap=self.bootstrap,
-            topic=workload.topic,
+            topics=workload.topics,
             recorder=self._trace,
             rng=stream,
             rules=self._scenario.rules,

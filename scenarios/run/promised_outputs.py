@@ -63,13 +63,13 @@ def _committed(cluster: ClusterUnderTest, workload: Workload) -> Iterator[tuple[
         except KafkaError:  # It does not coordinate this group.
             continue
         for partition, committed in found.items():
-            if partition.topic == workload.topic and isinstance(committed, OffsetAndMetadata):
+            if partition.topic in workload.topics and isinstance(committed, OffsetAndMetadata):
                 yield partition, committed.offset
         return
     for group in _groups_on_disk(cluster, config.group_id):
         if group.group_id == config.group_id:
             for partition, written in group.offsets.committed.items():
-                if partition.topic == workload.topic:
+                if partition.topic in workload.topics:
                     yield partition, written.value.offset
 
 

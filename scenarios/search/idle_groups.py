@@ -25,7 +25,7 @@ def left_undone(scenario: Scenario, rows: Iterable[TraceRow], ledger: RecordLedg
     found: dict[str, None] = {}
     for workload in scenario.transforms:
         if workload.name in running:
-            producers = [producer.name for producer in scenario.producers if producer.topic == workload.topic]
+            producers = [producer.name for producer in scenario.producers if producer.topic in workload.topics]
             for entry in ledger:
                 is_input = entry.acked and entry.client in producers and ledger.copies(entry.name)
                 if is_input and not ledger.copies(f"{workload.prefix}{entry.name}"):

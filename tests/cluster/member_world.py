@@ -121,7 +121,7 @@ class MemberWorld:
             max_poll_interval_ms=60_000,
         )
         connections = cast(ClientConnections, self._connections)
-        parts = config, "t", connections, self._assigned, self._revoked, PROFILES[profile]
+        parts = config, ["t"], connections, self._assigned, self._revoked, PROFILES[profile]
         self._member = HeartbeatMembership(*parts, "m") if protocol == CONSUMER else ClassicMembership(*parts)
         return self._run()
 
@@ -181,14 +181,16 @@ class MemberWorld:
         for one in members:
             name, _, has = one.partition(":")
             numbers, _, generation = has.partition("@")
-            owned = [int(number) for number in numbers.split("+") if number]
+            owned = [TopicPartition("t", int(number)) for number in numbers.split("+") if number]
             cooperates = self._strategy == COOPERATIVE_STICKY
-            data = owning_subscription("t", owned, int(generation or -1)) if cooperates else subscription("t")
+            data = owning_subscription(["t"], owned, int(generation or -1)) if cooperates else subscription(["t"])
             written.append((name, data))
         return written
 
     def synced(self, *numbers: int) -> list[str]:
-        return self._answer("SyncGroup", SimpleNamespace(assignment=assignment("t", numbers)))
+        return self._answer(
+            "SyncGroup", SimpleNamespace(assignment=assignment([TopicPartition("t", number) for number in numbers]))
+        )
 
     def beaten(self, epoch: int = 0, assigned: tuple[int, ...] | None = None) -> list[str]:
         """A heartbeat is answered. epoch, assigned: by KIP-848"""
@@ -298,7 +300,8 @@ def _join(values: Mapping[str, Any]) -> str:
             said.append(str(protocol["name"]))
             continue
         known = owner("m", protocol["metadata"])
-        said.append(f"{protocol['name']}, has {of_topic(known.owned)} since generation {known.generation}")
+        has = of_topic(one.partition for one in known.owned)
+        said.append(f"{protocol['name']}, has {has} since generation {known.generation}")
     return ": " + "; ".join(said)
 
 

@@ -1,17 +1,24 @@
 """What members of a classic group tell each other, and how the one that leads assigns: `range`, `cooperative-sticky`.
 
-Simplified: these clients share a group with each other alone, and all members read the same topic; no racks (KIP-881).
+Simplified: these clients share a group with each other alone, and all members read the same topics; no racks (KIP-881).
 
 source: ConsumerProtocol.java, RangeAssignor.java, CooperativeStickyAssignor.java, AbstractStickyAssignor.java
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
-from cluster.protocol.consumer_protocol import read_assignment
+from cluster.protocol.consumer_protocol import (
+    partitions_by_topic,
+    read_assignment,
+    read_generation,
+    read_subscription,
+    write_assignment,
+)
+from cluster.protocol.primitives import INT16, INT32, string
 from replica.ids import TopicPartition
 
 RANGE, COOPERATIVE_STICKY = "range", "cooperative-sticky"
@@ -23,39 +30,48 @@ class Owner(NamedTuple):
 
     member_id: str
     generation: int = NO_GENERATION
-    owned: tuple[int, ...] = ()
+    owned: tuple[TopicPartition, ...] = ()
 
 
-def by_range(members: Sequence[tuple[str, str]], partitions: int) -> dict[str, list[int]]:
-    """Partition numbers by member id. members: (instance id or "", member id)     source: RangeAssignor"""
+def by_range(
+    members: Sequence[tuple[str, str]], partitions: Sequence[TopicPartition]
+) -> dict[str, list[TopicPartition]]:
+    """By member id; each topic is shared for itself, so that the first members have one more of every topic.
+
+    members: (instance id or "", member id)     partitions: of all topics, in order     source: RangeAssignor
+    """
     order = [member_id for _, member_id in sorted(members, key=lambda one: one[0] or one[1])]
-    least, more = divmod(partitions, len(order))
-    assigned: dict[str, list[int]] = {}
-    first = 0
-    for place, member_id in enumerate(order):
-        count = least + (place < more)
-        assigned[member_id] = list(range(first, first + count))
-        first += count
+    assigned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in order}
+    for _, found in groupby(partitions, lambda one: one.topic):
+        of_topic = list(found)
+        least, more = divmod(len(of_topic), len(order))
+        first = 0
+        for place, member_id in enumerate(order):
+            end = first + least + (place < more)
+            assigned[member_id] += of_topic[first:end]
+            first = end
     return assigned
 
 
-def by_cooperative_sticky(members: Sequence[Owner], partitions: int) -> dict[str, list[int]]:
+def by_cooperative_sticky(
+    members: Sequence[Owner], partitions: Sequence[TopicPartition]
+) -> dict[str, list[TopicPartition]]:
     """As even as can be, and each keeps what it has; what is to move goes to nobody before its owner has given it up.
 
-    source: CooperativeStickyAssignor.adjustAssignment
+    partitions: of all topics, in order     source: CooperativeStickyAssignor.adjustAssignment
     """
     assigned, moving = _evenly(members, partitions)
     return {name: [one for one in numbers if one not in moving] for name, numbers in assigned.items()}
 
 
-def _claims(members: Sequence[Owner]) -> tuple[dict[str, list[int]], dict[int, None]]:
+def _claims(members: Sequence[Owner]) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, None]]:
     """What each member has, by the newest generation, and what two of one generation have.
 
     source: AbstractStickyAssignor.allSubscriptionsEqual
     """
-    owned: dict[str, list[int]] = {}
-    disputed: dict[int, None] = {}
-    owners: dict[int, Owner] = {}
+    owned: dict[str, list[TopicPartition]] = {}
+    disputed: dict[TopicPartition, None] = {}
+    owners: dict[TopicPartition, Owner] = {}
     for member in members:
         owned[member.member_id] = []
         for number in member.owned:
@@ -71,17 +87,19 @@ def _claims(members: Sequence[Owner]) -> tuple[dict[str, list[int]], dict[int, N
     return {name: sorted(one for one in mine if one not in disputed) for name, mine in owned.items()}, disputed
 
 
-def _evenly(members: Sequence[Owner], partitions: int) -> tuple[dict[str, list[int]], dict[int, None]]:
+def _evenly(
+    members: Sequence[Owner], partitions: Sequence[TopicPartition]
+) -> tuple[dict[str, list[TopicPartition]], dict[TopicPartition, None]]:
     """Returns all shares, and the partitions that another member has still to give up.
 
     source: ConstrainedAssignmentBuilder
     """
     owned, disputed = _claims(members)
-    least, larger = divmod(partitions, len(members))
+    least, larger = divmod(len(partitions), len(members))
     most = least + (larger > 0)
     below: list[str] = []
     at_least: list[str] = []
-    given_up: dict[int, str] = {}
+    given_up: dict[TopicPartition, str] = {}
     for name, numbers in owned.items():
         quota = len(numbers)
         if quota < least:
@@ -96,8 +114,8 @@ def _evenly(members: Sequence[Owner], partitions: int) -> tuple[dict[str, list[i
         del numbers[quota:]
     kept = {number for numbers in owned.values() for number in numbers}
     receivers = _receivers(owned, sorted(below), sorted(at_least), least)
-    moving: dict[int, None] = {}
-    for number in range(partitions):
+    moving: dict[TopicPartition, None] = {}
+    for number in partitions:
         if number in kept:
             continue
         name = receivers.pop(0)
@@ -107,7 +125,9 @@ def _evenly(members: Sequence[Owner], partitions: int) -> tuple[dict[str, list[i
     return owned, moving
 
 
-def _receivers(owned: Mapping[str, Sequence[int]], below: list[str], at_least: list[str], least: int) -> list[str]:
+def _receivers(
+    owned: Mapping[str, Sequence[TopicPartition]], below: list[str], at_least: list[str], least: int
+) -> list[str]:
     """Who is given the next partitions: in turn those that lack some, then each one more. source: assignRoundRobin"""
     turns: list[str] = []
     lacking = {name: least - len(owned[name]) for name in below}
@@ -125,39 +145,32 @@ def _receivers(owned: Mapping[str, Sequence[int]], below: list[str], at_least: l
 # ------------------------------------------------------------------------------------------------- what they write
 
 
-def subscription(topic: str) -> bytes:
-    """Version 0 of ConsumerProtocolSubscription: one topic and no user data."""
-    name = topic.encode()
-    return struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, -1)
+def subscription(topics: Sequence[str]) -> bytes:
+    """Version 0 of ConsumerProtocolSubscription: no user data. topics: in ascending order"""
+    return INT16.pack(0) + _names(topics) + INT32.pack(-1)
 
 
-def owning_subscription(topic: str, owned: Sequence[int], generation: int) -> bytes:
-    """Version 2 of it: what the member has (KIP-429), and since which generation (KIP-792), in the user data, too."""
-    name = topic.encode()
-    head = struct.pack(f">hih{len(name)}sii", 2, 1, len(name), name, 4, generation)
-    if not owned:
-        return head + struct.pack(">ii", 0, generation)
-    has = struct.pack(f">ih{len(name)}si{len(owned)}i", 1, len(name), name, len(owned), *owned)
-    return head + has + struct.pack(">i", generation)
+def owning_subscription(topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes:
+    """Version 2 of it: what the member has (KIP-429), and since which generation (KIP-792), in the user data, too.
+
+    topics, owned: in ascending order     source: ConsumerProtocol.serializeSubscription
+    """
+    user_data = INT32.pack(4) + INT32.pack(generation)
+    return INT16.pack(2) + _names(topics) + user_data + partitions_by_topic(owned) + INT32.pack(generation)
 
 
 def owner(member_id: str, data: bytes) -> Owner:
     """Of a subscription as `owning_subscription` writes it."""
-    (length,) = struct.unpack_from(">h", data, 6)
-    position = 8 + length + 8
-    (topics,) = struct.unpack_from(">i", data, position)
-    (generation,) = struct.unpack_from(">i", data, len(data) - 4)
-    if topics == 0:
-        return Owner(member_id, generation)
-    (count,) = struct.unpack_from(">i", data, position + 6 + length)
-    return Owner(member_id, generation, struct.unpack_from(f">{count}i", data, position + 10 + length))
+    return Owner(member_id, read_generation(data), read_subscription(data).owned)
 
 
-def assignment(topic: str, numbers: Sequence[int]) -> bytes:
-    """Version 0 of ConsumerProtocolAssignment."""
-    name = topic.encode()
-    head = struct.pack(f">hih{len(name)}s", 0, 1, len(name), name)
-    return head + struct.pack(f">i{len(numbers)}ii", len(numbers), *numbers, -1)
+def _names(topics: Sequence[str]) -> bytes:
+    return INT32.pack(len(topics)) + b"".join(string(topic, False) for topic in topics)
+
+
+def assignment(partitions: Sequence[TopicPartition]) -> bytes:
+    """Version 0 of ConsumerProtocolAssignment. partitions: in ascending order"""
+    return write_assignment(partitions, 0)
 
 
 def partitions_in(data: bytes) -> list[TopicPartition]:

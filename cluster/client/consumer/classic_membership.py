@@ -59,14 +59,14 @@ class ClassicMembership(GroupMembership):
     def __init__(
         self,
         config: GroupConsumerConfig,
-        topic: str,
+        topics: Sequence[str],
         connections: ClientConnections,
         on_assigned: OnAssigned,
         on_revoked: OnRevoked,
         rules: Rules,
     ) -> None:
         """rules: of its era; before KIP-429 there is no cooperative assignor, and a member assigns by ranges"""
-        super().__init__(config, topic, connections, on_assigned, on_revoked)
+        super().__init__(config, topics, connections, on_assigned, on_revoked)
         self.state = JoinState.UNJOINED
         self._assignors = (RANGE,) if rules.group_rebalance == "eager" else config.assignors
         self._assignor = self._assignors[0]
@@ -123,7 +123,7 @@ class ClassicMembership(GroupMembership):
     def _next(self, now_us: int) -> Ask | None:
         polls = self.may_join or (self._commit is not None and not self._may_commit)
         if polls and (self.state is JoinState.UNJOINED or self._rejoins) and not self._commits_first:
-            if self._metadata.partitions(self._topic):
+            if all(self._metadata.partitions(topic) for topic in self._topics):
                 return self._join
             self._metadata.request_update()
         if self.state is JoinState.UNJOINED:
@@ -169,18 +169,18 @@ class ClassicMembership(GroupMembership):
 
     def _subscription(self, assignor: str) -> bytes:
         if assignor != COOPERATIVE_STICKY:
-            return subscription(self._topic)
-        return owning_subscription(self._topic, [one.partition for one in self.assigned], self.generation)
+            return subscription(self._topics)
+        return owning_subscription(self._topics, sorted(self.assigned), self.generation)
 
     def _assign(self, members: Sequence[Any]) -> dict[str, bytes]:
-        partitions = len(self._metadata.partitions(self._topic))
+        partitions = [one for topic in self._topics for one in self._metadata.partitions(topic)]
         if self._assignor == COOPERATIVE_STICKY:
             owners = [owner(str(one.member_id), bytes(one.metadata)) for one in members]
             assigned = by_cooperative_sticky(owners, partitions)
         else:
             names = [(str(getattr(one, "group_instance_id", None) or ""), str(one.member_id)) for one in members]
             assigned = by_range(names, partitions)
-        return {member_id: assignment(self._topic, numbers) for member_id, numbers in assigned.items()}
+        return {member_id: assignment(sorted(partitions)) for member_id, partitions in assigned.items()}
 
     def _sync(self, node_id: int, now_us: int) -> None:
         values = {

@@ -1,4 +1,4 @@
-"""The consumer: a pure core that reads all partitions of its topic, with the behaviour of the Java client 3.9.
+"""The consumer: a pure core that reads all partitions of its topics, with the behaviour of the Java client 3.9.
 
 Without a group it assigns itself every partition (assign + seek), and starts where auto.offset.reset says; with one it
 reads what it is assigned, from where the group stands (membership.py). It polls all the time. The broker decides how
@@ -55,7 +55,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         name: str,
         config: ConsumerConfig,
         bootstrap: Sequence[tuple[str, int]],
-        topic: str,
+        topics: Sequence[str],
         recorder: CausalRecorder,
         rng: random.Random,
         rules: Rules,
@@ -72,7 +72,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         """
         self._config = config
         self._rules = rules
-        self._topic = topic
+        self._topics = topics
         self._timers: Timers[Action] = Timers()
         self._wake: Timer | None = None
         self._metadata = ClientMetadata(
@@ -82,7 +82,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             retry_backoff_max_ms=config.retry_backoff_max_ms,
             rng=rng,
         )
-        self._metadata.add_topic(topic)
+        for topic in topics:
+            self._metadata.add_topic(topic)
         self._metadata_version_used = -1
         self._connections = ClientConnections(
             name,
@@ -125,7 +126,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         self._running = False
 
     def _membership(self, config: GroupConsumerConfig, rng: random.Random) -> GroupMembership:
-        parts = config, self._topic, self._connections, self._go_on_from, self._give_up
+        parts = config, self._topics, self._connections, self._go_on_from, self._give_up
         if config.group_protocol == CONSUMER:
             member_id = as_kafka_spells(UUID(int=rng.getrandbits(128), version=4))
             return HeartbeatMembership(*parts, self._rules, member_id)
@@ -264,9 +265,10 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if self._metadata_version_used == self._metadata.version:
             return
         self._metadata_version_used = self._metadata.version
-        for tp in self._metadata.partitions(self._topic) if self.group is None else ():
-            if tp not in self._positions:
-                self._assign(tp)
+        for topic in self._topics if self.group is None else ():
+            for tp in self._metadata.partitions(topic):
+                if tp not in self._positions:
+                    self._assign(tp)
         for tp, position in self._positions.items():
             position.leader_is(self._metadata.leader(tp), self._rules)
 

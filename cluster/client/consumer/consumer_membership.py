@@ -31,7 +31,7 @@ class HeartbeatMembership(GroupMembership):
     def __init__(
         self,
         config: GroupConsumerConfig,
-        topic: str,
+        topics: Sequence[str],
         connections: ClientConnections,
         on_assigned: OnAssigned,
         on_revoked: OnRevoked,
@@ -41,7 +41,7 @@ class HeartbeatMembership(GroupMembership):
         """rules: of its era     member_id: made by the client, and the same as long as its process lives (KIP-1082);
         in a preview (3.9) the coordinator makes it
         """
-        super().__init__(config, topic, connections, on_assigned, on_revoked)
+        super().__init__(config, topics, connections, on_assigned, on_revoked)
         if rules.release in WITH_CONSUMER_GROUPS[:-1]:
             member_id = ""
         self.member_id = member_id
@@ -50,7 +50,7 @@ class HeartbeatMembership(GroupMembership):
         self.member = MembershipManager(
             member_id,
             self.instance_id,
-            [topic],
+            topics,
             config.max_poll_interval_ms,
             config.group_remote_assignor or None,
         )

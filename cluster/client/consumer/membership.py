@@ -31,6 +31,7 @@ Ask = Callable[[int, int], None]
 class GroupMembership(ABC):
     """generation, member_id: as the coordinator knows this member     assigned: the partitions that it may read
 
+    topics: those that it subscribes to
     may_join: the application polls; a rebalance waits for it, as in Java, where `poll` joins
     on_assigned: takes the committed offset of each new partition, -1 for none
     on_revoked: the partitions are no longer this member's
@@ -41,7 +42,7 @@ class GroupMembership(ABC):
     def __init__(
         self,
         config: GroupConsumerConfig,
-        topic: str,
+        topics: Sequence[str],
         connections: ClientConnections,
         on_assigned: OnAssigned,
         on_revoked: OnRevoked,
@@ -51,7 +52,7 @@ class GroupMembership(ABC):
         self.assigned: tuple[TopicPartition, ...] = ()
         self.may_join = True
         self._config = config
-        self._topic = topic
+        self._topics = sorted(topics)
         self._metadata = connections.metadata
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
@@ -221,7 +222,10 @@ class GroupMembership(ABC):
         source: OffsetFetchRequest.Builder.build
         """
         asked = tuple(self._unread)
-        topics = [{"name": self._topic, "partition_indexes": [name.partition for name in asked]}]
+        numbers: dict[str, list[int]] = {}
+        for name in asked:
+            numbers.setdefault(name.topic, []).append(name.partition)
+        topics = [{"name": topic, "partition_indexes": of_topic} for topic, of_topic in numbers.items()]
         values = {**self._offsets_asked(topics), "require_stable": True}
 
         def answered(answer: Any, error: ErrorCode, answered_us: int) -> None:

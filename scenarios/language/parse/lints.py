@@ -116,7 +116,7 @@ def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
         )
     for transform in scenario.transforms:
         for producer in scenario.producers:
-            if producer.topic == transform.topic:
+            if producer.topic in transform.topics:
                 limits[f"{transform.prefix}{producer.prefix}"] = limits[producer.prefix]
     expected = [(f"expect.records.{test.kind}", test.at_least or ()) for test in scenario.expect.records]
     expected += [(f"expect.logs.{test.partition}", test.records) for test in scenario.expect.logs]

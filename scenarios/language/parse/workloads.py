@@ -22,7 +22,7 @@ from scenarios.language.spec import (
     TransactionPattern,
     Workload,
 )
-from scenarios.language.values.reading import Reader
+from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
@@ -43,6 +43,7 @@ def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
     for name, key_node, value, value_path in scope.reader.entries(node, path, "`workloads`"):
         if new_node(scope, name, key_node, value_path, "client"):
             workloads.update(_read_workloads(scope, name, key_node, value, value_path))
+    _check_groups(scope, node, path, workloads)
     _name_outputs(scope, node, path, workloads)
     if len(workloads) > WORKLOADS_MAX:
         scope.reader.error("E140", f"{len(workloads)} workloads; allowed are {WORKLOADS_MAX}", node.place, path=path)
@@ -72,7 +73,7 @@ _PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix
 
 CPU_OF_PRODUCER, CPU_OF_CONSUMER = ("interceptor", "serializer"), ("interceptor", "deserializer")
 CPU_OF_TRANSFORM = ("interceptor", "serializer", "deserializer")
-_TRANSFORM_FIELDS = (*_COMMON_FIELDS, "to", "batch", "prefix", "offsets", "flush", "group-metadata")
+_TRANSFORM_FIELDS = (*_COMMON_FIELDS, "topics", "to", "batch", "prefix", "offsets", "flush", "group-metadata")
 _KINDS = ("producer", "consumer", "transform")
 
 
@@ -99,7 +100,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
         return Workload(
             name=name,
             kind="consumer",
-            topic=topic,
+            topics=(topic,),
             config=config,
             start_us=start_us,
             stop_us=stop_us,
@@ -108,7 +109,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     workload = Workload(
         name=name,
         kind="producer",
-        topic=topic,
+        topics=(topic,),
         config=config,
         prefix=fields.read("prefix", lambda n, p: _read_prefix(scope, n, p), None) or _next_prefix(scope),
         arrival=_read_arrival(reader, fields.get("rate"), fields.get("poisson")),
@@ -132,7 +133,8 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
 
 def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     reader, what = scope.reader, f"transform `{name}`"
-    fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, ("kind", "topic", "to", "config"))
+    inputs = "topics" if isinstance(node, Mapping) and "topics" in node.entries else "topic"
+    fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, ("kind", inputs, "to", "config"))
     fields.choice("kind", "transform", _KINDS)
     config = fields.read("config", lambda n, p: reader.config(n, p, TransformConfig), {})
     transactional = bool(config.get("transactional.id"))
@@ -143,7 +145,7 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     workload = Workload(
         name=name,
         kind="transform",
-        topic=fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), ""),
+        topics=_read_inputs(scope, fields),
         to=fields.read("to", lambda n, p: _read_topic_name(scope, n, p), ""),
         config=config,
         prefix=fields.read("prefix", lambda n, p: _read_letters(scope, n, p), None) or OUTPUT_PREFIX,
@@ -174,10 +176,10 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
         title = f"{what} has to wait for its outputs before it commits"
         label = "for an application with `enable.auto.commit: true` and without transactions"
         reader.error("E126", title, fields.key_place("flush"), path=f"{path}.flush", label=label)
-    if workload.to == workload.topic and workload.topic:
+    if workload.to in workload.topics and workload.to:
         title = f"{what} would read what it writes"
         reader.error("E112", title, fields.key_place("to"), path=f"{path}.to")
-    scope.transforms[name] = workload.topic
+    scope.transforms.append(name)
     known = ProducerConfig.keys()
     of_producer = {key: value for key, value in config.items() if key in known}
     _check_producer_config(reader, of_producer, f"{path}.config", path)
@@ -198,10 +200,25 @@ def _check_group_config(reader: Reader, config: dict[str, str], path: str) -> No
             reader.error("E126", title, place, path=f"{path}.config.{key}", label="drop it")
 
 
+def _check_groups(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> None:
+    """The member that leads a classic group assigns what it reads itself to all of them."""
+    first_of: dict[str, Workload] = {}
+    for one in workloads.values():
+        if one.kind == "transform" and one.config.get("group.protocol") != CONSUMER and one.topics:
+            first = first_of.setdefault(one.config.get("group.id", ""), one)
+            if sorted(one.topics) != sorted(first.topics):
+                place = scope.reader.places.get(f"{path}.{one.name}", node.place)
+                title = f"`{one.name}` and `{first.name}` are in one group and read different topics"
+                label = "give both the same topics, or `group.protocol: consumer`"
+                scope.reader.error("E126", title, place, path=f"{path}.{one.name}", label=label)
+
+
 def _name_outputs(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> None:
     """The output of r7 is tr7: each prefix of an input has one of its outputs, the same for all members of a group."""
     for one in workloads.values():
-        inputs = [other.prefix for other in workloads.values() if other.kind == "producer" and other.topic == one.topic]
+        inputs = [
+            other.prefix for other in workloads.values() if other.kind == "producer" and other.topic in one.topics
+        ]
         for prefix in inputs if one.kind == "transform" else ():
             taken = scope.prefixes.setdefault(f"{one.prefix}{prefix}", one.name)
             if taken in scope.producers:
@@ -224,6 +241,27 @@ def _read_transaction(reader: Reader, node: Node, path: str) -> TransactionPatte
     return TransactionPattern(
         fields.integer("records", 1, 1, TRANSACTION_RECORDS_MAX), fields.integer("abort-every", 0, 1, ABORT_EVERY_MAX)
     )
+
+
+def _read_inputs(scope: Scope, fields: Fields) -> tuple[str, ...]:
+    """`topic`, or `topics`: those that a transform reads."""
+    if "topics" not in fields:
+        return (fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), ""),)
+    reader = scope.reader
+    if "topic" in fields:
+        place, path = fields.key_place("topics"), f"{fields.path}.topics"
+        reader.error("E111", "`topic` and `topics` exclude each other", place, path=path, label="drop one of them")
+    topics: dict[str, None] = {}
+    for node, path in fields.read("topics", lambda n, p: reader.items(n, p, "`topics`"), []):
+        topic = _read_topic_name(scope, node, path)
+        if topic in topics:
+            reader.error("E112", f"`topics` has `{topic}` twice", node.place, path=path, label="drop it")
+        topics[topic] = None
+    if not topics:
+        place = fields.key_place("topics")
+        label = "name one at least, as in `topics: [orders, payments]`"
+        reader.error("E112", "`topics` is empty", place, path=f"{fields.path}.topics", label=label)
+    return tuple(topics)
 
 
 def _read_topic_name(scope: Scope, node: Node, path: str) -> str:

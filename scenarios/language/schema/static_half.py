@@ -14,7 +14,18 @@ from scenarios.language.parse.workloads import (
 )
 from scenarios.language.questions import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
 from scenarios.language.spec import ABORT_EVERY_MAX, BATCH_MAX, TRANSACTION_RECORDS_MAX
-from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, pattern, ref, table, text
+from scenarios.language.values.shapes import (
+    Schema,
+    array,
+    excluding,
+    integer,
+    mapping,
+    one_of,
+    pattern,
+    ref,
+    table,
+    text,
+)
 from scenarios.language.verbs.cluster import SetQuota
 
 NONE: Schema = {"const": "none"}
@@ -138,6 +149,7 @@ TRANSFORM = mapping(
     {
         "kind": {"const": "transform"},
         **_OF_ANY_CLIENT,
+        "topics": {**array(text()), "minItems": 1, "uniqueItems": True},
         "to": text(),
         "batch": integer(1, BATCH_MAX),
         "prefix": pattern("[a-z]{1,8}"),
@@ -147,8 +159,9 @@ TRANSFORM = mapping(
         "cpu": _times(CPU_OF_TRANSFORM),
         "config": ref("transformConfig"),
     },
-    ["kind", "topic", "to", "config"],
+    ["kind", "to", "config"],
 )
+TRANSFORM.update({**excluding("topic", ["topics"]), "anyOf": [{"required": ["topic"]}, {"required": ["topics"]}]})
 
 _OF_ANOMALY = {"enum": list(ANOMALIES)}
 _DIVERGED = mapping({"offsets": array(integer(0)), "replicas": array(text())}, ["offsets", "replicas"])

@@ -37,7 +37,7 @@ class Scope:
     producers: dict[str, str] = field(default_factory=dict)
     """name -> topic"""
     consumers: dict[str, str] = field(default_factory=dict)
-    transforms: dict[str, str] = field(default_factory=dict)
+    transforms: list[str] = field(default_factory=list)
     outsiders: list[str] = field(default_factory=list)
     """clients from outside, of a cluster that runs"""
     workloads: Mapping[str, Workload] = field(default_factory=dict)

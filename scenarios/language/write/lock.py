@@ -167,7 +167,11 @@ def _network(network: NetworkSpec) -> Tree:
 
 
 def _workload(workload: Workload) -> Tree:
-    tree: Tree = {"kind": workload.kind, "topic": workload.topic}
+    tree: Tree = {"kind": workload.kind}
+    if len(workload.topics) == 1:
+        tree["topic"] = workload.topic
+    else:
+        tree["topics"] = list(workload.topics)
     if workload.kind == "producer":
         tree.update({"prefix": workload.prefix, "size": f"{workload.size_bytes}B", "batch": workload.batch})
         if workload.arrival is not None:

@@ -36,6 +36,26 @@ def test_it_is_written_as_it_is_read() -> None:
     assert load_whole(dump(scenario)).scenario.workloads["t1"] == scenario.workloads["t1"]
 
 
+def test_it_may_read_several_topics() -> None:
+    several = WHOLE.replace("  u: {part", "  more: {partitions: 2, replication_factor: 3}\n  u: {part")
+    several = several.replace("transform, topic: t", "transform, topics: [t, more]")
+    scenario = load(head=several)
+    assert scenario.workloads["t1"].topics == ("t", "more")
+    assert load_whole(dump(scenario)).scenario.workloads["t1"] == scenario.workloads["t1"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "titles"),
+    [("classic", ["`t2` and `t1` are in one group and read different topics"]), ("consumer", [])],
+)
+def test_the_leader_of_a_classic_group_assigns_what_it_reads_itself(protocol: str, titles: list[str]) -> None:
+    first = TRANSFORM.replace("acks: all", f"group.protocol: {protocol}")
+    second = first.replace("t1", "t2").replace("topic: t", "topics: [t, more]").replace("id: x", "id: y")
+    head = WHOLE.replace(TRANSFORM, first + second)
+    head = head.replace("  u: {part", "  more: {partitions: 2, replication_factor: 3}\n  u: {part")
+    assert [error.title for error in errors_of(file_of(head=head))] == titles
+
+
 def test_it_is_a_client_like_any_other_and_its_outputs_have_names() -> None:
     steps = ("{at: 1s, produce: {from: p1, count: 2}}", "{at: 9s, pause: t1}", "{at: 12s, kill: t1}")
     expect = "expect: {verdict: ok, records: {acked: 'r0, r1, tr0, tr1'}}\n"
@@ -49,6 +69,13 @@ def test_it_is_a_client_like_any_other_and_its_outputs_have_names() -> None:
         ("group.id: g, ", "", "E126", "t1"),
         ("to: u", "to: t", "E112", "to"),
         ("to: u", "to: nowhere", "E131", "nowhere"),
+        ("topic: t, ", "", "E105", "t1"),
+        ("topic: t", "topics: [t, u]", "E112", "to"),
+        ("topic: t", "topics: [t, nowhere]", "E131", "nowhere"),
+        ("topic: t", "topics: [t, t]", "E112", "t"),
+        ("topic: t", "topics: []", "E112", "topics"),
+        ("topic: t", "topics: t", "E111", "t"),
+        ("topic: t", "topic: t, topics: [t]", "E111", "topics"),
         ("transactional.id: x, acks: all}", "acks: all}, offsets: in-transaction", "E126", "offsets"),
         ("to: u", "to: u, offsets: never", "E110", "never"),
         ("to: u", "to: u, group-metadata: none", "E110", "none"),

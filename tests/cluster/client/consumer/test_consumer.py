@@ -39,7 +39,7 @@ def consumer(cluster: FakeCluster, seed: int = 1, rules: Rules = PROFILES["kafka
 
     def make(trace: Any) -> ConsumerCore:
         settings = ConsumerConfig.from_mapping(keys)
-        return ConsumerCore("c1", settings, [("b1", 9092)], TOPIC, trace, random.Random(seed), rules, names=NAMES)
+        return ConsumerCore("c1", settings, [("b1", 9092)], [TOPIC], trace, random.Random(seed), rules, names=NAMES)
 
     return Harness(make, cluster)
 

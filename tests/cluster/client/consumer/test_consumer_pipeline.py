@@ -31,7 +31,9 @@ def consumer(cluster: FakeCluster, cpu: ClientCpuTimes = NO_TIME, **config: Any)
 
     def make(trace: Any) -> ConsumerCore:
         settings, rules = ConsumerConfig.from_mapping(keys), PROFILES["kafka-4.1"]
-        return ConsumerCore("c1", settings, [("b1", 9092)], TOPIC, trace, random.Random(1), rules, names=NAMES, cpu=cpu)
+        return ConsumerCore(
+            "c1", settings, [("b1", 9092)], [TOPIC], trace, random.Random(1), rules, names=NAMES, cpu=cpu
+        )
 
     return Harness(make, cluster)
 
