@@ -232,11 +232,15 @@ class ClusterUnderTest:
         host, incarnation = machine.host, machine.incarnations
         if machine.log_dir is not None:
             return self._nodes.new_life(host, incarnation, machine.log_dir, machine.disks, machine.clock)
-        elsewhere = host.client_stand_in(client_order(self.scenario, self.scenario.workloads[name]))
+        workload = self.scenario.workloads[name]
+        # No application of a JVM transforms (kafka_limits.py).
+        elsewhere = (
+            None if workload.kind == "transform" else host.client_stand_in(client_order(self.scenario, workload))
+        )
         if elsewhere is not None:
             machine.core = elsewhere
             return lambda nursery: elsewhere.launch()
-        core = machine.core = self._cores.client(self.scenario.workloads[name], incarnation, machine.clock)
+        core = machine.core = self._cores.client(workload, incarnation, machine.clock)
         return partial(host.start, core=core, serves=False)
 
     async def kill(self, name: str) -> None:

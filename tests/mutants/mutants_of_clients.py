@@ -15,6 +15,7 @@ CONNECTION_STATES = "cluster.client.connection_states"
 PRODUCER = "cluster.client.producer.producer"
 PRODUCER_PIPELINE = "cluster.client.producer.pipeline"
 FETCHER = "cluster.client.consumer.fetcher"
+CLIENT_ASSIGNORS = "cluster.client.consumer.assignors"
 CLIENT_GROUP = "cluster.client.consumer.membership"
 TRANSFORM = "cluster.client.transform.transform"
 COORDINATORS_LOG = "cluster.coordinators.topic_log"
@@ -315,6 +316,15 @@ CLIENTS: tuple[Mutant, ...] = (
         "        if given.generation != group.generation:\n            return ErrorCode.ILLEGAL_GENERATION\n",
         "",
         "test tests/cluster/groups/test_groups.py::test_transcript[groups_rebalance]",
+    ),
+    mutant(
+        "ranges-go-over-all-topics",
+        "The assignor `range` shares each topic for itself (RangeAssignor)",
+        CLIENT_ASSIGNORS,
+        "    for _, found in groupby(partitions, lambda one: one.topic):\n        of_topic = list(found)\n",
+        "    for of_topic in [list(partitions)]:\n",
+        "test tests/cluster/client/consumer/test_membership.py::test_ranges",
+        "group-two-topics: record_read",
     ),
     mutant(
         "static-members-are-not-fenced",

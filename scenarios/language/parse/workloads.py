@@ -24,7 +24,7 @@ from scenarios.language.spec import (
 )
 from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import Scope
-from scenarios.language.values.yaml_source import Mapping, Node, Scalar
+from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence
 
 WORKLOADS_MAX = 250
 PREFIXES = ("r", "s", "u", "v", "w", "x", "y", "z", *(f"r{second}" for second in "abcdefghijklmnopqrstuvwxyz"))
@@ -247,20 +247,25 @@ def _read_inputs(scope: Scope, fields: Fields) -> tuple[str, ...]:
     """`topic`, or `topics`: those that a transform reads."""
     if "topics" not in fields:
         return (fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), ""),)
-    reader = scope.reader
     if "topic" in fields:
         place, path = fields.key_place("topics"), f"{fields.path}.topics"
-        reader.error("E111", "`topic` and `topics` exclude each other", place, path=path, label="drop one of them")
+        scope.reader.error(
+            "E111", "`topic` and `topics` exclude each other", place, path=path, label="drop one of them"
+        )
+    return fields.read("topics", lambda n, p: _read_topic_names(scope, n, p), ())
+
+
+def _read_topic_names(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
+    if not isinstance(node, Sequence) or not node.items:
+        label = "such as [orders, payments]"
+        scope.reader.error("E111", "`topics` must be a list of topics", node.place, path=path, label=label)
+        return ()
     topics: dict[str, None] = {}
-    for node, path in fields.read("topics", lambda n, p: reader.items(n, p, "`topics`"), []):
-        topic = _read_topic_name(scope, node, path)
+    for item, item_path in scope.reader.items(node, path, "`topics`"):
+        topic = _read_topic_name(scope, item, item_path)
         if topic in topics:
-            reader.error("E112", f"`topics` has `{topic}` twice", node.place, path=path, label="drop it")
+            scope.reader.error("E112", f"`topics` has `{topic}` twice", item.place, path=item_path, label="drop it")
         topics[topic] = None
-    if not topics:
-        place = fields.key_place("topics")
-        label = "name one at least, as in `topics: [orders, payments]`"
-        reader.error("E112", "`topics` is empty", place, path=f"{fields.path}.topics", label=label)
     return tuple(topics)
 
 

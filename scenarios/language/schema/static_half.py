@@ -145,7 +145,8 @@ CONSUMER = mapping(
     },
     ["kind", "topic"],
 )
-TRANSFORM = mapping(
+_READS_TOPICS: Schema = {"anyOf": [{"required": ["topic"]}, {"required": ["topics"]}]}
+_TRANSFORM_FIELDS = mapping(
     {
         "kind": {"const": "transform"},
         **_OF_ANY_CLIENT,
@@ -161,7 +162,7 @@ TRANSFORM = mapping(
     },
     ["kind", "to", "config"],
 )
-TRANSFORM.update({**excluding("topic", ["topics"]), "anyOf": [{"required": ["topic"]}, {"required": ["topics"]}]})
+TRANSFORM: Schema = {**_TRANSFORM_FIELDS, **excluding("topic", ["topics"]), **_READS_TOPICS}
 
 _OF_ANOMALY = {"enum": list(ANOMALIES)}
 _DIVERGED = mapping({"offsets": array(integer(0)), "replicas": array(text())}, ["offsets", "replicas"])

@@ -36,6 +36,11 @@ def test_it_is_written_as_it_is_read() -> None:
     assert load_whole(dump(scenario)).scenario.workloads["t1"] == scenario.workloads["t1"]
 
 
+def test_one_that_names_no_topic_is_an_error() -> None:
+    (error,) = errors_of(file_of(head=WHOLE.replace(TRANSFORM, TRANSFORM.replace("topic: t, ", ""))))
+    assert (error.code, error.label) == ("E105", "add `topic: ...`")
+
+
 def test_it_may_read_several_topics() -> None:
     several = WHOLE.replace("  u: {part", "  more: {partitions: 2, replication_factor: 3}\n  u: {part")
     several = several.replace("transform, topic: t", "transform, topics: [t, more]")
@@ -69,11 +74,10 @@ def test_it_is_a_client_like_any_other_and_its_outputs_have_names() -> None:
         ("group.id: g, ", "", "E126", "t1"),
         ("to: u", "to: t", "E112", "to"),
         ("to: u", "to: nowhere", "E131", "nowhere"),
-        ("topic: t, ", "", "E105", "t1"),
         ("topic: t", "topics: [t, u]", "E112", "to"),
         ("topic: t", "topics: [t, nowhere]", "E131", "nowhere"),
         ("topic: t", "topics: [t, t]", "E112", "t"),
-        ("topic: t", "topics: []", "E112", "topics"),
+        ("topic: t", "topics: []", "E111", "[]"),
         ("topic: t", "topics: t", "E111", "t"),
         ("topic: t", "topic: t, topics: [t]", "E111", "topics"),
         ("transactional.id: x, acks: all}", "acks: all}, offsets: in-transaction", "E126", "offsets"),
