@@ -323,8 +323,7 @@ CLIENTS: tuple[Mutant, ...] = (
         CLIENT_ASSIGNORS,
         "    for _, found in groupby(partitions, lambda one: one.topic):\n        of_topic = list(found)\n",
         "    for of_topic in [list(partitions)]:\n",
-        "test tests/cluster/client/consumer/test_membership.py::test_ranges",
-        "group-two-topics: record_read",
+        "test tests/cluster/client/consumer/test_membership.py::test_ranges[members3-partitions3-assigned3]",
     ),
     mutant(
         "static-members-are-not-fenced",
