@@ -149,6 +149,10 @@ class ClientMetadata:
         if reset_backoff:
             self._equivalent_responses = 0
 
+    def is_stale(self, now_us: int) -> bool:
+        """Somebody wants an update, or it is time for one. source: ConsumerNetworkClient.ensureFreshMetadata"""
+        return self._update_requested or now_us >= self._last_success_us + self._max_age_us
+
     @property
     def update_due_us(self) -> int:
         """When the next refresh may be sent. Source: Metadata.timeToNextUpdate"""

@@ -194,7 +194,7 @@ class Workload:
 
     prefix: of its record names (r0, r1, ...); the first producer has r, then s, u, v, w, x, y, z. A transform puts it
         before the name of the input
-    topics: one; a transform may read several
+    topics: one; a consumer and a transform may read several
     to, offsets, names_member: of a transform: the topic of its outputs, when the offsets of its inputs are committed,
         and whether its transactions name the member of the group
     flushes: it waits for the acks of its outputs before it polls again
@@ -221,7 +221,7 @@ class Workload:
 
     @property
     def topic(self) -> str:
-        """Of a producer or a consumer."""
+        """Of a client that has one."""
         (topic,) = self.topics
         return topic
 

@@ -71,7 +71,7 @@ def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
     for partition in sorted(view.partitions):
         scope.topics[partition.topic] = max(scope.topics.get(partition.topic, 0), partition.partition + 1)
     scope.producers.update({workload.name: workload.topic for workload in scenario.producers})
-    scope.consumers.update({workload.name: workload.topic for workload in scenario.consumers})
+    scope.consumers.update({workload.name: workload.topics for workload in scenario.consumers})
     scope.workloads = scenario.workloads
     scope.prefixes.update({workload.prefix: workload.name for workload in scenario.producers})
     scope.labels.update({fault.step.name: fault.step.verb for fault in run.timeline.in_force()})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from itertools import groupby
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -39,13 +40,19 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rules import PROFILES
 
-TOPIC_ID, PARTITIONS = UUID(int=100), 4
+TOPIC_IDS = {"t": UUID(int=100), "u": UUID(int=101), "v": UUID(int=102)}
+PARTITIONS = 4
 STATES = {"UNJOINED": "joins, or is out", "JOINED": "waits for its assignment", "STABLE": "stable"}
 
 
-def of_topic(numbers: Any) -> str:
-    names = [f"t-{number}" for number in numbers]
-    return ", ".join(names) or "nothing"
+def listed(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions)) or "nothing"
+
+
+def named(one: int | str) -> TopicPartition:
+    """1 is t-1."""
+    topic, _, number = str(one).rpartition("-")
+    return TopicPartition(topic or "t", int(number))
 
 
 class Connections:
@@ -59,11 +66,18 @@ class Connections:
         self.pending: dict[str, Answered] = {}
         self.knows_coordinator = True
 
-    def topic_appears(self) -> None:
-        partitions = [{"partition_index": number, "leader_id": 1, "leader_epoch": 0} for number in range(PARTITIONS)]
-        topic = {"name": "t", "topic_id": TOPIC_ID, "partitions": partitions}
+    def metadata_come(self, counts: Mapping[str, int], now_us: int) -> None:
+        """counts: partitions by topic"""
+        topics = [
+            {
+                "name": topic,
+                "topic_id": TOPIC_IDS[topic],
+                "partitions": [{"partition_index": one, "leader_id": 1, "leader_epoch": 0} for one in range(count)],
+            }
+            for topic, count in counts.items()
+        ]
         brokers = [{"node_id": 1, "host": "b1", "port": 9092}]
-        self.metadata.update(response(METADATA, 12, brokers=brokers, topics=[topic]), 0)
+        self.metadata.update(response(METADATA, 12, brokers=brokers, topics=topics), now_us)
 
     def least_loaded(self, now_us: int) -> int:
         return 1
@@ -107,10 +121,13 @@ class MemberWorld:
         strategy: str | tuple[str, ...] = "range",
         instance: str = "",
         profile: str = "kafka-4.1",
+        topics: tuple[str, ...] = ("t",),
+        there: tuple[str, ...] = ("t",),
     ) -> list[str]:
-        """A process starts."""
+        """A process starts. topics: that it subscribes to     there: those of which metadata have come"""
+        self._topics = topics
         self._connections = Connections()
-        self._connections.topic_appears()
+        self._connections.metadata_come(dict.fromkeys(there, PARTITIONS), self.now_us)
         strategies = (strategy,) if isinstance(strategy, str) else strategy
         self._strategy = strategies[0]
         config = GroupConsumerConfig(
@@ -121,8 +138,17 @@ class MemberWorld:
             max_poll_interval_ms=60_000,
         )
         connections = cast(ClientConnections, self._connections)
-        parts = config, ["t"], connections, self._assigned, self._revoked, PROFILES[profile]
+        parts = config, topics, connections, self._assigned, self._revoked, PROFILES[profile]
         self._member = HeartbeatMembership(*parts, "m") if protocol == CONSUMER else ClassicMembership(*parts)
+        return self._run()
+
+    def there_is(self, topic: str, count: int = PARTITIONS) -> list[str]:
+        """Metadata come."""
+        self._connections.metadata_come({topic: count}, self.now_us)
+        return self._run()
+
+    def wants_metadata(self) -> list[str]:
+        self._connections.metadata.request_update()
         return self._run()
 
     def at(self, at_us: int) -> list[str]:
@@ -155,14 +181,14 @@ class MemberWorld:
             self._lines.append("reads " + ", ".join(f"{name} from {start}" for name, start in froms.items()))
 
     def _revoked(self, revoked: Any) -> None:
-        self._lines.append("gives up " + of_topic(one.partition for one in revoked))
+        self._lines.append("gives up " + listed(revoked))
 
     # ---------------------------------------------------------------------------------------------------- coordinator
 
     def joined(
         self, member: str, generation: int, leader: str, members: tuple[str, ...] = (), by: str = ""
     ) -> list[str]:
-        """members: m1:0+1@3: it has t-0 and t-1 since generation 3     by: the strategy that all support"""
+        """members: m1:0+u-1@3: it has t-0 and u-1 since generation 3     by: the strategy that all support"""
         self._strategy = by or self._strategy
         found = [
             SimpleNamespace(member_id=name, group_instance_id=None, metadata=data) for name, data in self._of(members)
@@ -181,22 +207,25 @@ class MemberWorld:
         for one in members:
             name, _, has = one.partition(":")
             numbers, _, generation = has.partition("@")
-            owned = [TopicPartition("t", int(number)) for number in numbers.split("+") if number]
+            owned = [named(number) for number in numbers.split("+") if number]
             cooperates = self._strategy == COOPERATIVE_STICKY
-            data = owning_subscription(["t"], owned, int(generation or -1)) if cooperates else subscription(["t"])
+            of_it = self._topics
+            data = owning_subscription(of_it, owned, int(generation or -1)) if cooperates else subscription(of_it)
             written.append((name, data))
         return written
 
-    def synced(self, *numbers: int) -> list[str]:
-        return self._answer(
-            "SyncGroup", SimpleNamespace(assignment=assignment([TopicPartition("t", number) for number in numbers]))
-        )
+    def synced(self, *partitions: int | str) -> list[str]:
+        given = [named(one) for one in partitions]
+        return self._answer("SyncGroup", SimpleNamespace(assignment=assignment(given)))
 
-    def beaten(self, epoch: int = 0, assigned: tuple[int, ...] | None = None) -> list[str]:
+    def beaten(self, epoch: int = 0, assigned: tuple[int | str, ...] | None = None) -> list[str]:
         """A heartbeat is answered. epoch, assigned: by KIP-848"""
         if "Heartbeat" in self._connections.pending:
             return self._answer("Heartbeat", SimpleNamespace())
-        topics = [SimpleNamespace(topic_id=TOPIC_ID, partitions=assigned or ())]
+        topics = [
+            SimpleNamespace(topic_id=TOPIC_IDS[topic], partitions=[one.partition for one in found])
+            for topic, found in groupby(map(named, assigned or ()), lambda one: one.topic)
+        ]
         answer = SimpleNamespace(
             member_id=self._member.member_id,
             member_epoch=epoch,
@@ -207,11 +236,16 @@ class MemberWorld:
 
     def fetched(self, *offsets: str) -> list[str]:
         found = self._offsets(offsets)
-        parts = [
-            SimpleNamespace(partition_index=name.partition, committed_offset=offset, error_code=ErrorCode.NONE)
+        topics = [
+            SimpleNamespace(
+                name=name.topic,
+                partitions=[
+                    SimpleNamespace(partition_index=name.partition, committed_offset=offset, error_code=ErrorCode.NONE)
+                ],
+            )
             for name, offset in found.items()
         ]
-        group = SimpleNamespace(error_code=ErrorCode.NONE, topics=[SimpleNamespace(name="t", partitions=parts)])
+        group = SimpleNamespace(error_code=ErrorCode.NONE, topics=topics)
         group.groups = [group]
         return self._answer("OffsetFetch", group)
 
@@ -255,7 +289,7 @@ class MemberWorld:
             f"{one.member_id or 'no member'} in {one.generation}: {state}"
             + (", fenced" if one.is_fenced else "")
             + (", has left" if one.has_left else ""),
-            f"has {of_topic(name.partition for name in one.assigned)}",
+            f"has {listed(one.assigned)}",
         ]
 
     def _run(self) -> list[str]:
@@ -271,9 +305,9 @@ class MemberWorld:
         return lines
 
     def _offsets(self, offsets: tuple[str, ...]) -> dict[TopicPartition, int]:
-        """0:5 is offset 5 of t-0."""
+        """0:5 is offset 5 of t-0, u-0:5 that of u-0."""
         pairs = [one.split(":") for one in offsets]
-        return {TopicPartition("t", int(number)): int(offset) for number, offset in pairs}
+        return {named(name): int(offset) for name, offset in pairs}
 
 
 def _said(api_key: int, values: Mapping[str, Any]) -> str:
@@ -300,16 +334,13 @@ def _join(values: Mapping[str, Any]) -> str:
             said.append(str(protocol["name"]))
             continue
         known = owner("m", protocol["metadata"])
-        has = of_topic(one.partition for one in known.owned)
+        has = listed(known.owned)
         said.append(f"{protocol['name']}, has {has} since generation {known.generation}")
     return ": " + "; ".join(said)
 
 
 def _sync(values: Mapping[str, Any]) -> str:
-    given = [
-        f"{one['member_id']} gets {of_topic(name.partition for name in partitions_in(one['assignment']))}"
-        for one in values["assignments"]
-    ]
+    given = [f"{one['member_id']} gets {listed(partitions_in(one['assignment']))}" for one in values["assignments"]]
     return ": " + "; ".join(given) if given else ""
 
 
@@ -318,6 +349,11 @@ def _beat(values: Mapping[str, Any]) -> str:
     if "subscribed_topic_names" in values:
         said.append(f"subscribes to {', '.join(values['subscribed_topic_names'])}")
     if "topic_partitions" in values:
-        numbers = [number for topic in values["topic_partitions"] for number in topic["partitions"]]
-        said.append(f"has {of_topic(numbers)}")
+        names = {topic_id: name for name, topic_id in TOPIC_IDS.items()}
+        has = [
+            TopicPartition(names[topic["topic_id"]], one)
+            for topic in values["topic_partitions"]
+            for one in topic["partitions"]
+        ]
+        said.append(f"has {listed(has)}")
     return ", ".join(said)

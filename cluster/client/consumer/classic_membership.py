@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 from cluster.client.api_versions import SPOKEN, Allowed
 from cluster.client.connections import ClientConnections
@@ -55,6 +55,13 @@ class JoinState(Enum):
     STABLE = auto()
 
 
+class _ToAssign(NamedTuple):
+    """members: of JoinGroup's answer     version: of the metadata that the leader waits for"""
+
+    members: Sequence[Any]
+    version: int
+
+
 class ClassicMembership(GroupMembership):
     def __init__(
         self,
@@ -74,8 +81,10 @@ class ClassicMembership(GroupMembership):
         self._rejoins = False
         """The others join already. Until this member does, too, what it has is still its own."""
         self._heartbeat_due_us = 0
-        self._assignments: dict[str, bytes] = {}
-        """Of the leader: what it has assigned, until the coordinator has it."""
+        self._to_assign: _ToAssign | None = None
+        """Of the leader."""
+        self._assigned_of: dict[str, int] | None = None
+        """Of the leader: how many partitions each topic had when it assigned them."""
 
     @property
     def _is_cooperative(self) -> bool:
@@ -97,7 +106,18 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _gives_up_next(self) -> bool:
-        return self._rejoins
+        return self._rejoins or self._is_outdated
+
+    @property
+    def _is_outdated(self) -> bool:
+        """It has assigned other partitions than there are by now. source: ConsumerCoordinator.rejoinNeededOrPending"""
+        is_known = self.state is JoinState.STABLE and self._assigned_of is not None
+        return is_known and self._assigned_of != self._partition_counts()
+
+    def _partition_counts(self) -> dict[str, int]:
+        """By topic; one without metadata is not there. source: ConsumerCoordinator.MetadataSnapshot"""
+        counts = {topic: len(self._metadata.partitions(topic)) for topic in self._topics}
+        return {topic: count for topic, count in counts.items() if count}
 
     @property
     def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
@@ -122,14 +142,16 @@ class ClassicMembership(GroupMembership):
 
     def _next(self, now_us: int) -> Ask | None:
         polls = self.may_join or (self._commit is not None and not self._may_commit)
-        if polls and (self.state is JoinState.UNJOINED or self._rejoins) and not self._commits_first:
-            if all(self._metadata.partitions(topic) for topic in self._topics):
+        if polls and (self.state is JoinState.UNJOINED or self._gives_up_next) and not self._commits_first:
+            # Simplified: Java looks for the coordinator while the first metadata are still on their way.
+            if self._metadata.version:
                 return self._join
             self._metadata.request_update()
         if self.state is JoinState.UNJOINED:
             return None
         if self.state is JoinState.JOINED:
-            return self._sync
+            waits = self._to_assign is not None and self._metadata.version < self._to_assign.version
+            return None if waits else self._sync
         if self._unread:
             return self._fetch_offsets
         if now_us >= self._heartbeat_due_us:
@@ -163,7 +185,9 @@ class ClassicMembership(GroupMembership):
             self.member_id, self.generation = str(answer.member_id), int(answer.generation_id)
             self._assignor = str(answer.protocol_name)
             leads = str(answer.leader) == self.member_id
-            self._assignments = self._assign(answer.members) if leads else {}
+            version = self._metadata.version + self._metadata.is_stale(now_us)
+            self._to_assign = _ToAssign(answer.members, version) if leads else None
+            self._assigned_of = None
         else:
             self._failed(error, now_us)
 
@@ -183,12 +207,15 @@ class ClassicMembership(GroupMembership):
         return {member_id: assignment(sorted(partitions)) for member_id, partitions in assigned.items()}
 
     def _sync(self, node_id: int, now_us: int) -> None:
+        assignments: dict[str, bytes] = {}
+        if self._to_assign is not None:
+            assignments, self._assigned_of = self._assign(self._to_assign.members), self._partition_counts()
         values = {
             **self._me(),
             "generation_id": self.generation,
             "protocol_type": PROTOCOL_TYPE,
             "protocol_name": self._assignor,
-            "assignments": [{"member_id": name, "assignment": data} for name, data in self._assignments.items()],
+            "assignments": [{"member_id": name, "assignment": data} for name, data in assignments.items()],
         }
         self._requests.ask(node_id, SYNC_GROUP, values, self._synced, now_us)
 

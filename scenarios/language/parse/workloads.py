@@ -62,12 +62,13 @@ def _read_workloads(scope: Scope, name: str, key_node: Scalar, node: Node, path:
     for number in range(1, count + 1):
         copy = f"{name}-{number}"
         if new_node(scope, copy, key_node, path, "client"):
-            scope.consumers[copy] = workload.topic
+            scope.consumers[copy] = workload.topics
             copies[copy] = replace(workload, name=copy)
     return copies
 
 
 _COMMON_FIELDS = ("kind", "topic", "config", "cpu", "start", "stop")
+_CONSUMER_FIELDS = (*_COMMON_FIELDS, "topics", "count")
 _PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix", "transaction")
 
 
@@ -84,11 +85,10 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     if kind == "transform":
         return _read_transform(scope, name, node, path)
     consumer = kind == "consumer"
-    known = (*_COMMON_FIELDS, "count") if consumer else _PRODUCER_FIELDS
+    known = _CONSUMER_FIELDS if consumer else _PRODUCER_FIELDS
     what = f"{kind} `{name}`"
-    fields = reader.fields(node, path, what, known, ("kind", "topic"))
+    fields = reader.fields(node, path, what, known, ("kind", _names_inputs_by(node) if consumer else "topic"))
     fields.choice("kind", "producer", _KINDS)
-    topic = fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), "")
     start_us = fields.time("start", 0)
     stop_us = fields.time("stop", None)
     if stop_us is not None and stop_us <= start_us:
@@ -96,16 +96,17 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     schema = ConsumerConfig if consumer else ProducerConfig
     config = fields.read("config", lambda n, p: reader.config(n, p, schema), {})
     if consumer:
-        scope.consumers[name] = topic
+        topics = scope.consumers[name] = _read_inputs(scope, fields)
         return Workload(
             name=name,
             kind="consumer",
-            topics=(topic,),
+            topics=topics,
             config=config,
             start_us=start_us,
             stop_us=stop_us,
             cpu=fields.read("cpu", lambda n, p: _read_cpu(reader, n, p, CPU_OF_CONSUMER), NO_TIME),
         )
+    topic = fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), "")
     workload = Workload(
         name=name,
         kind="producer",
@@ -133,8 +134,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
 
 def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     reader, what = scope.reader, f"transform `{name}`"
-    inputs = "topics" if isinstance(node, Mapping) and "topics" in node.entries else "topic"
-    fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, ("kind", inputs, "to", "config"))
+    fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, ("kind", _names_inputs_by(node), "to", "config"))
     fields.choice("kind", "transform", _KINDS)
     config = fields.read("config", lambda n, p: reader.config(n, p, TransformConfig), {})
     transactional = bool(config.get("transactional.id"))
@@ -243,8 +243,12 @@ def _read_transaction(reader: Reader, node: Node, path: str) -> TransactionPatte
     )
 
 
+def _names_inputs_by(node: Node) -> str:
+    return "topics" if isinstance(node, Mapping) and "topics" in node.entries else "topic"
+
+
 def _read_inputs(scope: Scope, fields: Fields) -> tuple[str, ...]:
-    """`topic`, or `topics`: those that a transform reads."""
+    """`topic`, or `topics`: those that a consumer or a transform reads."""
     if "topics" not in fields:
         return (fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), ""),)
     if "topic" in fields:

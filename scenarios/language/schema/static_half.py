@@ -135,22 +135,32 @@ PRODUCER = mapping(
     },
     ["kind", "topic"],
 )
-CONSUMER = mapping(
+_INPUTS = {"topics": {**array(text()), "minItems": 1, "uniqueItems": True}}
+
+
+def _reads_topics(fields: Schema) -> Schema:
+    """One of `topic` and `topics`."""
+    one_of_them = {"anyOf": [{"required": ["topic"]}, {"required": ["topics"]}]}
+    return {**fields, **excluding("topic", ["topics"]), **one_of_them}
+
+
+_CONSUMER_FIELDS = mapping(
     {
         "kind": {"const": "consumer"},
         **_OF_ANY_CLIENT,
+        **_INPUTS,
         "count": integer(1, WORKLOADS_MAX),
         "cpu": _times(CPU_OF_CONSUMER),
         "config": ref("consumerConfig"),
     },
-    ["kind", "topic"],
+    ["kind"],
 )
-_READS_TOPICS: Schema = {"anyOf": [{"required": ["topic"]}, {"required": ["topics"]}]}
+CONSUMER = _reads_topics(_CONSUMER_FIELDS)
 _TRANSFORM_FIELDS = mapping(
     {
         "kind": {"const": "transform"},
         **_OF_ANY_CLIENT,
-        "topics": {**array(text()), "minItems": 1, "uniqueItems": True},
+        **_INPUTS,
         "to": text(),
         "batch": integer(1, BATCH_MAX),
         "prefix": pattern("[a-z]{1,8}"),
@@ -162,7 +172,7 @@ _TRANSFORM_FIELDS = mapping(
     },
     ["kind", "to", "config"],
 )
-TRANSFORM: Schema = {**_TRANSFORM_FIELDS, **excluding("topic", ["topics"]), **_READS_TOPICS}
+TRANSFORM = _reads_topics(_TRANSFORM_FIELDS)
 
 _OF_ANOMALY = {"enum": list(ANOMALIES)}
 _DIVERGED = mapping({"offsets": array(integer(0)), "replicas": array(text())}, ["offsets", "replicas"])

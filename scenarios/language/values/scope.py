@@ -36,7 +36,8 @@ class Scope:
     topics: dict[str, int] = field(default_factory=dict)
     producers: dict[str, str] = field(default_factory=dict)
     """name -> topic"""
-    consumers: dict[str, str] = field(default_factory=dict)
+    consumers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """name -> topics"""
     transforms: list[str] = field(default_factory=list)
     outsiders: list[str] = field(default_factory=list)
     """clients from outside, of a cluster that runs"""

@@ -96,6 +96,7 @@ class Seek(Verb):
     def judge(self, scope: Scope, given: Fields) -> None:
         topic = self.partition.topic
         reads = scope.consumers.get(self.consumer)
-        if reads is not None and topic in scope.topics and reads != topic:
+        if reads is not None and topic in scope.topics and topic not in reads:
             place, path = given.key_place("partition"), f"{given.path}.partition"
-            scope.reader.error("E131", f"`{self.consumer}` reads `{reads}`, not `{topic}`", place, path=path)
+            title = f"`{self.consumer}` reads `{', '.join(reads)}`, not `{topic}`"
+            scope.reader.error("E131", title, place, path=path)

@@ -71,7 +71,7 @@ def codes_of(step: str) -> list[str]:
         controllers=["c1"],
         topics={"t": 1},
         producers={"p1": "t"},
-        consumers={"c1r": "t"},
+        consumers={"c1r": ("t",)},
         prefixes={"r": "p1"},
         labels={"isolation": "cut", "freeze": "hold"},
     )

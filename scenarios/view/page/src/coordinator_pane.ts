@@ -1,6 +1,6 @@
 // Beside the stage: what the coordinators of transactions and groups say at this moment.
 import { type Run, NOTHING, nameOf, seconds } from "./contract";
-import { type CoordinatorSeries, memberName, phaseWord, stateLook, unreadUntil } from "./coordinators";
+import { type CoordinatorSeries, inOrder, memberName, phaseWord, stateLook, unreadUntil } from "./coordinators";
 import { h } from "./dom";
 import { type Cluster, NO_MEMBERS } from "./fold";
 import { valueAt } from "./series";
@@ -41,7 +41,7 @@ function* groups({ tape }: Run, cluster: Cluster, series: CoordinatorSeries, now
     if (group.node === NOTHING) { yield h("p", { class: "muted" }, "No coordinator has heard of it yet."); continue; }
     yield h("p", {}, `${phaseWord(group.phase)}, generation ${group.generation}, coordinator ${nameOf(tape, group.node)}`);
     if (group.phase === NO_MEMBERS || !group.owners.size) continue;
-    const rows = [...group.owners].slice(0, ROWS_MAX).map(([which, owner]) => {
+    const rows = [...group.owners].sort(([one], [other]) => inOrder(tape, one, other)).slice(0, ROWS_MAX).map(([which, owner]) => {
       const steps = series.groups[place]!.owners.get(which) ?? [], since = steps.filter(([from]) => from <= now).at(-1)?.[0] ?? 0, isRead = valueAt(steps, now) !== NOTHING && owner !== NOTHING;
       return h("tr", {}, h("th", { scope: "row", class: "mono" }, tape.assigned![which]!), h("td", { class: isRead ? "" : "bad" }, isRead ? memberName(tape, owner) : "nobody"), h("td", { class: "mono" }, seconds(since)), h("td", { class: "mono" }, seconds(unreadUntil(steps, now))));
     });

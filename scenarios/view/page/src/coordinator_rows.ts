@@ -1,6 +1,6 @@
 // On the time strip: a row for each transactional.id, and for each group its generations and who is to read which partition.
 import { type Tape, nameOf, NOTHING, seconds } from "./contract";
-import { type CoordinatorSeries, GONE, type GroupSeries, type StateSpan, memberName, phaseWord, stateLook } from "./coordinators";
+import { type CoordinatorSeries, GONE, type GroupSeries, type StateSpan, inOrder, memberName, phaseWord, stateLook } from "./coordinators";
 import { fitted, s } from "./dom";
 import { NO_MEMBERS, REBALANCING } from "./fold";
 import type { Step } from "./series";
@@ -28,7 +28,7 @@ export function rowsOf({ tape, series, partition, end }: RowsScene): Row[] {
 
 /** The partition on the stage first. */
 const ownersFirst = (tape: Tape, group: GroupSeries, partition: string): [number, Step[]][] =>
-  [...group.owners].sort(([one], [other]) => Number(tape.assigned![other] === partition) - Number(tape.assigned![one] === partition) || one - other).slice(0, PARTITIONS_MAX);
+  [...group.owners].sort(([one], [other]) => Number(tape.assigned![other] === partition) - Number(tape.assigned![one] === partition) || inOrder(tape, one, other)).slice(0, PARTITIONS_MAX);
 
 function ofState(tape: Tape, { from, state, node, producer, epoch, fences }: StateSpan, to: number, isFenced: boolean): Span {
   const look = stateLook(state), word = look?.word ?? "?";

@@ -58,6 +58,17 @@ export function unreadUntil(steps: readonly Step[], now: number): number {
 
 export const phaseWord = (phase: number): string => (phase === REBALANCING ? "rebalancing" : phase === NO_MEMBERS ? "no members" : "stable");
 
+/** Of two partitions that members have had: by topic, then by number. */
+export function inOrder(tape: Tape, one: Place, other: Place): number {
+  const [topic, number] = parts(tape, one), [otherTopic, otherNumber] = parts(tape, other);
+  return topic === otherTopic ? number - otherNumber : topic < otherTopic ? -1 : 1;
+}
+
+function parts(tape: Tape, place: Place): [string, number] {
+  const name = tape.assigned![place]!, dash = name.lastIndexOf("-");
+  return [name.slice(0, dash), Number(name.slice(dash + 1))];
+}
+
 /** A client.id where no other member of the tape has the same, else the member id. */
 export function memberName(tape: Tape, member: Place): string {
   const [id, client] = tape.members?.[member] ?? ["", ""];
