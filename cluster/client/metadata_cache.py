@@ -150,7 +150,7 @@ class ClientMetadata:
             self._equivalent_responses = 0
 
     def is_stale(self, now_us: int) -> bool:
-        """Somebody wants an update, or it is time for one. source: ConsumerNetworkClient.ensureFreshMetadata"""
+        """An update is wanted, or it is time for one. source: ConsumerNetworkClient.ensureFreshMetadata"""
         return self._update_requested or now_us >= self._last_success_us + self._max_age_us
 
     @property

@@ -233,10 +233,9 @@ class ClusterUnderTest:
         if machine.log_dir is not None:
             return self._nodes.new_life(host, incarnation, machine.log_dir, machine.disks, machine.clock)
         workload = self.scenario.workloads[name]
-        # No application of a JVM transforms (kafka_limits.py).
-        elsewhere = (
-            None if workload.kind == "transform" else host.client_stand_in(client_order(self.scenario, workload))
-        )
+        # A client of a JVM has one topic, and transforms nothing (kafka_limits.py).
+        may_be_java = workload.kind != "transform" and len(workload.topics) == 1
+        elsewhere = host.client_stand_in(client_order(self.scenario, workload)) if may_be_java else None
         if elsewhere is not None:
             machine.core = elsewhere
             return lambda nursery: elsewhere.launch()

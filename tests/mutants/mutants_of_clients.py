@@ -15,6 +15,7 @@ CONNECTION_STATES = "cluster.client.connection_states"
 PRODUCER = "cluster.client.producer.producer"
 PRODUCER_PIPELINE = "cluster.client.producer.pipeline"
 FETCHER = "cluster.client.consumer.fetcher"
+CLASSIC_GROUP = "cluster.client.consumer.classic_membership"
 CLIENT_ASSIGNORS = "cluster.client.consumer.assignors"
 CLIENT_GROUP = "cluster.client.consumer.membership"
 TRANSFORM = "cluster.client.transform.transform"
@@ -316,6 +317,22 @@ CLIENTS: tuple[Mutant, ...] = (
         "        if given.generation != group.generation:\n            return ErrorCode.ILLEGAL_GENERATION\n",
         "",
         "test tests/cluster/groups/test_groups.py::test_transcript[groups_rebalance]",
+    ),
+    mutant(
+        "leader-forgets-new-partitions",
+        "The leader of a classic group assigns anew when a topic appears or grows (rejoinNeededOrPending)",
+        CLASSIC_GROUP,
+        "        return is_known and self._assigned_of != self._partition_counts()",
+        "        return False",
+        "test tests/cluster/client/consumer/test_member_transcripts.py::test_transcript[member_topics]",
+    ),
+    mutant(
+        "leader-assigns-by-old-metadata",
+        "The leader of a classic group waits for the metadata that it wants, then assigns (updateGroupSubscription)",
+        CLASSIC_GROUP,
+        "            version = self._metadata.version + self._metadata.is_stale(now_us)",
+        "            version = self._metadata.version",
+        "test tests/cluster/client/consumer/test_member_transcripts.py::test_transcript[member_topics]",
     ),
     mutant(
         "ranges-go-over-all-topics",
