@@ -101,11 +101,11 @@ GAPS: tuple[Gap, ...] = (
     ),
     # KAFKA-1120: such a broker does not learn what it should replicate, and stays out of every ISR until the next
     # controller, or until it is started once more. bounced-broker-old-command shows it. One that led leads on in the
-    # registry and does not know it (L3, L4): search found that.
+    # registry and does not know it (L3, L4 unaware-leader): search found that.
     _gap(
         "control-fencing",
         ("none", "controller-epoch"),
-        "L2,L3,L4",
+        "L2,L3,L4 unaware-leader",
         "KIP-380 (2.2): a controller sees by its broker epoch that a broker has gone and come between two looks",
     ),
     # A leader that controls loses power, and is in the registry again before the next controller reads it (KIP-380 does

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from replica.errors import ErrorCode
-from replica.ids import ACKS_ALL, OUTSIDE, TopicPartition
+from replica.ids import ACKS_ALL, OUTSIDE, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.wording import listed
@@ -93,6 +93,8 @@ class Converges(Invariant):
     again, for the sequence is not the next one (TransactionManager.canRetry). A client from outside whose connection
     has ended without an answer may have gone for good: its records are not waited for, unless it sends them again.
 
+    Where the controller's leader runs and does not know that it leads, it is `L4 unaware-leader`: of the record's
+    partition, or of one of the transactions' topic, whose coordinator the producer needs.
     A follower that its leader has told where their logs part, and that does not learn of the high watermark afterwards,
     is `L3 diverged-hw` (promises.py).
     Where the ELR was cleared while nobody was in the ISR, or was switched on or off too late, it is `L2 cleared-elr`.
@@ -206,8 +208,9 @@ class Converges(Invariant):
         stuck = [_queue_of(sent) for sent in self.unanswered.values() if self.out_of_order.get(sent.record, False)]
         waiting = [sent for sent in self.unanswered.values() if _queue_of(sent) not in stuck]
         unanswered = [sent for sent in waiting if sent.record not in self.hung_up and self._can_be_written(sent)]
-        for sent in unanswered[:1]:
-            yield Unsettled("L4", f"{sent.client} never learned what became of {sent.record}")
+        first_of = {self._name_of_unanswered(sent): sent for sent in reversed(unanswered)}
+        for name in sorted(first_of):
+            yield Unsettled(name, f"{first_of[name].client} never learned what became of {first_of[name].record}")
         end, applied = self.metadata
         for node, offset in applied.items():
             if offset != end:
@@ -220,6 +223,18 @@ class Converges(Invariant):
             and state.leader is not None
             and (sent.acks != ACKS_ALL or len(state.isr) >= state.min_isr)
         )
+
+    def _name_of_unanswered(self, sent: trace.RecordSent) -> str:
+        needed = [TopicPartition(sent.topic, sent.partition)]
+        needed += [name for name in self.view.partitions if name.topic == TRANSACTIONS_TOPIC]
+        return "L4 unaware-leader" if any(map(self._is_led_unawares, needed)) else "L4"
+
+    def _is_led_unawares(self, partition: TopicPartition) -> bool:
+        state = self.view.partitions[partition]
+        if state.leader is None or not self.view.running(state.leader):
+            return False
+        replica = state.replica(state.leader)
+        return (replica.role, replica.leader_epoch) != ("leader", state.leader_epoch)
 
     def _unsettled_replicas(self, partition: TopicPartition, now_us: int) -> Iterator[Unsettled]:
         state = self.view.partitions[partition]

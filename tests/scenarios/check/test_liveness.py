@@ -8,6 +8,7 @@ import pytest
 from fake_probe import FakeProbe
 from trace_script import TraceScript
 
+from replica.rules import PROFILES
 from replica.trace import events as trace
 
 Story = Callable[[TraceScript], None]
@@ -107,6 +108,26 @@ def test_what_a_follower_does_not_learn_because_it_was_told_to_truncate_is_a_cas
     assert script.broken() == [name]
     (violation,) = script.checker.violations
     assert violation.event.promised is (name == "L3 follower-hw")
+
+
+@pytest.mark.parametrize(("is_told", "broken"), [(False, ["L4 unaware-leader"]), (True, ["L4"])])
+@pytest.mark.parametrize("profile", ["kafka-2.0", "kafka-2.7"])
+def test_only_a_leader_that_does_not_know_that_it_leads_explains_an_answer_that_never_comes(
+    is_told: bool, broken: list[str], profile: str
+) -> None:
+    """KAFKA-1120: it is back before its controller misses it, and no one tells it. KIP-380 mended that (2.2)."""
+    script = TraceScript(rules=PROFILES[profile])
+    script.replicate("r0")
+    script.send("r7")
+    script.stop("b1")
+    script.start("b1")
+    script.recover("b1", 1, hw=1)
+    if is_told:
+        script.leads("b1", 0)
+    rest(script)
+    assert script.broken() == broken
+    (violation,) = script.checker.violations
+    assert violation.event.promised is (is_told or profile == "kafka-2.7")
 
 
 @pytest.mark.parametrize(

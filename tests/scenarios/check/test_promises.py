@@ -17,7 +17,7 @@ from scenarios.terminal.style import Style
 
 INVARIANTS = (
     {f"S{number}" for number in range(1, 34)}
-    | {"S25 min-isr", "L3 follower-hw", "S30 late-batch"}
+    | {"S25 min-isr", "L3 follower-hw", "L4 unaware-leader", "S30 late-batch"}
     | {f"L{number}" for number in range(1, 6)}
 )
 
@@ -51,11 +51,15 @@ def test_every_missing_rule_is_named() -> None:
     assert missing_rules(rules, "S9") == ()
 
 
-@pytest.mark.parametrize("name", ["L2", "L3", "L4"])
+@pytest.mark.parametrize("name", ["L2", "L3", "L4 unaware-leader"])
 def test_a_broker_that_bounces_unseen_may_neither_follow_nor_know_that_it_leads(name: str) -> None:
     """KAFKA-1120"""
     assert any("KIP-380 (2.2)" in why for why in missing_rules(PROFILES["kafka-2.0"], name))
     assert missing_rules(PROFILES["kafka-2.7"], name) == ()
+
+
+def test_a_record_without_an_answer_has_no_excuse_where_its_leader_knows_that_it_leads() -> None:
+    assert all(missing_rules(rules, "L4") == () for rules in PROFILES.values())
 
 
 def test_leading_on_in_an_old_epoch_is_missed_only_once_bytes_are_lost() -> None:
