@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,21 +11,26 @@ import pytest
 from scenarios.explain.kept_outcomes import KEPT_NAME, RECORDS_MAX, KeptOutcome, keep_outcomes, kept_outcomes
 from scenarios.explain.what_if import RecordFate, SettingsChange, changes_for, play_changes
 from scenarios.language.parse.catalogue import bundled
-from scenarios.language.parse.loading import load_file, load_text
+from scenarios.language.parse.loading import load_text
 from scenarios.language.write import lock
 from scenarios.run.runner import run_scenario
+from tests.catalogue import bundled_file
 
 
-def outcomes_of(scenario_id: str, record: str, producer: str = "p1", variant: str | None = None) -> list[RecordFate]:
-    file = load_file(Path(str(bundled()[scenario_id])))
+@cache
+def outcomes_of(
+    scenario_id: str, record: str, producer: str = "p1", variant: str | None = None
+) -> tuple[RecordFate, ...]:
+    """Every change is a run: they are played once in a process."""
+    file = bundled_file(scenario_id)
     scenario = file.scenario if variant is None else file.variants[variant]
     changes = changes_for(scenario, producer)
     found = [outcome for outcomes in play_changes(lock.dump(scenario), [record], changes, 1) for outcome in outcomes]
     assert [outcome.record for outcome in found] == [record] * len(found)
-    return found
+    return tuple(found)
 
 
-def saving(outcomes: list[RecordFate]) -> list[str]:
+def saving(outcomes: Sequence[RecordFate]) -> list[str]:
     return [outcome.change.what for outcome in outcomes if outcome.saved]
 
 
@@ -58,7 +65,7 @@ def test_a_clean_election_saves_what_an_unclean_one_lost() -> None:
     [("acks1-leader-kill", "r12"), pytest.param("all-replicas-power-off", "r15", marks=pytest.mark.soak)],
 )
 def test_what_if_and_run_with_the_same_settings_agree(scenario_id: str, record: str) -> None:
-    text = lock.dump(load_file(Path(str(bundled()[scenario_id]))).scenario)
+    text = lock.dump(bundled_file(scenario_id).scenario)
     for outcome in outcomes_of(scenario_id, record):
         scenario = load_text(text, "lock", outcome.change.settings).scenario
         lost = run_scenario(scenario, runs_dir=None).summary["records"]["lost"]
