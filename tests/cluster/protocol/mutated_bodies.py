@@ -17,7 +17,7 @@ from wire_strategies import LIES
 from cluster.protocol.cold import make, request_class
 
 POOL = 400
-CHOICES = [3, 4, 5, 8, 10, 16, 32]
+CHOICES = [1, 2, 3, 3, 4, 8, 32]
 """Kinds of patterns, operations and resources, levels of features: what an enumeration of Kafka's API may hold."""
 ITERATIONS = 4096
 """The least that a password of SCRAM may have."""
@@ -105,6 +105,6 @@ class _PlausibleValues(HostileFrames):
     def _one(self, shape: Any) -> Any:
         if shape.kafka_type == "string" and self.rng.random() < 0.8:
             return self.rng.choice(self._names)
-        if shape.kafka_type in ("int8", "int16") and self.rng.random() < 0.3:
+        if shape.kafka_type in ("int8", "int16") and self.rng.random() < 0.6:
             return self.rng.choice(CHOICES)
         return super()._one(shape)
