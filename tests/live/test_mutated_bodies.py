@@ -183,13 +183,15 @@ def events(served: Served) -> list[TraceEvent]:
 
 def impersonated(told: Sequence[TraceEvent]) -> list[str]:
     """Brokers that registered twice in the one life they had, or stopped in order for the controller alone: it believes
-    any client that claims to be this broker, as Kafka's does. Such a broker stays fenced until it is started again.
+    any client that claims to be this broker, as Kafka's does. Or any client had them unregistered. Such a broker stays
+    fenced until it is started again.
     """
     registered = Counter(
         (event.broker, event.broker_epoch) for event in told if isinstance(event, trace.BrokerRegistered)
     )
     lives = Counter(broker for broker, _ in registered)
-    lives.update(event.broker for event in told if isinstance(event, trace.BrokerFenced) and "in order" in event.reason)
+    fenced = [event for event in told if isinstance(event, trace.BrokerFenced)]
+    lives.update(event.broker for event in fenced if "in order" in event.reason or "unregistered" in event.reason)
     nodes = [event.node for event in told if isinstance(event, trace.NodeStarted)]
     return [node for node in nodes if lives[node] > 1]
 
