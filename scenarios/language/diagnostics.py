@@ -48,6 +48,7 @@ class Diagnostic:
     """One error or warning. `label` is printed at the caret, `notes` below, each with its own heading.
 
     variants: those that have it, `base` for the file itself; none if it is about the file as a whole
+    follows: from another error, and goes with it: it is not shown
     """
 
     code: str
@@ -59,6 +60,7 @@ class Diagnostic:
     notes: tuple[str, ...] = ()
     file: str = ""
     variants: tuple[str, ...] = ()
+    follows: bool = False
 
     @property
     def severity(self) -> Literal["error", "warning"]:
@@ -108,13 +110,13 @@ class Problems:
         return any(diagnostic.severity == "error" for diagnostic in self.found)
 
     def sorted(self) -> tuple[Diagnostic, ...]:
-        """By place; problems without a place come first."""
+        """Those that follow from no other one, by place; problems without a place come first."""
 
         def key(diagnostic: Diagnostic) -> tuple[str, int, int]:
             place = diagnostic.place
             return (diagnostic.file, -1, -1) if place is None else (place.source.name, place.line, place.column)
 
-        return tuple(sorted(self.found, key=key))
+        return tuple(sorted((one for one in self.found if not one.follows), key=key))
 
 
 class TooManyProblems(Exception):

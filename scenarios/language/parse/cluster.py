@@ -79,8 +79,10 @@ def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:
 def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> bool:
     """Checks the name of a broker, controller or client, and that it is unique."""
     if not scope.reader.check_slug(name, node.place, path, f"the name of a {kind}"):
+        scope.refused.append(name)
         return False
     if name in RESERVED_NAMES:
+        scope.refused.append(name)
         scope.reader.error("E113", f"`{name}` is a word of the language, not a name", node.place, path=path)
         return False
     if name in scope.nodes:
@@ -271,6 +273,7 @@ def read_topics(scope: Scope, node: Node, path: str, cluster: ClusterSpec) -> di
                 else "letters, digits, `.`, `_`, `-`; not `.` or `..`"
             )
             reader.error("E113", f"a topic cannot be called `{name[:80]}`", key_node.place, path=path, label=why)
+            scope.refused.append(name)
             continue
         topics[name] = _read_topic(scope, name, value, value_path, cluster)
         scope.topics[name] = topics[name].partitions

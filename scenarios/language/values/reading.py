@@ -114,6 +114,7 @@ class Reader:
         suggestion: str | None = None,
         path: str = "",
         notes: Iterable[str] = (),
+        follows: bool = False,
     ) -> None:
         if suggestion is not None and not label:
             label = f"did you mean `{suggestion}`?"
@@ -126,6 +127,7 @@ class Reader:
                 suggestion=suggestion,
                 path=path or None,
                 notes=tuple(notes),
+                follows=follows,
             )
         )
 
@@ -233,13 +235,10 @@ class Reader:
         return False
 
     def integer(self, node: Node, path: str, what: str, low: int = 0, high: int = NUMBER_MAX) -> int:
-        text = self.text(node, path, what)
-        if not isinstance(node, Scalar):
+        if not isinstance(node, Scalar) or not _NUMBER.fullmatch(node.text):
+            self.error("E111", f"{what} must be a whole number, not {kind_of(node)}", node.place, path=path)
             return low
-        if not _NUMBER.fullmatch(text):
-            self.error("E111", f"{what} must be a whole number, not `{text}`", node.place, path=path)
-            return low
-        number = int(text)
+        number = int(node.text)
         if number < low:
             self.error("E112", f"{what} is {number}; it cannot be below {low}", node.place, path=path)
             return low

@@ -46,6 +46,8 @@ class Scope:
     """record-name prefix -> producer"""
     labels: dict[str, str] = field(default_factory=dict)
     """`as` of a step -> its verb"""
+    refused: list[str] = field(default_factory=list)
+    """names of nodes and topics that an error has refused already: those who use them are not to blame"""
 
     @property
     def clients(self) -> list[str]:
@@ -58,10 +60,13 @@ class Scope:
     # ------------------------------------------------------------------------------------------- references
 
     def unknown(self, title: str, name: str, known: list[str], place: Place, path: str) -> None:
+        # The name was refused, or nothing of its kind could be read: that is an error already.
+        follows = name in self.refused or (not known and not self.refused and self.reader.problems.any_error)
         suggestion = did_you_mean(name, known)
         notes = [f"help: there are {', '.join(known)}"] if known else []
+        label = "" if suggestion else "unknown"
         self.reader.error(
-            "E131", title, place, path=path, suggestion=suggestion, label="" if suggestion else "unknown", notes=notes
+            "E131", title, place, path=path, suggestion=suggestion, label=label, notes=notes, follows=follows
         )
 
     def check_node(self, name: str, place: Place, path: str, what: str = ANY_NODE) -> None:
@@ -70,7 +75,7 @@ class Scope:
             self._check_outsider(name, place, path, what)
         elif name not in known:
             kind = "broker" if what == BROKER or not self.clients else "node"
-            self.unknown(f"unknown {kind} `{name}`", name, known, place, path)
+            self.unknown(f"unknown {kind} `{name}`", name, known if self.brokers else [], place, path)
 
     def _check_outsider(self, name: str, place: Place, path: str, what: str) -> None:
         if what != LINK_END:
