@@ -48,7 +48,7 @@ EXPLANATIONS: dict[str, str] = {
     "E136": "The patch or the name of a variant cannot be used.",
     "E137": "The path of a `--set` or `--vary` leads nowhere. It is the path that error messages print, such as\n"
     "workloads.p1.config.acks or timeline.3.at (steps are counted from 1).",
-    "E140": "The scenario asks for more than a run may hold (1,000,000 records, 31 brokers, 200 partitions,\n"
+    "E140": "The scenario asks for more than a run may hold (1,000,000 records, 31 brokers, 1,000 partitions,\n"
     "2,000 steps that fire 10,000 times, 8 questions).",
     "W201": "acks=all waits for the in-sync replicas, however few they are; with min.insync.replicas=1 that can be\n"
     "the leader alone. Set min.insync.replicas to 2 with three replicas.",
@@ -61,9 +61,11 @@ EXPLANATIONS: dict[str, str] = {
     "W206": "The run ends before a follower could be dropped from the ISR: the check runs every half\n"
     "replica.lag.time.max.ms, so a cut link shows up 1 to 1.5 times that long after it.",
     "W207": "The expectation names a record that no producer sends: it is wrong, or a `produce` step is missing.",
+    "W208": "A group or a transaction needs a coordinator, whose topic has three replicas. With fewer brokers set\n"
+    "offsets.topic.replication.factor or transaction.state.log.replication.factor in cluster.config.",
 }
 
-MISTAKES = ("W202", "W203", "W205", "W207")
+MISTAKES = ("W202", "W203", "W205", "W207", "W208")
 """Warnings that a run begins with: the file does not do what it seems to. What the others say, the run itself shows."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica.ids import ACKS_ALL
+from replica.ids import ACKS_ALL, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from replica.rules import WITH_GROUP_SETTINGS
 from scenarios.language.diagnostics import Diagnostic, Place
 from scenarios.language.parse.process_order import (
@@ -15,7 +15,7 @@ from scenarios.language.parse.process_order import (
 from scenarios.language.record_sets import RECORDS_MAX, split_record_name
 from scenarios.language.selectors import Term
 from scenarios.language.spec import Scenario, Workload
-from scenarios.language.steps import At, Payload, Step
+from scenarios.language.steps import DEFAULT, At, Payload, Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.cluster import CancelReassign, Reassign, SetConfig, SetQuota, Throttle, UpdateFeatures
@@ -35,6 +35,8 @@ def lint(scenario: Scenario, reader: Reader) -> None:
         _needless_resumes(scenario, reader)
         _wrong_era(scenario, reader)
     _durability(scenario, reader)
+    _coordinators(scenario, reader)
+    _quotas_of_nobody(scenario, reader)
     if not _has_error(reader, "duration"):
         _timing(scenario, reader)
     if scenario.expect.verdict is None:
@@ -190,6 +192,38 @@ def _min_isr(scenario: Scenario, reader: Reader, producer: Workload) -> None:
     elif topic.replication_factor > 1 and minimum == topic.replication_factor:
         title = f"min.insync.replicas ({minimum}) equals the replication factor: one slow broker stops acks=all"
         warn(reader, "W202", title, *paths)
+
+
+def _coordinators(scenario: Scenario, reader: Reader) -> None:
+    """W208: the controller refuses a coordinator's topic that wants more replicas than there are brokers."""
+    if reader.problems.any_error:
+        return
+    config, brokers = scenario.cluster.controller_config(), len(scenario.cluster.brokers)
+    there = "1 broker" if brokers == 1 else f"{brokers} brokers"
+    topics = {
+        "group.id": (OFFSETS_TOPIC, config.offsets_topic_replication_factor, "offsets.topic"),
+        "transactional.id": (
+            TRANSACTIONS_TOPIC,
+            config.transaction_state_log_replication_factor,
+            "transaction.state.log",
+        ),
+    }
+    for workload in scenario.workloads.values():
+        for key, (topic, factor, setting) in topics.items():
+            if key in workload.config and factor > brokers:
+                why = f"{topic} cannot be made on {there} with {setting}.replication.factor={factor}"
+                path = f"workloads.{workload.name}"
+                warn(reader, "W208", f"`{workload.name}` waits for ever: {why}", f"{path}.config.{key}", path)
+
+
+def _quotas_of_nobody(scenario: Scenario, reader: Reader) -> None:
+    """W205: a quota for a client.id that no workload has. Workloads are clients of that name."""
+    for step in scenario.timeline:
+        if isinstance(step.payload, SetQuota):
+            client = step.payload.client
+            if client is not None and client not in (DEFAULT, *scenario.workloads):
+                there = ", ".join(scenario.workloads)
+                _does_nothing(step, reader, f"changes nothing: no workload is called {client}; there are {there}")
 
 
 def _timing(scenario: Scenario, reader: Reader) -> None:

@@ -495,3 +495,49 @@ def test_a_cropped_line_has_dots_where_it_goes_on() -> None:
     assert shown.startswith("...") and shown.endswith("...") and len(shown) == 75
     assert shown[carets.index("^") :].startswith("kil:")
     assert [note.split(":")[1] for note in error.notes] == [" a step has one verb", " and beside it"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "title"),
+    [
+        ("{b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}", "[b1, b2, b3]", "`brokers` must be a mapping, not a list"),
+        ("b3", "all", "`all` is a word of the language, not a name"),
+    ],
+)
+def test_who_uses_what_could_not_be_read_is_not_to_blame(old: str, new: str, title: str) -> None:
+    text = file_of("{at: 1s, kill: b3}", "{at: 2s, elect: {partition: t-0}}", "{at: 3s, start: b3}")
+    assert old in text
+    assert [error.title for error in errors_of(text.replace(old, new))] == [title]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "config", "titles"),
+    [
+        (2, "{transactional.id: T}", ["`p1` waits for ever: __transaction_state cannot be made on 2 brokers with "
+         "transaction.state.log.replication.factor=3"]),
+        (3, "{transactional.id: T}", []),
+        (2, "{}", []),
+    ],
+)  # fmt: skip
+def test_a_coordinator_that_cannot_come_to_be_is_a_warning(brokers: int, config: str, titles: list[str]) -> None:
+    nodes = [f"b{number}" for number in range(1, brokers + 1)]
+    text = (
+        "schema: 1\nid: small\ntitle: Small\nduration: 60s\n"
+        f"cluster: {{brokers: {{{', '.join(f'{node}: {{}}' for node in nodes)}}}}}\n"
+        f"topics: {{t: {{partitions: {{0: [{', '.join(nodes)}]}}}}}}\n"
+        f"workloads: {{p1: {{kind: producer, topic: t, config: {config}}}}}\n"
+        "timeline: []\nexpect: {verdict: ok}\n"
+    )
+    found = load_text(text, "test.yaml")
+    assert [one.title for one in found.warnings if one.code == "W208"] == titles
+    enough = text.replace("cluster: {", "cluster: {config: {transaction.state.log.replication.factor: 1}, ")
+    assert not [one for one in load_text(enough, "test.yaml").warnings if one.code == "W208"]
+
+
+@pytest.mark.parametrize(("client", "is_warned_of"), [("p1", False), ("default", False), ("p9", True)])
+def test_a_quota_of_a_client_that_is_not_there_is_a_warning(client: str, is_warned_of: bool) -> None:
+    text = file_of(f"{{at: 1s, set_quota: {{client: {client}, quota: {{producer_byte_rate: 1000}}}}}}")
+    found = [one.title for one in load_text(text, "test.yaml").warnings if one.code == "W205"]
+    assert found == (
+        ["step 1 changes nothing: no workload is called p9; there are p1, p2, c1r"] if is_warned_of else []
+    )
