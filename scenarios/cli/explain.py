@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -88,7 +89,8 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         click.echo(found.text, nl=False)
         if record is None and len(lost_records) > len(records):
             also = format_record_names(lost_records[1:])
-            click.echo(f"\n  Lost as well: {also}   (highwater explain {shlex.quote(run)} --lost explains all)")
+            line = f"  Lost as well: {also}   (highwater explain {shlex.quote(run)} --lost explains all)"
+            click.echo("\n" + textwrap.fill(line, style.width, subsequent_indent="    ", break_on_hyphens=False))
     return ExitCode.HELD
 
 

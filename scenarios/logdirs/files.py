@@ -45,6 +45,10 @@ def readable(place: Path) -> Iterator[None]:
     except PermissionError as error:
         fix = "read it as a user who may (Kafka's own), or a copy: cp -r"
         raise LogDirectoryUnreadable(place, "no permission to read it", fix) from error
+    except NotADirectoryError as error:
+        file = next(parent for parent in (place, *place.parents) if parent.exists())
+        fix = f"give a directory of a broker, such as runs/0001-NAME/logs/b1: {path_text(file)} is a file"
+        raise LogDirectoryUnreadable(place, "no such directory", fix) from error
     except OSError as error:
         raise LogDirectoryUnreadable(place, str(error.strerror or error), "read a copy: cp -r") from error
 

@@ -50,6 +50,7 @@ def test_another_leader_by_the_rules_of_another_era(brokers: list[str], highwate
         (["--profile", "kafka-9"], 2, "kafka-4.1"),
         (["--parquet", "b2/t-0/tables"], 2, "choose another --parquet"),
         (["absent"], 2, "there is no such directory"),
+        (["b1/meta.properties/logs"], 2, "b1/meta.properties is a file"),
         (["."], 2, "b1, b2, b3 in it are"),
         (["--parquet", "b1/../b1"], 2, "which is only read"),
     ],
