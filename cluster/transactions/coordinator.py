@@ -161,6 +161,9 @@ class TransactionCoordinator:
         if not given.transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         transaction = self._desk.find(given.transactional_id)
+        waits = transaction is not None and transaction.pending is not None and not given.verify_only
+        if waits and self._desk.settings.waits_first:
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if transaction is None or transaction.producer_id != given.producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if transaction.producer_epoch != given.producer_epoch:

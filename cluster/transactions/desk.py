@@ -37,6 +37,15 @@ class TransactionSettings:
         """Of the records."""
         return FLEXIBLE_VALUE if self.version >= 1 else 0
 
+    @property
+    def waits_first(self) -> bool:
+        """While markers are under way the producer is to wait, whatever its epoch: that of its next transaction, too,
+        which until then looks like that of a zombie (KAFKA-18464, KAFKA-18660, in 4.0)
+
+        Simplified: by the level of transaction.version; in Kafka 4.1 with level 1, too.
+        """
+        return self.version >= BUMPS_EPOCH
+
 
 WRITE_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,

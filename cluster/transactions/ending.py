@@ -56,7 +56,7 @@ class Endings:
             transaction = self._desk.find(given.transactional_id)
             if transaction is None:
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-            state = _next_state(transaction, given)
+            state = _next_state(transaction, given, waits_first=self._desk.settings.waits_first)
         except KafkaError as error:
             done(EndResult(error.code), given.now_us)
             return
@@ -204,8 +204,13 @@ class Endings:
             self._complete(transaction, transit, now_us)
 
 
-def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None:
-    """What a producer's EndTxn leads to; None: the transaction has ended so already. raises: KafkaError"""
+def _next_state(transaction: TransactionMetadata, given: EndTxn, *, waits_first: bool) -> State | None:
+    """What a producer's EndTxn leads to; None: the transaction has ended so already. raises: KafkaError
+
+    waits_first: as of TransactionSettings
+    """
+    if waits_first and transaction.pending is not None:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     bumped = transaction.version >= BUMPS_EPOCH
     after_bump = bumped and transaction.producer_epoch == given.producer_epoch + 1
     after_rotation = (
@@ -224,11 +229,12 @@ def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if not valid:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
-    if transaction.state in PREPARED or transaction.pending is not None:
-        asked = State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT
-        if transaction.state in PREPARED and transaction.state is not asked:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+    if transaction.pending is not None:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if transaction.state in PREPARED:
+        asked = State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT
+        is_same = transaction.state is asked
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
     if transaction.state is State.ONGOING:
         return State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT
     ended = State.COMPLETE_COMMIT if given.commit else State.COMPLETE_ABORT

@@ -218,8 +218,8 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "commit-and-abort-are-the-same",
         "A decision to commit is not answered when an abort is asked for again",
         ENDING,
-        "        if transaction.state in PREPARED and transaction.state is not asked:\n",
-        "        if False:\n",
+        "    if transaction.state is ended and (is_repeated or not by_new_rules):\n",
+        "    if is_repeated or not by_new_rules:\n",
         TRANSCRIPTS + "[transactions_commit]",
     ),
     # ------------------------------------------------------------------------------------------------------- producer
@@ -231,6 +231,14 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "            pass\n",
         "test tests/cluster/client/producer/test_producer_parts.py::"
         "test_a_transactional_producer_gives_the_sequence_of_a_refused_batch_to_the_next",
+    ),
+    mutant(
+        "the-next-transaction-looks-like-a-zombie",
+        "An EndTxn that comes while markers are under way is to be tried again, whatever its epoch (KAFKA-18464)",
+        ENDING,
+        "    if waits_first and transaction.pending is not None:\n",
+        "    if False:\n",
+        TRANSCRIPTS + "[transactions_v2]",
     ),
     # --------------------------------------------------------------------------------------------- groups of KIP-848
     mutant(
