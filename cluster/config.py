@@ -367,6 +367,7 @@ class ConsumerConfig(Config):
     reconnect_backoff_max_ms: int = key("reconnect.backoff.max.ms", 1000, low=0)
     socket_connection_setup_timeout_ms: int = key("socket.connection.setup.timeout.ms", 10_000, low=1)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 540_000, low=1)
+    exclude_internal_topics: bool = key("exclude.internal.topics", True)
     key_deserializer: str = key("key.deserializer", DESERIALIZERS[0], choices=DESERIALIZERS)
     value_deserializer: str = key("value.deserializer", DESERIALIZERS[0], choices=DESERIALIZERS)
     interceptor_classes: str = key("interceptor.classes", "", choices=(AUDIT, THROWING), is_list=True)

@@ -293,7 +293,9 @@ class ClientConnections:
 
     def _ask_metadata(self, node_id: int, now_us: int) -> None:
         self._metadata_in_progress = True
-        values = {"topics": [{"name": topic} for topic in self.metadata.topics], "allow_auto_topic_creation": False}
+        named = [{"name": topic} for topic in self.metadata.topics]
+        topics = None if self.metadata.wants_all else named
+        values = {"topics": topics, "allow_auto_topic_creation": False}
         self.ask(node_id, METADATA, values, self._metadata_answered, now_us)
 
     def _metadata_answered(self, response: Any, error: ErrorCode, now_us: int) -> None:

@@ -85,10 +85,13 @@ class ClientMetadata:
         self.group_coordinators: dict[int, BrokerAddress] = {}
         """By numbers of their own, so that each has a connection of its own, beside that of the broker that it is."""
         self.topics: list[str] = []
+        self.wants_all = False
+        """Of all topics, whatever `topics` are: a pattern is to be compared with them."""
         self.version = 0
         self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
         self._topic_names: dict[UUID, str] = {}
+        self._internal: dict[str, None] = {}
         self._led_by: dict[int, list[TopicPartition]] = {}
         self._led_by_version = 0
         """The version that they were found in."""
@@ -120,6 +123,10 @@ class ClientMetadata:
     def topic_name(self, topic_id: UUID) -> str | None:
         """None while an answer has not named it, or where the brokers' answers have no ids (before 2.8)."""
         return self._topic_names.get(topic_id)
+
+    def topic_names(self, *, internal: bool) -> list[str]:
+        """All that answers have named, in ascending order. internal: with Kafka's own ones"""
+        return sorted(name for name in self._of_topic if internal or name not in self._internal)
 
     def available(self, topic: str) -> list[int]:
         """Partitions of a topic that have a leader, in order."""
@@ -153,16 +160,22 @@ class ClientMetadata:
         """An update is wanted, or it is time for one. source: ConsumerNetworkClient.ensureFreshMetadata"""
         return self._update_requested or now_us >= self._last_success_us + self._max_age_us
 
+    def may_update(self, now_us: int) -> bool:
+        """The refresh backoff has passed. source: Metadata.timeToAllowUpdate"""
+        return self._last_refresh_us is None or now_us >= self._last_refresh_us + self._refresh_wait_us
+
+    @property
+    def _refresh_wait_us(self) -> int:
+        is_equal = self._equivalent_responses > 0
+        return max(self._failure_wait_us, self._equivalent_wait_us) if is_equal else self._failure_wait_us
+
     @property
     def update_due_us(self) -> int:
         """When the next refresh may be sent. Source: Metadata.timeToNextUpdate"""
         expires_us = 0 if self._update_requested else self._last_success_us + self._max_age_us
         if self._last_refresh_us is None:
             return expires_us
-        wait_us = self._failure_wait_us
-        if self._equivalent_responses and self._equivalent_wait_us > wait_us:
-            wait_us = self._equivalent_wait_us
-        allowed_us = self._last_refresh_us + wait_us
+        allowed_us = self._last_refresh_us + self._refresh_wait_us
         return expires_us if expires_us > allowed_us else allowed_us
 
     def update_failed(self, now_us: int) -> None:
@@ -198,6 +211,8 @@ class ClientMetadata:
                 self.request_update()
             return
         topic_id = getattr(topic, "topic_id", None)
+        if getattr(topic, "is_internal", False):
+            self._internal[str(topic.name)] = None
         if topic_id is not None:
             self._topic_names[topic_id] = str(topic.name)
         for partition in sorted(topic.partitions, key=lambda item: int(item.partition_index)):

@@ -195,6 +195,7 @@ class Workload:
     prefix: of its record names (r0, r1, ...); the first producer has r, then s, u, v, w, x, y, z. A transform puts it
         before the name of the input
     topics: one; a consumer and a transform may read several
+    pattern: of a transform that subscribes by it; `topics` are those of the file that it describes
     to, offsets, names_member: of a transform: the topic of its outputs, when the offsets of its inputs are committed,
         and whether its transactions name the member of the group
     flushes: it waits for the acks of its outputs before it polls again
@@ -205,6 +206,7 @@ class Workload:
     name: str
     kind: Literal["producer", "consumer", "transform"]
     topics: tuple[str, ...]
+    pattern: str = ""
     config: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
     arrival: Arrival | None = None

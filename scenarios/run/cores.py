@@ -16,6 +16,7 @@ from cluster.client.api_versions import discovers_versions
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.consumer.events import record_name
 from cluster.client.consumer.fetcher import TakeRecord
+from cluster.client.consumer.topic_pattern import TopicPattern
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
 from cluster.client.transform.transform import TransformCore
@@ -198,7 +199,7 @@ class Cores:
             name=workload.name,
             config=workload.consumer_config(),
             bootstrap=self.bootstrap,
-            topics=workload.topics,
+            topics=TopicPattern(workload.pattern) if workload.pattern else workload.topics,
             recorder=self._trace,
             rng=stream,
             rules=self._scenario.rules,

@@ -23,9 +23,11 @@ from cluster.client.consumer.assignors import (
 from cluster.client.consumer.classic_membership import ClassicMembership
 from cluster.client.consumer.consumer_membership import HeartbeatMembership
 from cluster.client.consumer.membership import GroupMembership
+from cluster.client.consumer.topic_pattern import TopicPattern
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.config import CONSUMER, GroupConsumerConfig
 from cluster.protocol.cold import response
+from cluster.protocol.consumer_protocol import read_subscription
 from cluster.protocol.versions import (
     CONSUMER_GROUP_HEARTBEAT,
     FIND_COORDINATOR,
@@ -123,6 +125,7 @@ class MemberWorld:
         profile: str = "kafka-4.1",
         topics: tuple[str, ...] = ("t",),
         there: tuple[str, ...] = ("t",),
+        pattern: str = "",
     ) -> list[str]:
         """A process starts. topics: that it subscribes to     there: those of which metadata have come"""
         self._topics = topics
@@ -138,7 +141,8 @@ class MemberWorld:
             max_poll_interval_ms=60_000,
         )
         connections = cast(ClientConnections, self._connections)
-        parts = config, topics, connections, self._assigned, self._revoked, PROFILES[profile]
+        wanted: Any = TopicPattern(pattern) if pattern else topics
+        parts = config, wanted, connections, self._assigned, self._revoked, PROFILES[profile]
         self._member = HeartbeatMembership(*parts, "m") if protocol == CONSUMER else ClassicMembership(*parts)
         return self._run()
 
@@ -330,8 +334,9 @@ def _said(api_key: int, values: Mapping[str, Any]) -> str:
 def _join(values: Mapping[str, Any]) -> str:
     said = []
     for protocol in values["protocols"]:
+        topics = ", ".join(read_subscription(protocol["metadata"]).topics)
         if protocol["name"] != COOPERATIVE_STICKY:
-            said.append(str(protocol["name"]))
+            said.append(str(protocol["name"]) + (f", reads {topics}" if topics != "t" else ""))
             continue
         known = owner("m", protocol["metadata"])
         has = listed(known.owned)

@@ -33,10 +33,12 @@ from cluster.client.consumer.assignors import (
     subscription,
 )
 from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned, OnRevoked
+from cluster.client.consumer.topic_pattern import TopicPattern
 from cluster.client.coordinators import LOOK_AGAIN, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from replica.errors import ErrorCode
+from replica.ids import TopicPartition
 from replica.rules import Rules
 
 WITH_INSTANCE_ID = Allowed(5, SPOKEN[JOIN_GROUP].latest)
@@ -66,7 +68,7 @@ class ClassicMembership(GroupMembership):
     def __init__(
         self,
         config: GroupConsumerConfig,
-        topics: Sequence[str],
+        topics: Sequence[str] | TopicPattern,
         connections: ClientConnections,
         on_assigned: OnAssigned,
         on_revoked: OnRevoked,
@@ -85,6 +87,12 @@ class ClassicMembership(GroupMembership):
         """Of the leader."""
         self._assigned_of: dict[str, int] | None = None
         """Of the leader: how many partitions each topic had when it assigned them."""
+        self._joined_with: tuple[str, ...] = ()
+        """What it has subscribed to, and what it was given of its pattern beyond that."""
+        self._joined_version = 0
+        """Of the metadata that this is compared with newer ones of."""
+        self._joins_from: int | None = None
+        """The version of the metadata that a pattern is compared with before it joins."""
 
     @property
     def _is_cooperative(self) -> bool:
@@ -110,9 +118,15 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _is_outdated(self) -> bool:
-        """It has assigned other partitions than there are by now. source: ConsumerCoordinator.rejoinNeededOrPending"""
-        is_known = self.state is JoinState.STABLE and self._assigned_of is not None
-        return is_known and self._assigned_of != self._partition_counts()
+        """It has assigned other partitions than there are by now, or its pattern describes other topics.
+
+        source: ConsumerCoordinator.rejoinNeededOrPending
+        """
+        if self.state is not JoinState.STABLE:
+            return False
+        has_other = self._assigned_of is not None and self._assigned_of != self._partition_counts()
+        is_newer = self._metadata.version > self._joined_version
+        return has_other or (is_newer and self._joined_with != self._topics)
 
     def _partition_counts(self) -> dict[str, int]:
         """By topic; one without metadata is not there. source: ConsumerCoordinator.MetadataSnapshot"""
@@ -144,9 +158,7 @@ class ClassicMembership(GroupMembership):
         polls = self.may_join or (self._commit is not None and not self._may_commit)
         if polls and (self.state is JoinState.UNJOINED or self._gives_up_next) and not self._commits_first:
             # Simplified: Java looks for the coordinator while the first metadata are still on their way.
-            if self._metadata.version:
-                return self._join
-            self._metadata.request_update()
+            return None if self._awaits_metadata(now_us) else self._join
         if self.state is JoinState.UNJOINED:
             return None
         if self.state is JoinState.JOINED:
@@ -159,9 +171,23 @@ class ClassicMembership(GroupMembership):
         self._requests.wake_at(self._heartbeat_due_us)
         return None
 
+    def _awaits_metadata(self, now_us: int) -> bool:
+        """A pattern is compared with fresh ones before it joins, so that one new topic causes one rebalance.
+
+        source: ConsumerCoordinator.poll
+        """
+        if self._joins_from is None:
+            metadata = self._metadata
+            is_old = metadata.may_update(now_us) or metadata.is_stale(now_us)
+            self._joins_from = max(1, metadata.version + (self._pattern is not None and is_old))
+        if self._metadata.version < self._joins_from:
+            self._metadata.request_update()
+        return self._metadata.version < self._joins_from
+
     def _join(self, node_id: int, now_us: int) -> None:
         """source: sendJoinGroupRequest, ConsumerCoordinator.onJoinPrepare"""
         self.state, self._rejoins = JoinState.UNJOINED, False
+        self._joined_with, self._joined_version = self._topics, self._metadata.version
         if not (self._is_cooperative and self._has_place):
             self._reads_now(())
         values = {
@@ -187,7 +213,7 @@ class ClassicMembership(GroupMembership):
             leads = str(answer.leader) == self.member_id
             version = self._metadata.version + self._metadata.is_stale(now_us)
             self._to_assign = _ToAssign(answer.members, version) if leads else None
-            self._assigned_of = None
+            self._assigned_of = self._joins_from = None
         else:
             self._failed(error, now_us)
 
@@ -225,11 +251,24 @@ class ClassicMembership(GroupMembership):
             self._failed(error, now_us)
             return
         self.state = JoinState.STABLE
-        revoked = self._reads_now(tuple(partitions_in(bytes(answer.assignment))))
+        assigned = tuple(partitions_in(bytes(answer.assignment)))
+        self._obey(assigned)
+        revoked = self._reads_now(assigned)
         # So that they can be given to another member.
         self._rejoins = bool(revoked)
         self._has_assignment(now_us)
         self._beat_later(now_us)
+
+    def _obey(self, assigned: Sequence[TopicPartition]) -> None:
+        """The leader's metadata are newer: it knows more topics that the pattern describes.
+
+        source: ConsumerCoordinator.maybeUpdateJoinedSubscription
+        """
+        topics = {one.topic for one in assigned}
+        if self._pattern is not None and not topics <= set(self._joined_with):
+            self._joined_with = tuple(sorted(topics | set(self._joined_with)))
+            self._joined_version = self._metadata.version
+            self._metadata.request_update()
 
     def _heartbeat(self, node_id: int, now_us: int) -> None:
         values = {**self._me(), "generation_id": self.generation}

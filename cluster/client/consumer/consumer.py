@@ -26,6 +26,7 @@ from cluster.client.consumer.membership import GroupMembership
 from cluster.client.consumer.offsets import OffsetLookups
 from cluster.client.consumer.pipeline import pipeline_of
 from cluster.client.consumer.positions import NO_OFFSET_FOR_PARTITION, PartitionPosition, PositionState
+from cluster.client.consumer.topic_pattern import TopicPattern
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
@@ -55,7 +56,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         name: str,
         config: ConsumerConfig,
         bootstrap: Sequence[tuple[str, int]],
-        topics: Sequence[str],
+        topics: Sequence[str] | TopicPattern,
         recorder: CausalRecorder,
         rng: random.Random,
         rules: Rules,
@@ -72,7 +73,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         """
         self._config = config
         self._rules = rules
-        self._topics = topics
+        self._topics: Sequence[str] | TopicPattern = topics
         self._timers: Timers[Action] = Timers()
         self._wake: Timer | None = None
         self._metadata = ClientMetadata(
@@ -82,8 +83,11 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             retry_backoff_max_ms=config.retry_backoff_max_ms,
             rng=rng,
         )
-        for topic in topics:
-            self._metadata.add_topic(topic)
+        if isinstance(topics, TopicPattern):
+            self._metadata.wants_all = True
+        else:
+            for topic in topics:
+                self._metadata.add_topic(topic)
         self._metadata_version_used = -1
         self._connections = ClientConnections(
             name,
@@ -126,11 +130,12 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         self._running = False
 
     def _membership(self, config: GroupConsumerConfig, rng: random.Random) -> GroupMembership:
-        parts = config, self._topics, self._connections, self._go_on_from, self._give_up
+        parts = self._connections, self._go_on_from, self._give_up, self._rules
         if config.group_protocol == CONSUMER:
+            assert not isinstance(self._topics, TopicPattern), "brokers evaluate patterns of KIP-848"
             member_id = as_kafka_spells(UUID(int=rng.getrandbits(128), version=4))
-            return HeartbeatMembership(*parts, self._rules, member_id)
-        return ClassicMembership(*parts, self._rules)
+            return HeartbeatMembership(config, self._topics, *parts, member_id)
+        return ClassicMembership(config, self._topics, *parts)
 
     # ------------------------------------------------------------------------------------------------- application
 
@@ -265,7 +270,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if self._metadata_version_used == self._metadata.version:
             return
         self._metadata_version_used = self._metadata.version
-        for topic in self._topics if self.group is None else ():
+        for topic in () if self.group is not None or isinstance(self._topics, TopicPattern) else self._topics:
             for tp in self._metadata.partitions(topic):
                 if tp not in self._positions:
                     self._assign(tp)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.auto_commit import AutoCommit, ignore
+from cluster.client.consumer.topic_pattern import TopicPattern
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, Coordinator, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import OFFSET_COMMIT, OFFSET_FETCH
@@ -31,7 +32,7 @@ Ask = Callable[[int, int], None]
 class GroupMembership(ABC):
     """generation, member_id: as the coordinator knows this member     assigned: the partitions that it may read
 
-    topics: those that it subscribes to
+    topics: those that it subscribes to, or a pattern of their names
     may_join: the application polls; a rebalance waits for it, as in Java, where `poll` joins
     on_assigned: takes the committed offset of each new partition, -1 for none
     on_revoked: the partitions are no longer this member's
@@ -42,7 +43,7 @@ class GroupMembership(ABC):
     def __init__(
         self,
         config: GroupConsumerConfig,
-        topics: Sequence[str],
+        topics: Sequence[str] | TopicPattern,
         connections: ClientConnections,
         on_assigned: OnAssigned,
         on_revoked: OnRevoked,
@@ -52,7 +53,8 @@ class GroupMembership(ABC):
         self.assigned: tuple[TopicPartition, ...] = ()
         self.may_join = True
         self._config = config
-        self._topics = sorted(topics)
+        self._pattern = topics if isinstance(topics, TopicPattern) else None
+        self._named = () if isinstance(topics, TopicPattern) else tuple(sorted(topics))
         self._metadata = connections.metadata
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
@@ -110,6 +112,14 @@ class GroupMembership(ABC):
     @abstractmethod
     def _offsets_of(self, answer: Any) -> Any:
         """The group's part of the answer to it."""
+
+    @property
+    def _topics(self) -> tuple[str, ...]:
+        """Those it subscribes to now, in ascending order. source: ConsumerCoordinator.updatePatternSubscription"""
+        if self._pattern is None:
+            return self._named
+        names = self._metadata.topic_names(internal=not self._config.exclude_internal_topics)
+        return tuple(name for name in names if self._pattern.matches(name))
 
     # ---------------------------------------------------------------------------------------------------- application
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import cast
 
+from cluster.client.consumer.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
 from cluster.client.transform.transform import CommitOrder
@@ -142,10 +143,12 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     start_us, stop_us = fields.time("start", 0), fields.time("stop", None)
     if stop_us is not None and stop_us <= start_us:
         reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
+    topics, pattern = _read_subscription(scope, fields)
     workload = Workload(
         name=name,
         kind="transform",
-        topics=_read_inputs(scope, fields),
+        topics=topics,
+        pattern=pattern,
         to=fields.read("to", lambda n, p: _read_topic_name(scope, n, p), ""),
         config=config,
         prefix=fields.read("prefix", lambda n, p: _read_letters(scope, n, p), None) or OUTPUT_PREFIX,
@@ -164,6 +167,10 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
         label = "give it one, as in `config: {group.id: billing}`"
         reader.error("E126", f"{what} has no `group.id`", reader.places[path], path=f"{path}.config", label=label)
     _check_group_config(reader, config, path)
+    if pattern and config.get("group.protocol") == CONSUMER:
+        title = f"{what} subscribes by a pattern, and with `group.protocol: consumer` brokers would evaluate it"
+        label = "name its topics, or drop `group.protocol`"
+        reader.error("E126", title, fields.key_place("topics"), path=f"{path}.topics", label=label)
     if workload.offsets == "in-transaction" and not transactional:
         label = "give it one, as in `config: {transactional.id: billing-1}`"
         place = fields.key_place("offsets")
@@ -257,6 +264,30 @@ def _read_inputs(scope: Scope, fields: Fields) -> tuple[str, ...]:
             "E111", "`topic` and `topics` exclude each other", place, path=path, label="drop one of them"
         )
     return fields.read("topics", lambda n, p: _read_topic_names(scope, n, p), ())
+
+
+def _read_subscription(scope: Scope, fields: Fields) -> tuple[tuple[str, ...], str]:
+    """`topic`, `topics`, or `topics: {pattern: orders-.*}`. Returns those of the file, and the pattern."""
+    found = fields.get("topics")
+    if found is None or not isinstance(found[0], Mapping) or "topic" in fields:
+        return _read_inputs(scope, fields), ""
+    node, path = found
+    given = scope.reader.fields(node, path, "`topics`", ("pattern",), ("pattern",)).get("pattern")
+    if given is None:
+        return (), ""
+    text_node, path = given
+    text = scope.reader.text(text_node, path, "`pattern`")
+    try:
+        pattern = TopicPattern(text)
+    except ValueError as error:
+        title, label = f"`{text[:40]}` is no pattern of topics: {error}", f"it may have {WHAT_IT_MAY_HAVE}"
+        scope.reader.error("E113", title, text_node.place, path=path, label=label)
+        return (), ""
+    topics = tuple(filter(pattern.matches, scope.topics))
+    if not topics:
+        title, label = f"`{text[:40]}` describes no topic of the file", f"topics are {', '.join(scope.topics)}"
+        scope.reader.error("E131", title, text_node.place, path=path, label=label)
+    return topics, text
 
 
 def _read_topic_names(scope: Scope, node: Node, path: str) -> tuple[str, ...]:

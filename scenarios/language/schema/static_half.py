@@ -160,7 +160,7 @@ _TRANSFORM_FIELDS = mapping(
     {
         "kind": {"const": "transform"},
         **_OF_ANY_CLIENT,
-        **_INPUTS,
+        "topics": one_of(_INPUTS["topics"], mapping({"pattern": text()}, ["pattern"])),
         "to": text(),
         "batch": integer(1, BATCH_MAX),
         "prefix": pattern("[a-z]{1,8}"),

@@ -168,7 +168,9 @@ def _network(network: NetworkSpec) -> Tree:
 
 def _workload(workload: Workload) -> Tree:
     tree: Tree = {"kind": workload.kind}
-    if len(workload.topics) == 1:
+    if workload.pattern:
+        tree["topics"] = {"pattern": workload.pattern}
+    elif len(workload.topics) == 1:
         tree["topic"] = workload.topic
     else:
         tree["topics"] = list(workload.topics)

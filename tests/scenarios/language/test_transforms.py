@@ -49,6 +49,19 @@ def test_it_may_read_several_topics() -> None:
     assert load_whole(dump(scenario)).scenario.workloads["t1"] == scenario.workloads["t1"]
 
 
+def test_it_may_subscribe_by_a_pattern() -> None:
+    by_pattern = WHOLE.replace("transform, topic: t", "transform, topics: {pattern: t.*}")
+    scenario = load(head=by_pattern)
+    assert (scenario.workloads["t1"].topics, scenario.workloads["t1"].pattern) == (("t",), "t.*")
+    assert load_whole(dump(scenario)).scenario.workloads["t1"] == scenario.workloads["t1"]
+
+
+def test_a_pattern_is_of_the_classic_protocol() -> None:
+    head = WHOLE.replace("transform, topic: t", "transform, topics: {pattern: t}")
+    (error,) = errors_of(file_of(head=head.replace("acks: all", "group.protocol: consumer")))
+    assert (error.code, caret_text(error)) == ("E126", "topics")
+
+
 @pytest.mark.parametrize(
     ("protocol", "titles"),
     [("classic", ["`t2` and `t1` are in one group and read different topics"]), ("consumer", [])],
@@ -75,6 +88,11 @@ def test_it_is_a_client_like_any_other_and_its_outputs_have_names() -> None:
         ("to: u", "to: t", "E112", "to"),
         ("to: u", "to: nowhere", "E131", "nowhere"),
         ("topic: t", "topics: [t, u]", "E112", "to"),
+        ("topic: t", "topics: {pattern: t|u}", "E112", "to"),
+        ("topic: t", "topics: {pattern: (t)}", "E113", "(t)"),
+        ("topic: t", "topics: {pattern: t.}", "E131", "t."),
+        ("topic: t", "topics: {}", "E105", "{}"),
+        ("topic: t", "topic: t, topics: {pattern: t}", "E111", "topics"),
         ("topic: t", "topics: [t, nowhere]", "E131", "nowhere"),
         ("topic: t", "topics: [t, t]", "E112", "t"),
         ("topic: t", "topics: []", "E111", "[]"),

@@ -1,0 +1,31 @@
+"""Patterns of topic names: what they describe, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.client.consumer.topic_pattern import PATTERN_MAX, TopicPattern
+
+ITEMS = st.tuples(st.sampled_from(["a", "b", "-", ".", r"\.", "[ab]", "[a-c_]"]), st.sampled_from(["", "*", "+", "?"]))
+WAYS = st.lists(ITEMS.map("".join), max_size=4).map("".join)
+
+
+@given(st.lists(WAYS, min_size=1, max_size=3).map("|".join).filter(bool), st.text("abc.-_", max_size=6))
+def test_it_describes_what_the_regular_expression_does(pattern: str, name: str) -> None:
+    assert TopicPattern(pattern).matches(name) == (re.fullmatch(pattern, name) is not None)
+
+
+def test_a_name_takes_no_more_steps_than_it_and_the_pattern_are_long() -> None:
+    assert not TopicPattern("a*" * 100 + "b").matches("a" * 249)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "a" * (PATTERN_MAX + 1), "(a)", "a**", "*", "[", "[]", "[z-a]", "a{2}", r"\d", "^a", "\xe4"]
+)
+def test_what_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="cannot stand there|characters; allowed|bad character range"):
+        TopicPattern(wrong)
