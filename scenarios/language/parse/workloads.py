@@ -263,6 +263,7 @@ def _read_inputs(scope: Scope, fields: Fields) -> tuple[str, ...]:
         scope.reader.error(
             "E111", "`topic` and `topics` exclude each other", place, path=path, label="drop one of them"
         )
+        return ()
     return fields.read("topics", lambda n, p: _read_topic_names(scope, n, p), ())
 
 
