@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_reports.class_archive import WRITTEN_WITHIN_S, ClassArchive, kept_archive
 from spark_reports.java import PID, find_java, java_home_for_spark
 from spark_reports.jvm_end import log_tail, why_it_ended
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[2]"
 MASTER_ANSWERS_S = 10.0
+_ENDS_WITHIN_S = 30.0
+"""The JVM, once its session has stopped."""
 JVM_LOG = "jvm.log"
 
 _LOG4J2 = """\
@@ -52,6 +55,8 @@ _COMPILED_LESS = (
 """For Java's thorough compiler. Thresholds twenty times its own: a report runs most of Spark's code some thousand
 times, and code that meets every event reaches these, too. And half as much inlining, which tasks do not miss."""
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
 _SETTINGS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -66,7 +71,7 @@ _SETTINGS: dict[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Else every F.col, select and join sends the JVM the line of Python it stands in: a third of defining tables.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    "spark.driver.extraJavaOptions": f"{_JVM_OPTIONS} {_COMPILED_LESS}",
+    _JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_LESS}",
 }
 
 # Without these Spark asks the network for this machine's name and address, and listens there.
@@ -86,7 +91,7 @@ SMALL_TRACE_SETTINGS: dict[str, str] = {
     "spark.sql.optimizer.disableHints": "true",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     # The JVM gives its quick compiler 48 MB for code: one report fills that, and nothing is compiled from then on.
-    "spark.driver.extraJavaOptions": f"{_JVM_OPTIONS} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+    _JAVA_OPTIONS: f"{_JVM_OPTIONS} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
 }
 """For traces read in no time: compiling queries, in Spark and in the JVM, would take longer than running them."""
 
@@ -96,16 +101,19 @@ class SparkFailed(Exception):
 
 
 @contextlib.contextmanager
-def spark_session(master: str = DEFAULT_MASTER, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    master: str = DEFAULT_MASTER, settings: Mapping[str, str] | None = None, archive: ClassArchive | None = None
+) -> Iterator[SparkSession]:
     """A session for the length of the block; its scratch folder goes with it.
 
     master:   local[2], local[*], spark://host:port; unless that is another machine, nothing listens on the network
     settings: further Spark settings, which win over ours.
+    archive:  of the JVM's classes, to be written when the session ends; without one, the one that is kept is used
     raises:   JavaMissing, SparkFailed
     """
     scratch = Path(tempfile.mkdtemp(prefix="highwater-spark-"))
     try:
-        session = _start(master, scratch, settings or {})
+        session = _start(master, scratch, settings or {}, archive)
         try:
             yield session
         except KeyboardInterrupt:
@@ -117,7 +125,7 @@ def spark_session(master: str = DEFAULT_MASTER, settings: Mapping[str, str] | No
                 raise SparkFailed(ended) from error
             raise
         else:
-            _stop(session)
+            _stop(session, _ENDS_WITHIN_S if archive is None else WRITTEN_WITHIN_S)
     except KeyboardInterrupt:
         # Queries may be under way, and the JVM itself may be: neither is worth waiting for.
         _kill_jvm(scratch / "java" / PID)
@@ -147,15 +155,18 @@ def job_on(master: str) -> Iterator[None]:
         ) from failed
 
 
-def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSession:
+def _start(master: str, scratch: Path, settings: Mapping[str, str], new_archive: ClassArchive | None) -> SparkSession:
     _must_answer(master)
     jvm_log = scratch / JVM_LOG
     (scratch / "conf").mkdir()
-    (scratch / "conf" / "log4j2.properties").write_text(_LOG4J2, encoding="utf-8")
-    java_home = java_home_for_spark(find_java(), scratch / "java", jvm_log)
+    log_settings = scratch / "conf" / "log4j2.properties"
+    log_settings.write_text(_LOG4J2, encoding="utf-8")
+    java = find_java()
+    archive = new_archive or (kept_archive(java) if is_local(master) else None)
+    java_home = java_home_for_spark(java, scratch / "java", jvm_log)
     environment = {
         "JAVA_HOME": str(java_home),
-        "SPARK_CONF_DIR": str(scratch / "conf"),
+        "SPARK_CONF_DIR": str(scratch / "conf" if archive is None else archive.settings_folder),
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
         "PYSPARK_PYTHON": _worker_python(master),
         **_NOT_FROM_HERE,
@@ -175,13 +186,16 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str]) -> SparkSess
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **{f"spark.executorEnv.{name}": value for name, value in _NOT_FROM_HERE.items()},
     }
-    for key, value in {**ours, **settings}.items():
+    chosen = {**ours, **settings}
+    if archive is not None:
+        chosen[_JAVA_OPTIONS] += f" {archive.options()} -Dlog4j2.configurationFile={log_settings.as_uri()}"
+    for key, value in chosen.items():
         builder = builder.config(key, value)
     _silence_broken_calls()
     on_interrupt = signal.getsignal(signal.SIGINT)
     with _environment(environment), jvm_log.open("a") as log:
         try:
-            conf = SparkConf().setAll([("spark.master", master), *{**ours, **settings}.items()])
+            conf = SparkConf().setAll([("spark.master", master), *chosen.items()])
             if SparkContext._gateway is None:
                 # By itself PySpark lets what its scripts say, such as when they are stopped, reach the terminal.
                 gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
@@ -256,12 +270,12 @@ def _is_no_call_that_broke(record: logging.LogRecord) -> bool:
     return not str(record.msg).endswith("while sending command.")
 
 
-def _stop(session: SparkSession) -> None:
+def _stop(session: SparkSession, within_s: float = _ENDS_WITHIN_S) -> None:
     from py4j.protocol import Py4JError
 
     with contextlib.suppress(Py4JError, OSError):  # A JVM that ran out of memory has ended by itself.
         session.stop()
-    _stop_jvm()
+    _stop_jvm(within_s)
 
 
 def _kill_jvm(pid_file: Path) -> None:
@@ -286,7 +300,7 @@ def _jvm() -> subprocess.Popen[bytes] | None:
     return process
 
 
-def _stop_jvm() -> None:
+def _stop_jvm(within_s: float) -> None:
     """`SparkSession.stop` leaves the JVM running until this process ends; its log and scratch folder must go before."""
     from pyspark import SparkContext
 
@@ -298,7 +312,7 @@ def _stop_jvm() -> None:
     if process is not None:
         assert process.stdin is not None
         process.stdin.close()
-        process.wait(timeout=30)
+        process.wait(within_s)
     SparkContext._gateway = None
     SparkContext._jvm = None
 

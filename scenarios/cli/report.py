@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,9 @@ from scenarios.cli.completion import run_names
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine, WaitingLine
+
+if TYPE_CHECKING:
+    from spark_reports.class_archive import ClassArchive
 
 
 @click.command()
@@ -38,6 +42,11 @@ from scenarios.terminal.progress import ProgressLine, WaitingLine
 @click.option(
     "--follow", "followed", is_flag=True, help="Read a run as it goes: the running `serve`, or a trace's folder."
 )
+@click.option(
+    "--keep-classes",
+    is_flag=True,
+    help="Keep Spark's classes in your cache folder (170 MB): this report takes longer, later ones less.",
+)
 @master_option("local[2]")
 @conf_option
 @open_option
@@ -48,6 +57,7 @@ def report(
     tables_dir: Path | None,
     sql: Path | None,
     followed: bool,
+    keep_classes: bool,
     master: str,
     conf: tuple[tuple[str, str], ...],
     opens: bool,
@@ -57,10 +67,14 @@ def report(
 
     With --master spark://... the workers read the traces and write the tables: both must be at the same path there.
     """
-    if sql is not None and (out or tables_dir or opens):
-        fail("--sql answers questions and writes nothing: leave out --out, --tables and --open", ExitCode.USAGE)
+    if sql is not None and (out or tables_dir or opens or keep_classes):
+        fail(
+            "--sql answers questions and writes nothing: leave out --out, --tables, --open and --keep-classes",
+            ExitCode.USAGE,
+        )
     if followed:
-        return _follow(runs, out, others_given=bool(tables_dir or sql or opens or conf or format_ == "json"))
+        others_given = bool(tables_dir or sql or opens or conf or keep_classes or format_ == "json")
+        return _follow(runs, out, others_given=others_given)
     from scenarios.observe.trace_writer import check_trace
     from scenarios.run.runs import find_run, read_summary
 
@@ -68,6 +82,7 @@ def report(
         run_dirs = [find_run(name) for name in runs or ("last",)]
         for run_dir in run_dirs:
             check_trace(run_dir / "trace", read_summary(run_dir).get("trace_sha256"))
+    from spark_reports.class_archive import NotKept
     from spark_reports.io import RunFolderUnusable
     from spark_reports.report.build import write_report
     from spark_reports.session import job_on
@@ -77,13 +92,15 @@ def report(
     folder = out or run_dirs[0] / "report"
     _must_have_room(folder, tables_dir)
     try:
-        with spark_or_fail(), ProgressLine("report") as line, job_on(master):
+        with spark_or_fail(), ProgressLine("report") as line, job_on(master), _archive(keep_classes) as archive:
             result = write_report(
                 run_dirs, folder, lambda step, share: line.show(share, step), tables_dir=tables_dir, master=master,
-                conf=dict(conf),
+                conf=dict(conf), archive=archive,
             )  # fmt: skip
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
+    except NotKept as not_kept:
+        fail(f"Spark's classes cannot be kept: {not_kept}", ExitCode.MISSING, "leave out --keep-classes")
     except OSError as error:
         fail(f"the report cannot be written to {folder}: {error.strerror or error}", ExitCode.MISSING)
     if format_ == "json":
@@ -100,9 +117,28 @@ def report(
             click.echo(f"  {run_id}: {', '.join(kinds) or 'ok'} (the Spark verdict, from the trace alone)")
         click.echo(f"  {result.path}   ({result.path.stat().st_size / 1e6:.1f} MB, in {result.seconds:.1f} s)")
         click.echo(f"  {result.tables}/   the tables as Parquet, columns explained in README.md there")
+        if keep_classes:
+            _say_what_is_kept()
     if opens:
         open_page(result.path)
     return ExitCode.HELD
+
+
+def _archive(wanted: bool) -> contextlib.AbstractContextManager[ClassArchive | None]:
+    """Which Spark's JVM is to write. raises: JavaMissing, NotKept"""
+    from spark_reports.class_archive import new_archive
+    from spark_reports.java import find_java
+
+    return new_archive(find_java()) if wanted else contextlib.nullcontext()
+
+
+def _say_what_is_kept() -> None:
+    from spark_reports.class_archive import kept_archive
+    from spark_reports.java import find_java
+
+    if (kept := kept_archive(find_java())) is not None:
+        size = f"{kept.file.stat().st_size / 1e6:.0f} MB"
+        click.echo(f"  {kept.file}   Spark's classes ({size}), for all later starts of Spark")
 
 
 def _must_have_room(folder: Path, tables_dir: Path | None) -> None:

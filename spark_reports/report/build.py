@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_reports.class_archive import ClassArchive
 from spark_reports.held import collected
 from spark_reports.interrupts import Interrupts
 from spark_reports.io import damage_named, read_trace, trace_bytes, write_table
@@ -61,6 +62,7 @@ def write_report(
     tables_dir: Path | None = None,
     master: str = DEFAULT_MASTER,
     conf: Mapping[str, str] | None = None,
+    archive: ClassArchive | None = None,
 ) -> ReportResult:
     """Write `out/report.html` and `out/tables/<table>/*.parquet` (with `out/tables/README.md` on their columns).
 
@@ -70,6 +72,7 @@ def write_report(
     spark:    a session to use; without one, one is started and stopped
     master:   where that runs; workers of a cluster must find `run_dirs` and `out` at the same paths
     conf:     its Spark settings, which win over ours
+    archive:  which that session's JVM is to write
     raises:   RunFolderUnusable, JavaMissing, SparkFailed, OSError
     """
     began = time.perf_counter()
@@ -81,8 +84,10 @@ def write_report(
             verdicts = _build(spark, run_dirs, scratch, progress)
         else:
             progress("starting Spark", 0.0)
-            with spark_session(master, {**settings_for(run_dirs), **(conf or {})}) as own_session:
+            with spark_session(master, {**settings_for(run_dirs), **(conf or {})}, archive) as own_session:
                 verdicts = _build(own_session, run_dirs, scratch, progress)
+                if archive is not None:
+                    progress("keeping Spark's classes", 0.95)
         with Interrupts():  # The result is complete and is now moved into place.
             if tables_dir is None:
                 shutil.rmtree(out / "tables", ignore_errors=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from spark_reports.class_archive import cache_folder
 
 
 def kept(name: str, make: Callable[[], str]) -> str:
@@ -18,18 +19,13 @@ def kept(name: str, make: Callable[[], str]) -> str:
     """
     name = _digest(name.encode()).decode()
     with contextlib.suppress(OSError, RuntimeError):
-        digest, _, stored = (_folder() / name).read_bytes().partition(b"\n")
+        digest, _, stored = (cache_folder() / name).read_bytes().partition(b"\n")
         if digest == _digest(stored):
             return stored.decode()
     text = make()
     with contextlib.suppress(OSError, RuntimeError):
-        _keep(_folder() / name, text.encode())
+        _keep(cache_folder() / name, text.encode())
     return text
-
-
-def _folder() -> Path:
-    """raises: RuntimeError if the user has no home"""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "highwater"
 
 
 def _digest(text: bytes) -> bytes:
