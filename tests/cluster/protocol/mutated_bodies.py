@@ -15,8 +15,12 @@ from wire_oracles import kio_body, kio_header
 from wire_strategies import LIES
 
 from cluster.protocol.cold import make, request_class
+from cluster.protocol.versions import UNREGISTER_BROKER
 
 POOL = 400
+STRANGER = 1000
+"""No broker has this id or a greater one. To unregister those that there are is obeyed in Kafka, too: it would say
+nothing about frames, and a million of them would leave no broker."""
 CHOICES = [1, 2, 3, 3, 4, 8, 32]
 """Kinds of patterns, operations and resources, levels of features: what an enumeration of Kafka's API may hold."""
 ITERATIONS = 4096
@@ -46,6 +50,8 @@ class MutatedBodies:
         body = bytearray(self._body(key, version))
         for _ in range(self.rng.choice((0, 1, 1, 1, 2, 3))):
             body = self._mutated(body)
+        if key == UNREGISTER_BROKER and int.from_bytes(body[:4], "big") < STRANGER:
+            body[:4] = STRANGER.to_bytes(4, "big")
         return kio_header(key, version, self.rng.getrandbits(31), "hostile") + bytes(body)
 
     def _body(self, key: int, version: int) -> bytes:
@@ -95,8 +101,8 @@ class _PlausibleValues(HostileFrames):
 
     def of_request(self, key: int, cls: type) -> dict[str, Any]:
         fields = self._fields(cls)
-        if cls.__name__ == "UnregisterBrokerRequest":  # What is obeyed in Kafka, too, says nothing about frames.
-            fields["broker_id"] = 1000 + self.rng.randrange(5)
+        if key == UNREGISTER_BROKER:
+            fields["broker_id"] = STRANGER + self.rng.randrange(5)
         if cls.__name__ == "AlterUserScramCredentialsRequest":
             for upsertion in fields["upsertions"]:
                 upsertion["iterations"] = self.rng.choice((upsertion["iterations"], ITERATIONS))
