@@ -12,7 +12,10 @@ import pyarrow as pa
 Fold = Callable[[Iterator[tuple[Any, ...]]], Iterable[tuple[Any, ...]]]
 """The events of one partition in their order, without the partition -> rows of a result table, without it."""
 
-_ROWS_AT_ONCE = 10_000
+_Part = tuple[tuple[Any, ...], list[tuple[Any, ...]]]
+"""A partition, and some of its rows one after the other."""
+
+_ROWS_AT_ONCE = 2_000
 
 
 def fold_batches(
@@ -23,11 +26,28 @@ def fold_batches(
     key_columns: how many stand in front, of events and of rows: run, topic and partition, or others
     """
     facts = chain.from_iterable(_rows(batch, key_columns) for batch in batches)
-    by_partition = groupby(facts, itemgetter(0))
-    made = ((*key, *row) for key, group in by_partition for row in fold(map(itemgetter(1), group)))
-    while rows := list(islice(made, _ROWS_AT_ONCE)):
-        columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    parts: list[_Part] = []
+    room = _ROWS_AT_ONCE
+    for key, group in groupby(facts, itemgetter(0)):
+        made = iter(fold(map(itemgetter(1), group)))
+        while rows := list(islice(made, room)):
+            parts.append((key, rows))
+            room -= len(rows)
+            if not room:
+                yield _batch(parts, schema, key_columns)
+                parts, room = [], _ROWS_AT_ONCE
+    if parts:
+        yield _batch(parts, schema, key_columns)
+
+
+def _batch(parts: list[_Part], schema: pa.Schema, key_columns: int) -> pa.RecordBatch:
+    columns = [
+        pa.concat_arrays([pa.repeat(pa.scalar(key[place], field.type), len(rows)) for key, rows in parts])
+        for place, field in enumerate(list(schema)[:key_columns])
+    ]
+    values = zip(*chain.from_iterable(rows for _, rows in parts), strict=True)
+    columns += [pa.array(column, field.type) for column, field in zip(values, list(schema)[key_columns:], strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _rows(batch: pa.RecordBatch, key_columns: int) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
