@@ -39,6 +39,23 @@ def stored_again(rows: Iterable[TraceRow], ledger: RecordLedger, duplicated: Ite
     return tuple(found)
 
 
+def outputs_again(
+    ledger: RecordLedger, duplicated: Iterable[str], stored: Iterable[str], prefix: str
+) -> tuple[str, ...]:
+    """Those of the duplicated outputs of a transform, named `prefix` and the input, whose input was stored again.
+
+    To a group each copy of an input is a record of its own, so there may be as many outputs of it.
+    """
+    inputs = dict.fromkeys(stored)
+    return tuple(
+        name
+        for name in duplicated
+        if (of := name.removeprefix(prefix)) != name
+        and of in inputs
+        and len(ledger.settled_copies(name)) <= len(ledger.settled_copies(of))
+    )
+
+
 def _forgotten(rows: Iterable[TraceRow], ledger: RecordLedger) -> Iterator[tuple[str, TopicPartition, int]]:
     """(producer, partition, where the log ended when its leader loaded it) of each batch that was refused as forgotten.
 

@@ -13,7 +13,7 @@ from scenarios.check.promises import UNPROMISED
 from scenarios.check.verdict import Anomaly
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import At
-from scenarios.observe.forgotten_batches import stored_again
+from scenarios.observe.forgotten_batches import outputs_again, stored_again
 from scenarios.observe.wording import count_of
 from scenarios.run.runner import Listener, RunResult, run_scenario
 from scenarios.search.idle_groups import left_undone
@@ -80,7 +80,9 @@ def _judged(
     by_design = any(not event.promised for event in result.broken)
     found = [Finding(event.invariant, event.reason, event.promised) for event in result.broken]
     if safe:
-        found += [Finding(anomaly.kind, anomaly.sentence, not by_design) for anomaly in _unaccounted_for(result)]
+        found += [
+            Finding(anomaly.kind, anomaly.sentence, not by_design) for anomaly in _unaccounted_for(scenario, result)
+        ]
         undone = left_undone(scenario, result.rows, result.ledger)
         if undone:
             sentence = f"no output of {count_of(len(undone), 'input')}, the first {undone[0]}, and a member runs"
@@ -103,9 +105,13 @@ def kinds_of(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(sorted({finding.kind for finding in findings}))
 
 
-def _unaccounted_for(result: RunResult) -> Iterator[Anomaly]:
-    """Without the duplicates that Kafka stores, too."""
-    forgotten = stored_again(result.rows, result.ledger, result.verdict.records["duplicated"])
+def _unaccounted_for(scenario: Scenario, result: RunResult) -> Iterator[Anomaly]:
+    """Without the duplicates that Kafka stores, too, and what transforms made of them."""
+    duplicated = result.verdict.records["duplicated"]
+    stored = stored_again(result.rows, result.ledger, duplicated)
+    forgotten = dict.fromkeys(stored)
+    for transform in scenario.transforms:
+        forgotten.update(dict.fromkeys(outputs_again(result.ledger, duplicated, stored, transform.prefix)))
     for anomaly in result.verdict.anomalies:
         if anomaly.kind == "invariant":
             continue

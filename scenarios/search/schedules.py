@@ -17,6 +17,7 @@ from replica.rules import PROFILES, Rules
 from replica.wording import listed
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
+from scenarios.language.write.lock import PlainDumper
 from scenarios.observe.wording import count_of
 from scenarios.search.era_troubles import leaders_over_links, may_miss_a_rule, old_troubles
 from scenarios.search.mix import Mix
@@ -58,7 +59,8 @@ class Schedule:
 
     @property
     def text(self) -> str:
-        return yaml.safe_dump(self.tree, sort_keys=False, default_flow_style=None, width=120)
+        text: str = yaml.dump(self.tree, Dumper=PlainDumper, sort_keys=False, default_flow_style=None, width=120)
+        return text
 
     @property
     def settings(self) -> str:

@@ -111,6 +111,25 @@ def test_what_a_loaded_log_has_forgotten_is_promised_to_nobody() -> None:
     assert [(finding.kind, finding.our_bug) for finding in findings] == [("duplicated", True)]
 
 
+def test_what_a_transform_makes_of_a_batch_that_was_forgotten_is_no_finding() -> None:
+    """To the group both copies of an input are records of its topic."""
+    tree = bundled("idempotent-restart-forgets")
+    tree["topics"]["out"] = {"partitions": 1, "replication_factor": 3, "config": {"min.insync.replicas": 2}}
+    config = {"transactional.id": "x", "group.id": "g", "auto.offset.reset": "earliest"}
+    tree["workloads"]["x1"] = {"kind": "transform", "topic": "t", "to": "out", "prefix": "x", "config": config}
+    result, findings = judge(Schedule(tree, safe=True))
+    assert result.verdict.records["duplicated"] == tuple(f"{prefix}r{n}" for prefix in ("", "x") for n in range(5, 10))
+    assert findings == ()
+
+
+def test_steps_that_share_a_list_are_written_without_an_anchor() -> None:
+    tree = bundled("idempotent-restart-forgets")
+    both = ["p1", "b1"]
+    cut = {"cut": {"between": [both, both]}}
+    text = Schedule({**tree, "timeline": [{"at": "1s", **cut}]}, safe=False).text
+    assert "&" not in text and "*" not in text
+
+
 def test_a_broken_invariant_is_found_although_records_were_lost_too() -> None:
     """Where records are lost the verdict leaves it to them to show what an old rule breaks."""
     result, findings = judge(Schedule(bundled("kip101-hw-truncation-loss"), safe=False))

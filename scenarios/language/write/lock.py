@@ -37,7 +37,7 @@ from scenarios.language.write.lock_expect import expect_tree
 from scenarios.language.write.lock_questions import question_tree
 
 
-class _Dumper(yaml.SafeDumper):
+class PlainDumper(yaml.SafeDumper):
     """Anchors are refused by the loader, so none are written."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -48,7 +48,7 @@ def dump(scenario: Scenario, comment: str = "") -> str:
     """YAML text; `comment` (lines without #) comes first."""
     head = "".join(f"# {line}\n" for line in comment.splitlines())
     body: str = yaml.dump(
-        as_tree(scenario), Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True
+        as_tree(scenario), Dumper=PlainDumper, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True
     )
     return head + body
 
