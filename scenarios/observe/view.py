@@ -235,10 +235,18 @@ class ClusterView:
         node.came_in_disorder, node.in_disorder = node.in_disorder, False
 
     def _broker_fenced(self, event: trace.BrokerFenced) -> None:
-        self._node(event.broker or event.node).fenced = True
+        if self._is_from_controller(event.node):
+            self._node(event.broker or event.node).fenced = True
 
     def _broker_unfenced(self, event: trace.BrokerUnfenced) -> None:
-        self._node(event.broker or event.node).fenced = False
+        if self._is_from_controller(event.node):
+            self._node(event.broker or event.node).fenced = False
+
+    def _is_from_controller(self, node: str) -> bool:
+        """A controller of the ZooKeeper era that was paused finishes an event (KafkaController.onBrokerFailure) before
+        it learns that another one was elected: what it holds of the brokers by then no longer counts.
+        """
+        return self._registration_fences or self._controller in (None, node)
 
     def _fault_began(self, event: trace.FaultBegan) -> None:
         if event.verb in ("pause", "resume"):

@@ -58,3 +58,33 @@ def test_it_waits_after_its_last_attempt_too(retries: int, gone_s: int) -> None:
     result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None, keep_rows=True)
     stopped = [row.at_us for row in result.rows if isinstance(row.event, trace.NodeStopped) and row.event.node == "b1"]
     assert [round(at_us / 1_000_000) for at_us in stopped] == [gone_s]
+
+
+PAUSED_IN_AN_EVENT = """\
+schema: 1
+id: paused-in-an-event
+title: A controller freezes as it hears that b4 is gone, and goes on after b4 is back and another was elected
+profile: kafka-0.11
+duration: 100s
+cluster: {brokers: {b1: {}, b2: {}, b3: {}, b4: {}}, config: {broker.session.timeout.ms: 1500}}
+topics: {t: {partitions: {0: [b2, b3]}}}
+network: {links: [{between: [brokers, c1], latency: 20ms}]}
+workloads: {r1: {kind: consumer, topic: t}}
+timeline:
+  - {at: 3s, stop: b4, for: 2500ms}
+  - {at: 3190ms, pause: b1, for: 8s}
+"""
+
+
+def test_a_controller_that_was_replaced_fences_nothing() -> None:
+    """It ends its event with the answers that wait in its socket, and only then learns that its session is over."""
+    result = run_scenario(load_text(PAUSED_IN_AN_EVENT, "test.yaml").scenario, runs_dir=None, keep_rows=True)
+    kinds = (trace.ControllerActivated, trace.BrokerFenced, trace.ControllerResigned)
+    told = [(type(row.event), row.event.node) for row in result.rows if isinstance(row.event, kinds)]
+    assert told == [
+        (trace.ControllerActivated, "b1"),
+        (trace.ControllerActivated, "b2"),
+        (trace.BrokerFenced, "b1"),
+        (trace.ControllerResigned, "b1"),
+    ]
+    assert [event.reason for event in result.broken] == []
