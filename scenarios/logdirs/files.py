@@ -48,7 +48,7 @@ def readable(place: Path) -> Iterator[None]:
     except NotADirectoryError as error:
         file = next(parent for parent in (place, *place.parents) if parent.exists())
         fix = f"give a directory of a broker, such as runs/0001-NAME/logs/b1: {path_text(file)} is a file"
-        raise LogDirectoryUnreadable(place, "no such directory", fix) from error
+        raise LogDirectoryUnreadable(place, "not a directory" if file == place else "no such directory", fix) from error
     except OSError as error:
         raise LogDirectoryUnreadable(place, str(error.strerror or error), "read a copy: cp -r") from error
 

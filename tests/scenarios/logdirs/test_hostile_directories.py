@@ -30,7 +30,7 @@ def test_what_is_no_log_directory(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "it is no log directory of a Kafka broker" in refused(tmp_path / "empty")
     (tmp_path / "file").write_text("")
-    assert "Not a directory" in refused(tmp_path / "file")
+    assert "not a directory" in refused(tmp_path / "file")
 
 
 def test_one_directory_named_twice(tmp_path: Path) -> None:
