@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from broker_world import BrokerWorld, Caller
+from broker_world import B1, BrokerWorld, Caller
 
 from cluster.protocol import cold
 from cluster.protocol.versions import (
@@ -15,10 +16,22 @@ from cluster.protocol.versions import (
     OFFSET_FETCH,
     SYNC_GROUP,
 )
+from replica.ids import OFFSETS_TOPIC
+from replica.rules import PROFILES
 
 SESSION_MS, REBALANCE_MS = 10_000, 60_000
 SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"
 """Of topic t, as consumers write it: version 0, one topic, no user data."""
+
+
+def coordinating(root: Path, profile: str, **config: str) -> BrokerWorld:
+    """b1 alone, leader of t-0 and of the offsets topic."""
+    world = BrokerWorld(root, PROFILES[profile], **config).start()
+    world.run(100)
+    world.create(B1)
+    world.create(B1, topic=OFFSETS_TOPIC)
+    world.run(10)
+    return world
 
 
 class Consumer:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_world import B1, BrokerWorld
-from group_world import Consumer
+from broker_world import BrokerWorld
+from group_world import Consumer, coordinating
 
 from cluster.protocol.versions import (
     CONSUMER_GROUP_DESCRIBE,
@@ -18,26 +18,15 @@ from cluster.protocol.versions import (
     OFFSET_DELETE,
 )
 from replica.errors import ErrorCode
-from replica.ids import OFFSETS_TOPIC
-from replica.rules import PROFILES
 
 NONE, NOT_FOUND, INVALID = ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_GROUP_ID
 IN_USE, UNKNOWN = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def world_of(root: Path, release: str) -> BrokerWorld:
-    world = BrokerWorld(root, PROFILES[f"kafka-{release}"]).start()
-    world.run(100)
-    world.create(B1)
-    world.create(B1, topic=OFFSETS_TOPIC)
-    world.run(10)
-    return world
-
-
 @pytest.fixture
 def world(tmp_path: Path) -> BrokerWorld:
     """Groups: `modern` with a member of KIP-848 that reads t, and `classic`, which only has offsets."""
-    world = world_of(tmp_path, "4.1")
+    world = coordinating(tmp_path, "kafka-4.1")
     assert beat(world, 0, topics=["t"]) == (NONE, 1)
     Consumer(world, "tool", group="classic").commit(7)
     return world
@@ -110,7 +99,7 @@ def test_groups_are_listed_by_state_and_type(world: BrokerWorld) -> None:
 @pytest.mark.parametrize("release", ["3.9", "4.1"])
 def test_a_coordinator_that_reads_a_log_lists_what_its_release_does(tmp_path: Path, release: str) -> None:
     """GroupCoordinatorService.listGroups: nothing; GroupCoordinator.handleListGroups: what is there already"""
-    world = world_of(tmp_path, release)
+    world = coordinating(tmp_path, f"kafka-{release}")
     Consumer(world, "tool", group="classic").commit(7)
     world.broker.groups.coordinator.index.loading[1] = 1
     answer = Consumer(world, "tool").ask(LIST_GROUPS, 5)

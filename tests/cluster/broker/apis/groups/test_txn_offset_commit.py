@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from broker_world import B1, BrokerWorld
-from group_world import Consumer
+from group_world import Consumer, coordinating
 
 from cluster.broker.replicas.transaction_checks import TransactionQuestion
 from cluster.protocol import versions as v
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, TopicPartition
-from replica.rules import PROFILES
 from replica.trace.events import HeldBackOffsetDropped, OffsetCommitted, OffsetHeldBack
 
 LOG = TopicPartition(OFFSETS_TOPIC, 0)
@@ -47,19 +45,10 @@ class Committer(Consumer):
         return answer.markers[0].topics[0].partitions[0].error_code
 
 
-def started(tmp_path, profile: str, **config: str) -> BrokerWorld:
-    world = BrokerWorld(tmp_path, PROFILES[profile], **config).start()
-    world.run(100)
-    world.create(B1)
-    world.create(B1, topic=OFFSETS_TOPIC)
-    world.run(10)
-    return world
-
-
 @pytest.fixture
 def world(tmp_path):
     """Of an era that verifies nothing."""
-    return started(tmp_path, "kafka-3.5")
+    return coordinating(tmp_path, "kafka-3.5")
 
 
 def grant(world, error=ErrorCode.NONE) -> list[TransactionQuestion]:
@@ -76,7 +65,7 @@ def grant(world, error=ErrorCode.NONE) -> list[TransactionQuestion]:
 
 @pytest.mark.parametrize("version", ERA)
 def test_every_version_in_its_era(version, tmp_path):
-    world = started(tmp_path, ERA[version])
+    world = coordinating(tmp_path, ERA[version])
     asked = grant(world)
     client = Committer(world, "c1")
     assert client.commit_in_transaction(7, version) == ErrorCode.NONE
@@ -133,7 +122,7 @@ def test_offsets_are_not_stable_below_the_last_stable_offset_alone(world):
     ],
 )
 def test_a_transaction_that_is_not_open_takes_no_offsets(error, answered, tmp_path):
-    world = started(tmp_path, "kafka-3.9")
+    world = coordinating(tmp_path, "kafka-3.9")
     (asked,) = [grant(world, error)]
     client = Committer(world, "c1")
     assert client.commit_in_transaction(7, 4) == answered
@@ -143,7 +132,7 @@ def test_a_transaction_that_is_not_open_takes_no_offsets(error, answered, tmp_pa
 
 def test_a_marker_between_the_question_and_the_commit(tmp_path):
     """KAFKA-14402: such a commit would begin a transaction that nothing ends."""
-    world = started(tmp_path, "kafka-3.9")
+    world = coordinating(tmp_path, "kafka-3.9")
     asked: list[TransactionQuestion] = []
     world.broker.replicas.transaction_checks.ask = lambda question, now_us: asked.append(question)
     client = Committer(world, "c1")
