@@ -55,6 +55,13 @@ _COMPILED_LESS = (
 """For Java's thorough compiler. Thresholds twenty times its own: a report runs most of Spark's code some thousand
 times, and code that meets every event reaches these, too. And half as much inlining, which tasks do not miss."""
 
+_COMPILED_SOON = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m "
+    "-XX:Tier3InvocationThreshold=100 -XX:Tier3MinInvocationThreshold=50 -XX:Tier3CompileThreshold=1000"
+)
+"""By Java's quick compiler, after half the calls that it waits for: it has as much work, and less is interpreted. It is
+given 48 MB for code: one report fills that, and nothing is compiled from then on."""
+
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _SETTINGS: dict[str, str] = {
@@ -90,8 +97,7 @@ SMALL_TRACE_SETTINGS: dict[str, str] = {
     # Each broadcast is a separate job; where all is in one partition a join needs none.
     "spark.sql.optimizer.disableHints": "true",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
-    # The JVM gives its quick compiler 48 MB for code: one report fills that, and nothing is compiled from then on.
-    _JAVA_OPTIONS: f"{_JVM_OPTIONS} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+    _JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_SOON}",
 }
 """For traces read in no time: compiling queries, in Spark and in the JVM, would take longer than running them."""
 
