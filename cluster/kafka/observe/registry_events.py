@@ -45,6 +45,8 @@ class RegistryEvents:
         self._configs: dict[str, dict[str, str]] = {}
         self._online: dict[BrokerId, None] = {}
         """As the controller says."""
+        self._activations: list[tuple[int, str]] = []
+        """When each controller was elected, in order: wall_ms, node."""
 
     def expiry_said(self, session: int, why: str) -> None:
         self._expired[session] = why
@@ -106,6 +108,7 @@ class RegistryEvents:
     def _activated(self, transaction: RegistryTransaction, data: bytes) -> Seen:
         """The epoch is written in the same transaction."""
         who = self.controller = self._names(znodes.controller_id(data.decode()))
+        self._activations.append((transaction.wall_ms, who))
         epoch = next(int(write.data or b"0") for write in transaction.writes if write.path == znodes.CONTROLLER_EPOCH)
         event = trace.ControllerActivated(
             node=who,
@@ -212,20 +215,29 @@ class RegistryEvents:
     # -------------------------------------------------------------------------------------------------------- consoles
 
     def live_said(self, node: str, said: SaidLive, wall_ms: int) -> Iterator[Seen]:
-        """A controller names brokers that came, that are gone, or, as it takes over, all that live."""
+        """A controller names brokers that came, that are gone, or, as it takes over, all that live.
+
+        One that was paused ends an event (KafkaController.onBrokerFailure) before it learns that another was elected:
+        it has said so, but it no longer decides who is online.
+        """
+        decides = self._controller_at(wall_ms) == node
         if said.kind == "takeover":
             gone = [who for who in self._online if who not in said.brokers]
             came = [who for who in said.brokers if who not in self._online]
         else:
             gone = list(said.brokers) if said.kind == "failure" else []
             came = list(said.brokers) if said.kind == "startup" else []
+        if decides:
+            self._online = {who: None for who in (*self._online, *came) if who not in gone}
         for who in gone:
-            self._online.pop(who, None)
             name = self._names(who)
             reason = f"{name} was fenced: it is not in the registry any more, so {node} has taken it offline"
             fenced = trace.BrokerFenced(node=node, broker=name, reason=reason)
             yield Seen(fenced, CONSOLE, wall_ms, after=("gone", name))
         for who in came:
-            self._online[who] = None
             reason = f"{self._names(who)} is in the registry"
             yield Seen(trace.BrokerUnfenced(node=node, broker=self._names(who), reason=reason), CONSOLE, wall_ms)
+
+    def _controller_at(self, wall_ms: int) -> str | None:
+        """None before the first."""
+        return next((who for since_ms, who in reversed(self._activations) if since_ms <= wall_ms), None)

@@ -78,6 +78,30 @@ def test_decisions(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     )
 
 
+def test_a_replaced_controller_does_not_decide_who_is_online(tmp_path: Path) -> None:
+    """b1 was frozen in an event and ends it when b2 has been elected: what b2 has said of b3 still holds."""
+    written(tmp_path, registry_log())
+    registry = ObservedNode(
+        name="c1", node_id=101, role="registry", log_dir=tmp_path, console=tmp_path / "c1.log", address=("c1", 1)
+    )
+    decisions = RegistryDecisions(registry, NAMES, {})
+    list(decisions.look())
+
+    def said(node: str, text: str) -> list[str]:
+        (line,) = ConsoleReader().feed(f"{text} (KafkaController)\n".encode())
+        told = decisions.said(node, line)
+        assert told is not None
+        return [f"{type(seen.event).__name__} {seen.event.broker} by {seen.event.node}" for seen in told]  # type: ignore[attr-defined]
+
+    assert said("b2", "1795640633115 INFO [Controller id=2] Currently active brokers in the cluster: Set(2, 3)") == [
+        "BrokerUnfenced b2 by b2",
+        "BrokerUnfenced b3 by b2",
+    ]
+    late = said("b1", "1795640648950 INFO [Controller id=1] Broker failure callback for 3")
+    assert late == ["BrokerFenced b3 by b1"]
+    assert said("b2", "1795640648960 INFO [Controller id=2] Currently active brokers in the cluster: Set(2, 3)") == []
+
+
 def test_a_log_that_grows_gives_the_same_transactions(tmp_path: Path) -> None:
     """ZooKeeper fills its file with zeros ahead of what it writes; a transaction may be there in part."""
     data = registry_log()
