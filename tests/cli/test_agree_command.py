@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +57,25 @@ def test_the_sheet_as_text_json_table_and_page(highwater: Highwater, other: Othe
     page = Path("runs/agree/live/agree.html").read_text()
     assert "default-src 'none'" in page and "<script" not in page and "mini" in page
     assert not highwater("runs", "--format", "json").document
+
+
+def test_with_several_at_once_the_sheet_is_in_the_same_order(highwater: Highwater, other: Other) -> None:
+    """The first waits for the last: it is played at the same time, or never ends."""
+
+    def waiting(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
+        Path(f"{scenario.variant or 'base'}-begins").touch()
+        while not Path("wrong-begins").exists():
+            time.sleep(0.01)
+        return simulated(scenario, trace, log_root)
+
+    other(waiting)
+    done = highwater("agree", "mini.yaml", "--live", "--jobs", "2", "--format", "json")
+    assert done.code == 0
+    assert [(row["name"], row["verdict"]) for row in done.document["rows"]] == [
+        ("mini", "same"),
+        ("mini:wrong", "same"),
+        ("mini:silent", "not played"),
+    ]
 
 
 def test_what_differs_stands_in_80_columns_and_is_the_exit_code(highwater: Highwater, other: Other) -> None:

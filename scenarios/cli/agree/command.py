@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -32,6 +33,7 @@ from scenarios.cli.common import (
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.kafka.command import KafkaVersion
 from scenarios.cli.worlds import DEFAULT_SLACK, SlackType, java_client_classes, kafka_or_fail
+from scenarios.process.failures import ProcessDied
 from scenarios.process.whole_files import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from scenarios.run.worlds import NewWorld
 
 TIMES_MAX = 20
+JOBS_MAX = 16
 PAGE_NAME = "agree.html"
 SHEET_NAME = "sheet.json"
 
@@ -92,6 +95,10 @@ class OtherWorld:
 )
 @click.option("--live", "is_live", is_flag=True, help="The other world is Highwater's own brokers on TCP.")
 @click.option("--times", type=click.IntRange(1, TIMES_MAX), default=1, show_default=True, help="Repetitions of each.")
+@click.option(
+    "--jobs", "processes", type=click.IntRange(1, JOBS_MAX), default=1, show_default=True,
+    help="Scenarios that are played at once; each has its own brokers.",
+)  # fmt: skip
 @click.option("--random", "seeds", type=SeedRange(), help="Random schedules of these seeds, with or without NAMEs.")
 @click.option(
     "--slack", "slack_us", type=SlackType(), default=DEFAULT_SLACK, show_default=True,
@@ -111,6 +118,7 @@ def agree(
     clients: str | None,
     is_live: bool,
     times: int,
+    processes: int,
     seeds: range | None,
     slack_us: int,
     out: Path,
@@ -138,20 +146,24 @@ def agree(
     style = style_for_stdout(plain)
     ended: BaseException | None = None
     try:
-        for row in _rows(jobs, world, folder, sheet):
-            sheet.rows.append(row)
-            _keep(sheet, folder)
-            if format_ == "text":
-                from scenarios.cli.agree.screen import row_text
+        with closing(_rows(jobs, world, folder, sheet, processes)) as rows:
+            for row in rows:
+                sheet.rows.append(row)
+                _keep(sheet, folder)
+                if format_ == "text":
+                    from scenarios.cli.agree.screen import row_text
 
-                click.echo(row_text(row, sheet, style), nl=False)
-    except KeyboardInterrupt as interrupt:
-        ended = interrupt
+                    click.echo(row_text(row, sheet, style), nl=False)
+    except (KeyboardInterrupt, ProcessDied) as why:
+        ended = why
     page = _page(sheet, folder)
     _print(sheet, format_, page)
     if ended is not None:
         rest = list(dict.fromkeys(job.asked_for or job.name for job in jobs[len(sheet.rows) :]))
-        click.echo(f"the rest: {shlex.join(_command(rest, seeds, sheet, out, world))}", err=True)
+        command = _command(rest, seeds, sheet, out, world)
+        if processes > 1:
+            command += ["--jobs", str(processes)]
+        click.echo(f"the rest: {shlex.join(command)}", err=True)
         raise ended
     if opens:
         open_page(page)
@@ -237,44 +249,60 @@ def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str
     return scenario, world.why_not(scenario) or why_no_two_are_alike(scenario)
 
 
-def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet) -> Iterator[SheetRow]:
+def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet, processes: int) -> Generator[SheetRow, None, None]:
+    """In the order of `jobs`, however many of them are played at once."""
+    from scenarios.process.pool import in_order
+
+    with ProgressLine("agree") as line:
+        if processes == 1:
+            for number, job in enumerate(jobs):
+                place = f"{number + 1} of {len(jobs)}, {job.name}"
+                yield _row(job, world, folder, sheet, partial(_show, line, number / len(jobs), place))
+            return
+
+        def row_at(place: int) -> SheetRow:
+            return _row(jobs[place], world, folder, sheet, lambda moment: None)
+
+        with closing(in_order(row_at, range(len(jobs)), processes)) as rows:
+            for number, row in enumerate(rows, start=1):
+                line.show(number / len(jobs), f"{number} of {len(jobs)}")
+                yield row
+
+
+def _show(line: ProgressLine, done: float, place: str, moment: str) -> None:
+    line.show(done, f"{place}, {moment}")
+
+
+def _row(job: Job, world: OtherWorld, folder: Path, sheet: Sheet, show: Callable[[str], None]) -> SheetRow:
+    """show: gets the moment that the play is at, in words"""
     from scenarios.agree.playing import repetitions
     from scenarios.agree.sheet import SheetRow, compared
     from scenarios.run.cluster_under_test import NotPossibleNow
     from scenarios.run.worlds import simulated
 
+    scenario, why_not = _in_the_era_of(world, job.scenario)
+    if why_not:
+        return SheetRow(name=job.name, why_not=why_not)
+    played_there, real = world.as_played(scenario)
     cannot: tuple[type[Exception], ...] = (NotPossibleNow, *world.failures)
-    with ProgressLine("agree") as line:
-        for number, job in enumerate(jobs):
-            scenario, why_not = _in_the_era_of(world, job.scenario)
-            if why_not:
-                yield SheetRow(name=job.name, why_not=why_not)
-                continue
-            played_there, real = world.as_played(scenario)
-            done = number / len(jobs)
-            place = f"{number + 1} of {len(jobs)}, {job.name}"
-            play = partial(_play, line, done, place)
-            try:
-                played = list(
-                    repetitions(
-                        played_there,
-                        folder / job.name.replace(":", "--"),
-                        sheet.times,
-                        play_ours=partial(play, simulated, sheet.ours),
-                        play_theirs=partial(_play_there, world, partial(play, world.new, world.name, real=real)),
-                    )
-                )
-            except cannot as error:
-                yield SheetRow(name=job.name, why_not=str(error))
-                continue
-            with usable_runs():
-                yield compared(job.name, played, sheet.slack_us)
+    try:
+        played = list(
+            repetitions(
+                played_there,
+                folder / job.name.replace(":", "--"),
+                sheet.times,
+                play_ours=partial(_play, show, simulated, sheet.ours),
+                play_theirs=partial(_play_there, world, partial(_play, show, world.new, world.name, real=real)),
+            )
+        )
+    except cannot as error:
+        return SheetRow(name=job.name, why_not=str(error))
+    with usable_runs():
+        return compared(job.name, played, sheet.slack_us)
 
 
 def _play(
-    line: ProgressLine,
-    done: float,
-    place: str,
+    show: Callable[[str], None],
     world: NewWorld,
     world_name: str,
     scenario: Scenario,
@@ -286,7 +314,7 @@ def _play(
 
     def progress(now_us: int, until_us: int, events: int) -> None:
         moment = "starts" if now_us < 0 else f"{duration(now_us)} of {duration(until_us)}"
-        line.show(done, f"{place}, {world_name}: {moment}")
+        show(f"{world_name}: {moment}")
 
     result = run_scenario(scenario, runs_dir=runs_dir, world=world, progress=progress, real=real)
     assert result.run_dir is not None
