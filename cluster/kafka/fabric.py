@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import trio
 
 from cluster.kafka import storage, zookeeper
 from cluster.kafka.addresses import Address, Addresses, Net, choose_ports, free_net
-from cluster.kafka.admin import Admin, knows_leaders
+from cluster.kafka.admin import Admin, NoAnswer, knows_leaders
 from cluster.kafka.clients.host import JavaClientHost
 from cluster.kafka.clients.sight import ConnectionSight
 from cluster.kafka.home import KafkaHome
@@ -36,6 +37,7 @@ from cluster.network.links import Network
 from cluster.network.world import ConnectionGone
 from controller.inputs import CreateTopicReply
 from replica.errors import ErrorCode
+from replica.ids import BrokerId
 from replica.trace.events import TraceLog
 
 WARM_UP_S = 180
@@ -47,10 +49,19 @@ class KafkaNotUp(Exception):
     """The cluster does not come up; the text says what its processes say."""
 
 
+class PlacedTopic(NamedTuple):
+    """A topic that brokers would create for themselves. assignment: replicas of each partition, the leader first"""
+
+    name: str
+    assignment: tuple[tuple[BrokerId, ...], ...]
+    config: Mapping[str, str]
+
+
 class KafkaFabric(TcpFabric):
     """specs: every broker, and every controller or the registry
     folder: for files of the JVMs; their logs are where the specs say
-    topics: how many are created before the run begins     features: of the format, name -> version
+    topics: how many the scenario creates before the run begins     placed: what is created after them
+    features: of the format, name -> version
     java_clients: names of the clients that are Kafka's own     client_classes: of their program; None: there are none
     """
 
@@ -67,6 +78,7 @@ class KafkaFabric(TcpFabric):
         specs: Mapping[str, NodeSpec],
         folder: Path,
         topics: int,
+        placed: Sequence[PlacedTopic] = (),
         features: Mapping[str, int],
         java_clients: Sequence[str] = (),
         client_classes: Path | None = None,
@@ -78,6 +90,7 @@ class KafkaFabric(TcpFabric):
         self._folder = folder
         self._features = features
         self._wanted_topics = topics
+        self._placed = placed
         self._topics: dict[str, int] = {}
         self._knowing: dict[str, None] = {}
         """Brokers that know all leaders."""
@@ -269,9 +282,24 @@ class KafkaFabric(TcpFabric):
         if reply.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             self._topics[name] = partitions
             if len(self._topics) == self._wanted_topics and not self.time.has_begun:
-                for host in self._jvms():
-                    if self._specs[host.name].role == "broker":
-                        self.nursery.start_soon(self._await_knowledge, host.name)
+                self.nursery.start_soon(self._complete_topics)
+
+    async def _complete_topics(self) -> None:
+        """Create what brokers would create for themselves, and wait until every broker knows all topics."""
+        for topic in self._placed:
+            while not await self._is_created(topic):
+                await trio.sleep(POLL_S)
+            self._topics[topic.name] = len(topic.assignment)
+        for host in self._jvms():
+            if self._specs[host.name].role == "broker":
+                self.nursery.start_soon(self._await_knowledge, host.name)
+
+    async def _is_created(self, topic: PlacedTopic) -> bool:
+        try:
+            reply = await self.admin.create_topic(topic.name, topic.assignment, None, None, topic.config)
+        except NoAnswer:
+            return False
+        return reply.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
     async def broker_has_started(self) -> None:
         """A broker is unfenced a moment before it says that it has started, and can be asked only then."""

@@ -13,6 +13,7 @@ from cluster.network.links import Network
 from cluster.protocol.versions import api_name
 from replica.trace.events import TraceLog
 from scenarios.language.spec import Scenario
+from scenarios.run.coordinator_topics import coordinator_topics
 from scenarios.run.kafka_limits import ELR_SINCE
 from scenarios.run.worlds import NewWorld, live_latency
 
@@ -36,6 +37,7 @@ def on_kafka(home: KafkaHome, client_classes: Path | None = None) -> NewWorld:
             specs=node_specs(scenario, log_root),
             folder=(log_root.parent / FOLDER).absolute(),
             topics=len(scenario.topics),
+            placed=coordinator_topics(scenario),
             java_clients=tuple(scenario.workloads),
             client_classes=client_classes,
             features={ELR_FEATURE: int(scenario.rules.elr)} if home.jars.number >= ELR_SINCE else {},

@@ -249,7 +249,9 @@ def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str
     return scenario, world.why_not(scenario) or why_no_two_are_alike(scenario)
 
 
-def _rows(jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet, processes: int) -> Generator[SheetRow, None, None]:
+def _rows(
+    jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet, processes: int
+) -> Generator[SheetRow, None, None]:
     """In the order of `jobs`, however many of them are played at once."""
     from scenarios.process.pool import in_order
 
