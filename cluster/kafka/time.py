@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from cluster.live.time import LiveTime
+from cluster.wall_clock import WallClock
 from replica.trace.events import TraceLog
 
 WARM_UP_US = 600_000_000
@@ -31,7 +32,15 @@ class KafkaTime(LiveTime):
         self.has_begun = False
         self.agenda = Agenda(self)
         self._started_ns += WARM_UP_US * 1000
+        self.epoch_us += WARM_UP_US
+        self._wall_clocks: list[WallClock] = []
         self.measures_requests = False
+
+    def wall_clock(self) -> WallClock:
+        """Its machine is there before the run begins; when it does, the clock is set anew."""
+        clock = super().wall_clock()
+        self._wall_clocks.append(clock)
+        return clock
 
     def enter(self, cause: int | None = None) -> None:
         super().enter(cause)
@@ -63,7 +72,9 @@ class KafkaTime(LiveTime):
     def _begin(self) -> None:
         self.has_begun = True
         self._started_ns = time.monotonic_ns()
-        self.epoch_us = time.time_ns() // 1000
+        before_us, self.epoch_us = self.epoch_us, time.time_ns() // 1000
+        for clock in self._wall_clocks:
+            clock.offset_us += self.epoch_us - before_us
         self.enter()
 
 

@@ -16,6 +16,7 @@ from functools import partial
 import trio
 
 from cluster.network.world import Parking
+from cluster.wall_clock import WallClock
 from replica.trace.events import TraceLog
 
 Callback = Callable[[], None]
@@ -65,6 +66,9 @@ class LiveTime:
     def clock_us(self) -> int:
         """The microseconds that `now_us` stood at if a step began now."""
         return (time.monotonic_ns() - self._started_ns) // 1000
+
+    def wall_clock(self) -> WallClock:
+        return WallClock(self.epoch_us)
 
     # --------------------------------------------------------------------------------------------------------- steps
 

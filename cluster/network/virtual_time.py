@@ -16,6 +16,7 @@ from functools import partial
 import trio
 
 from cluster.network.world import Parking
+from cluster.wall_clock import WallClock
 from replica.trace.events import TraceLog
 
 Callback = Callable[[], None]
@@ -27,7 +28,6 @@ class VirtualTime:
     def __init__(self, trace: TraceLog, *, measures_requests: bool = False) -> None:
         self.now_us = 0
         self.events = 0
-        self.epoch_us = 0
         self.stopwatch: Callable[[], int] | None = (lambda: self.now_us) if measures_requests else None
         self._trace = trace
         self._queue: list[tuple[int, int, int | None, Callback]] = []
@@ -44,6 +44,10 @@ class VirtualTime:
     def cause(self) -> int | None:
         """The event that what happens now follows from."""
         return self._trace.cause
+
+    def wall_clock(self) -> WallClock:
+        """In virtual time all runs begin in 1970."""
+        return WallClock()
 
     # ----------------------------------------------------------------------------------------------------- schedule
 

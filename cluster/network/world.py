@@ -14,6 +14,7 @@ import trio
 from cluster.network.links import Network
 from cluster.node import OnSent, Segment
 from cluster.security import ListenerSecurity
+from cluster.wall_clock import WallClock
 
 if TYPE_CHECKING:
     from cluster.network.host import Host
@@ -158,9 +159,8 @@ class Time(Protocol):
     def stopwatch(self) -> Callable[[], int] | None:
         """Microseconds since the run began, within a step as well; None: requests are not to be measured."""
 
-    @property
-    def epoch_us(self) -> int:
-        """The time on a wall clock when the run began."""
+    def wall_clock(self) -> WallClock:
+        """A new one, for one machine; it shows the right time."""
 
     @property
     def cause(self) -> int | None:

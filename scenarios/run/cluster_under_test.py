@@ -109,7 +109,7 @@ class ClusterUnderTest:
         self._shape_links()
 
     def _add_machine(self, name: str, role: str, log_dir: Path | None) -> None:
-        clock = WallClock(self.time.epoch_us)
+        clock = self.time.wall_clock()
         machine = self.machines[name] = Machine(self.fabric.add_host(name), role, log_dir, clock)
         self._set_up_disks(name, machine)
 
