@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cluster.kafka.admin import NoAnswer
+from cluster.kafka.properties import topic_settings
 from cluster.node import Action
 from controller.inputs import ControllerInput, CreateTopicReply, ElectReply, OnReply, TopicReply
 from replica.errors import ErrorCode
@@ -69,7 +70,8 @@ class KafkaNode:
 
         async def create() -> CreateTopicReply:
             await self._host.fabric.broker_has_started()
-            return await self._admin.create_topic(name, assignment, partitions, replication_factor, config)
+            settings = topic_settings(config, self._host.fabric.home.jars.number)
+            return await self._admin.create_topic(name, assignment, partitions, replication_factor, settings)
 
         return self._ask(create, created, lambda why: CreateTopicReply(error=ErrorCode.REQUEST_TIMED_OUT, message=why))
 

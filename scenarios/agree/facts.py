@@ -68,6 +68,7 @@ class RunFacts:
     """By partition (`t-0`), by (partition, node), or by client.
 
     moments_us: of each record, when it was answered, else when it was sent
+    sources: of each record, its client; of an output, the partition that its input was in. Within one there is an order
     partitions: of each record that left its producer, the one that it was sent to
     errors: by client, how often each error    logs: of each replica, in offset order    epochs: None without log files
     """
@@ -76,7 +77,7 @@ class RunFacts:
     standings: dict[str, list[Stood]] = field(default_factory=dict)
     records: dict[str, frozenset[str]] = field(default_factory=dict)
     moments_us: dict[str, int] = field(default_factory=dict)
-    senders: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, str] = field(default_factory=dict)
     errors: dict[str, dict[str, int]] = field(default_factory=dict)
     logs: dict[tuple[str, str], list[FinalRecord]] = field(default_factory=dict)
@@ -96,6 +97,7 @@ def facts_of(rows: Iterable[TraceRow], epochs: Epochs | None = None) -> RunFacts
     view, mirror = ClusterView((), ()), LogMirror()
     ledger = RecordLedger(mirror.deleted)
     partition_epochs: dict[str, int] = {}
+    reads: dict[str, dict[str, str]] = {}
     for row in rows:
         for listener in (view, mirror, ledger):
             listener(row)
@@ -108,6 +110,10 @@ def facts_of(rows: Iterable[TraceRow], epochs: Epochs | None = None) -> RunFacts
         elif isinstance(event, trace.LogTruncated) and event.log_end_offset < event.previous_log_end_offset:
             cut = LogCut(row.at_us, event.previous_log_end_offset, event.log_end_offset)
             found.cuts.setdefault((_name(event), event.node), []).append(cut)
+        elif isinstance(event, trace.RecordRead):
+            reads.setdefault(event.client, {})[event.record] = _name(event)
+        elif isinstance(event, trace.RecordSent):
+            found.sources.setdefault(event.record, _source(event, reads.get(event.client, {})))
         elif isinstance(event, trace.BatchSent):
             found.partitions.update(dict.fromkeys(event.records, _name(event)))
         elif isinstance(event, trace.RunFinished):
@@ -121,6 +127,12 @@ def facts_of(rows: Iterable[TraceRow], epochs: Epochs | None = None) -> RunFacts
 
 def _name(event: object) -> str:
     return f"{event.topic}-{event.partition}"  # type: ignore[attr-defined]
+
+
+def _source(sent: trace.RecordSent, read: Mapping[str, str]) -> str:
+    """read: by records that its client has read, their partitions. The output of r7 is called tr7."""
+    tails = (sent.record[start:] for start in range(1, len(sent.record)))
+    return next((read[tail] for tail in tails if tail in read), sent.client)
 
 
 def _note_standing(found: RunFacts, view: ClusterView, row: TraceRow, partition_epochs: dict[str, int]) -> None:
@@ -150,7 +162,6 @@ def _note_records(found: RunFacts, ledger: RecordLedger) -> None:
     for entry in ledger:
         moments = (entry.acked_us, entry.handed_over_us, entry.failed_us, entry.sent_us)
         found.moments_us[entry.name] = next(moment for moment in moments if moment is not None)
-        found.senders[entry.name] = entry.client
     found.errors = {
         client: {error: tally.count for error, tally in tallies.items()} for client, tallies in ledger.errors.items()
     }

@@ -63,8 +63,8 @@ def _order(place: Place, runs: Runs) -> Iterator[WorldDifference]:
     (one, other), noise = apart
     common = _in_common(one.logs[place], other.logs[place])
     mine, its = next(pair for pair in common if pair[0] != pair[1])
-    senders = {**one.senders, **other.senders}
-    if not noise and _order_of_each_client_agrees(common, senders):
+    sources = {**one.sources, **other.sources}
+    if not noise and _order_of_each_source_agrees(common, sources):
         noise = TIE
     where = _text(place)
     yield WorldDifference(
@@ -78,13 +78,13 @@ def _in_common(one: Sequence[FinalRecord], other: Sequence[FinalRecord]) -> list
     return list(zip((name for name in left if name in right), (name for name in right if name in left), strict=True))
 
 
-def _order_of_each_client_agrees(common: list[tuple[str, str]], senders: dict[str, str]) -> bool:
-    """Which of two clients comes first is decided by no rule."""
-    by_client: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
+def _order_of_each_source_agrees(common: list[tuple[str, str]], sources: dict[str, str]) -> bool:
+    """Which of two clients comes first is decided by no rule, nor which of the partitions that a transform reads."""
+    by_source: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
     for pair in common:
-        for side, name in zip(by_client, pair, strict=True):
-            side.setdefault(senders.get(name, ""), []).append(name)
-    return by_client[0] == by_client[1]
+        for side, name in zip(by_source, pair, strict=True):
+            side.setdefault(sources.get(name, ""), []).append(name)
+    return by_source[0] == by_source[1]
 
 
 def _ends(place: Place, runs: Runs) -> Iterator[WorldDifference]:

@@ -82,7 +82,7 @@ def facts(**values: Any) -> RunFacts:
             standings={"t-0": [Stood(0, PartitionStanding("b1", 0, ("b1", "b2", "b3"), ()))]},
             records={"acked": frozenset(("r0", "r1", "r2"))},
             moments_us={"r0": 1_000_000, "r1": 2_000_000, "r2": 3_000_000},
-            senders={"r0": "p1", "r1": "p1", "r2": "p2"},
+            sources={"r0": "p1", "r1": "p1", "r2": "p2"},
             partitions={"r0": "t-0", "r1": "t-0", "r2": "t-0"},
             errors={"p1": {"NOT_LEADER_OR_FOLLOWER": 8}},
             logs=dict.fromkeys(places, everywhere),
@@ -136,6 +136,12 @@ def test_what_no_rule_decides_is_noise() -> None:
     assert one_of(facts(), facts(standings={"t-0": last})).noise == RUN_ENDED
     earlier = [last[0], last[1]._replace(at_us=57_000_000)]
     assert one_of(facts(), facts(standings={"t-0": earlier})).noise == ""
+
+
+def test_an_output_has_its_order_from_the_partition_of_its_input() -> None:
+    """Two partitions that a member reads, or two members of a group, are as two clients are."""
+    sources = played("group-rebalance-waits").sources
+    assert [sources[name] for name in ("r0", "r1", "tr0", "tr1", "tr2")] == ["p1", "p1", "t-0", "t-1", "t-0"]
 
 
 def test_records_sent_to_another_partition_say_nothing_about_its_log() -> None:
