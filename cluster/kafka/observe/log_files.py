@@ -53,16 +53,23 @@ class DiskLog:
         self._paths: dict[Offset, Path] = {}
 
     def segments(self) -> list[SegmentSize]:
+        while self._listing.directory.is_dir():
+            try:
+                self._list()
+                stats = [(base, path.stat()) for base, path in self._paths.items()]
+                return [SegmentSize(base, found.st_size, found.st_mtime_ns) for base, found in stats]
+            except FileNotFoundError:
+                # A segment that retention takes is renamed between two calls: the others are still there.
+                self._listing.forget()
+        self._listing.forget()
+        return []
+
+    def _list(self) -> None:
+        """raises: FileNotFoundError"""
         listing = self._listing
-        try:
-            if listing.look():
-                found = [name for name in listing.names if _SEGMENT.fullmatch(name)]
-                self._paths = {int(name[:20]): listing.directory / name for name in found}
-            stats = [(base, path.stat()) for base, path in self._paths.items()]
-        except FileNotFoundError:
-            listing.forget()  # Gone, or renamed between two calls: the next look sees what there is.
-            return []
-        return [SegmentSize(base, found.st_size, found.st_mtime_ns) for base, found in stats]
+        if listing.look():
+            found = [name for name in listing.names if _SEGMENT.fullmatch(name)]
+            self._paths = {int(name[:20]): listing.directory / name for name in found}
 
     def read(self, base_offset: Offset, position: int, count: int) -> bytes:
         try:

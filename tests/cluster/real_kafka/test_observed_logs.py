@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from stories import GOLDEN
 
 from cluster.kafka.observe.console_lines import ConsoleLine, ConsoleReader, SaidTruncation
-from cluster.kafka.observe.log_files import BrokerDisk
+from cluster.kafka.observe.log_files import LISTINGS_AFTER_CHANGE, BrokerDisk, DiskLog
 from cluster.kafka.observe.log_tail import LogTail, SegmentSize
 from cluster.kafka.observe.observed import CONSOLE, LOG_DIRECTORY, WIRE, Seen
 from cluster.kafka.observe.replica_events import ReplicaEvents
@@ -172,6 +173,20 @@ def test_the_changes_add_up_to_what_the_files_hold(steps: list[tuple[str, int, b
             told += [(batch.header.base_offset, batch.header.leader_epoch) for batch in appended]
             assert told == list(enumerate(log.epochs))
             assert tail.end == log.end
+
+
+def test_a_segment_that_is_renamed_between_two_calls_hides_no_other(tmp_path: Path) -> None:
+    """Retention takes the first; the time stamp of the directory does not say so yet."""
+    for base_offset in (0, 20):
+        (tmp_path / f"{base_offset:020}.log").write_bytes(bytes(base_offset))
+    log = DiskLog(tmp_path)
+    for _ in range(LISTINGS_AFTER_CHANGE + 1):
+        assert [segment.base_offset for segment in log.segments()] == [0, 20]
+    listed = tmp_path.stat()
+    first = tmp_path / f"{0:020}.log"
+    first.rename(first.with_suffix(".log.deleted"))
+    os.utime(tmp_path, ns=(listed.st_atime_ns, listed.st_mtime_ns))
+    assert [segment.base_offset for segment in log.segments()] == [20]
 
 
 def test_a_refusal_has_the_words_of_the_exception_in_the_next_line(tmp_path: Path) -> None:
