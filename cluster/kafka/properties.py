@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from cluster.kafka.addresses import Addresses
+from cluster.kafka.observe.metadata_records import INTERNAL_SEGMENT_BYTES, SEGMENT_BYTES
 
 Role = Literal["broker", "controller", "registry"]
 """registry: of a cluster with ZooKeeper, which has no controllers besides its brokers"""
@@ -21,10 +22,9 @@ SMALL = {
 """Threads and buffers for a cluster of one machine; a file may say otherwise."""
 OFFSETS_REPLICATION = 3
 
-SEGMENT_BYTES, INTERNAL_SEGMENT_BYTES = "segment.bytes", "internal.segment.bytes"
 SEGMENT_BYTES_LEAST = 1 << 20
 INTERNAL_SEGMENT_SINCE = (4, 1)
-"""Since 4.0 Kafka takes no smaller segments (KIP-1030); 4.1 has a key of its own for those of tests."""
+"""Since 4.0 Kafka takes no smaller segments (KIP-1030); see INTERNAL_SEGMENT_BYTES."""
 
 CONSOLE = {
     "log4j2": """<?xml version="1.0" encoding="UTF-8"?>
@@ -59,7 +59,7 @@ class NodeSpec:
 
 
 def topic_settings(config: Mapping[str, str], version: tuple[int, ...]) -> dict[str, str]:
-    """As this release takes them. source: LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG, LogConfig.segmentSize"""
+    """As this release takes them. source: LogConfig.segmentSize"""
     size_bytes = int(config.get(SEGMENT_BYTES, SEGMENT_BYTES_LEAST))
     small = version >= INTERNAL_SEGMENT_SINCE and size_bytes < SEGMENT_BYTES_LEAST
     return {INTERNAL_SEGMENT_BYTES if small and key == SEGMENT_BYTES else key: value for key, value in config.items()}

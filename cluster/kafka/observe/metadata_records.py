@@ -47,6 +47,8 @@ from replica.log.batches.records import BatchHeader, Record
 FRAME_VERSION = 1
 TOPIC, BROKER, GROUP = 2, 4, 32
 """ConfigResource.Type"""
+SEGMENT_BYTES, INTERNAL_SEGMENT_BYTES = "segment.bytes", "internal.segment.bytes"
+"""Kafka 4.1 has a key of its own for the small segments of tests. source: LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG"""
 LEADER_CHANGE = 2
 """ControlRecordType"""
 
@@ -164,7 +166,8 @@ def _config(data: bytes, place: int, version: int, topics: TopicNames) -> Metada
     key, place = read_text(data, place, flexible=True)
     value, _ = read_string(data, place, flexible=True)
     if resource == TOPIC:
-        return ConfigRecord(topic=name, key=key, value=value)
+        known = SEGMENT_BYTES if key == INTERNAL_SEGMENT_BYTES else key
+        return ConfigRecord(topic=name, key=known, value=value)
     if resource == BROKER:
         return BrokerConfigRecord(broker_id=int(name) if name.isdecimal() else EVERY_BROKER, key=key, value=value)
     if resource == GROUP:

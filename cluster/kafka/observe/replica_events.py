@@ -203,7 +203,7 @@ class ReplicaEvents:
     def _start_moved(self, replica: Replica) -> Iterator[Seen]:
         name, start = replica.topic_partition, replica.tail.start
         replica.start = start
-        if start < replica.end:
+        if start <= replica.end:  # Beyond it: a follower has dropped its log and begins where its leader does.
             event = trace.LogStartOffsetAdvanced(
                 node=self.node,
                 role=replica.role or FOLLOWER,

@@ -175,6 +175,27 @@ def test_the_changes_add_up_to_what_the_files_hold(steps: list[tuple[str, int, b
             assert tail.end == log.end
 
 
+def test_retention_may_take_all_that_there_is(tmp_path: Path) -> None:
+    """The broker rolls an empty segment first: the log starts where it ends, and nothing of it is lost."""
+    replica = tmp_path / "t-0"
+    replica.mkdir()
+    batches = b"".join(bytes(stamped) for stamped in (batch_at(0), batch_at(1)))
+    (replica / f"{0:020}.log").write_bytes(batches)
+    broker = ReplicaEvents("b1", BrokerDisk(tmp_path), Names({1: "b1"}), decided=lambda name: None, sampled="sampled")
+    assert kinds([*broker.look(), *broker.rest()]) == ["BatchAppended", "BatchAppended"]
+    (replica / f"{2:020}.log").touch()
+    (replica / f"{0:020}.log").unlink()
+    (seen,) = [*broker.look(), *broker.rest()]
+    assert isinstance(seen.event, trace.LogStartOffsetAdvanced)
+    assert seen.event.log_start_offset == 2
+
+
+def batch_at(offset: int) -> bytearray:
+    batch = build_batch([(b"k", b"v")], timestamp_ms=1)
+    stamp(batch, 0, offset, 0)
+    return batch
+
+
 def test_a_segment_that_is_renamed_between_two_calls_hides_no_other(tmp_path: Path) -> None:
     """Retention takes the first; the time stamp of the directory does not say so yet."""
     for base_offset in (0, 20):

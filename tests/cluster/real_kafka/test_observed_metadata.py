@@ -15,6 +15,7 @@ from cluster.kafka.observe.metadata_events import MetadataEvents
 from cluster.kafka.observe.metadata_records import decode_record
 from cluster.kafka.observe.metadata_tail import MetadataTail
 from cluster.kafka.observe.observed import Seen
+from controller.metadata import ConfigRecord
 from replica.errors import PeerViolation
 from replica.ids import Names
 from replica.log.batches.records import read_header
@@ -85,3 +86,10 @@ def test_bytes_that_are_no_record_are_refused() -> None:
     for garbage in (b"", b"\x01", b"\x02\x03\x00", b"\x01\x03\x01" + b"\xff" * 8, data[: header.size_bytes]):
         with pytest.raises(PeerViolation):
             decode_record(garbage, {})
+
+
+def test_small_segments_have_the_key_of_the_file() -> None:
+    """ConfigRecord (frame 1, kind 4, version 0): a topic, its name, the key of Kafka's own tests, the value."""
+    texts = b"".join(bytes([len(text) + 1]) + text for text in (b"t", b"internal.segment.bytes", b"1024"))
+    found = decode_record(b"\x01\x04\x00\x02" + texts + b"\x00", {})
+    assert found == ConfigRecord(topic="t", key="segment.bytes", value="1024")
