@@ -163,6 +163,8 @@ class SocketServer:
 
     def open(self, now_us: int) -> None:
         """Earlier requests of clients and followers are served now (SocketServer.enableRequestProcessing)."""
+        # Differs from Kafka: there, from 3.9 at the latest, the port opens only now (Acceptor.start): a client that
+        # dials a broker that starts is refused, where here it connects and waits. 2.8 is as here.
         self._is_open = True
         waiting, self._too_early = self._too_early, {}
         for connection, frame in waiting.items():

@@ -1,7 +1,9 @@
 """Two sequences of standings side by side: where they part, and which partings are only ties.
 
-A tie is a stretch in which the same members came into the ISR, or left it, in another order or in other steps, under
-the same leader: which of two followers fetched first is not decided by any rule of Kafka.
+A tie is a stretch in which the same members left the ISR, or came into it, or first left and then came, in another
+order or in other steps, under the same leader: which of two followers fetched first is not decided by any rule,
+nor which of two brokers that are stopped at once is heard of first. Who left last may be in the ELR meanwhile; the tie
+ends where both are equal again.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def align(one: Sequence[Stood], other: Sequence[Stood]) -> Alignment:
 
 
 def _end_of_tie(one: Sequence[Stood], left: int, other: Sequence[Stood], right: int) -> tuple[int, int] | None:
-    """The places of the first standing that both have again, if all between is one tie."""
+    """The places of the first standing that both have again, and up to which all is one tie."""
     if not left or not right:
         return None
     for steps in range(2 * TIE_LENGTH_MAX):
@@ -55,21 +57,27 @@ def _end_of_tie(one: Sequence[Stood], left: int, other: Sequence[Stood], right: 
             mine, theirs = left + first, right + steps - first
             if mine >= len(one) or theirs >= len(other) or one[mine].standing != other[theirs].standing:
                 continue
-            paths = one[left - 1 : mine + 1], other[right - 1 : theirs + 1]
-            grow = all(_only_moves(path, grows=True) for path in paths)
-            return (mine, theirs) if grow or all(_only_moves(path, grows=False) for path in paths) else None
+            lowest = [_lowest_isr(path) for path in (one[left - 1 : mine + 1], other[right - 1 : theirs + 1])]
+            if lowest[0] == lowest[1] is not None:
+                return mine, theirs
     return None
 
 
-def _only_moves(path: Sequence[Stood], *, grows: bool) -> bool:
-    """Under one leader in one epoch, every step of the ISR adds members, or every step removes some."""
+def _lowest_isr(path: Sequence[Stood]) -> tuple[str, ...] | None:
+    """Under one leader in one epoch, first every step removes members of the ISR, or only changes the ELR, and then
+    every step adds some: the ISR between the two. None if the path is another one.
+    """
+    lowest, grows = path[0].standing.isr, False
     for before, after in pairwise(path):
         if (before.standing.leader, before.standing.leader_epoch) != (
             after.standing.leader,
             after.standing.leader_epoch,
         ):
-            return False
+            return None
         fewer, more = set(before.standing.isr), set(after.standing.isr)
-        if not (fewer < more if grows else more < fewer):
-            return False
-    return True
+        grows = grows or fewer < more
+        if not (fewer < more if grows else more <= fewer):
+            return None
+        if not grows:
+            lowest = after.standing.isr
+    return lowest

@@ -132,6 +132,10 @@ def _cluster_limits(scenario: Scenario) -> Iterator[Limit]:
             yield Limit(f"cluster.brokers.{broker.name}.disk", UNPLAYABLE_VERBS["slow_disk"])
         if broker.cpu is not None:
             yield Limit(f"cluster.brokers.{broker.name}.cpu", "a JVM has the processors of this machine")
+    for topic in scenario.topics.values():
+        if "compact" in topic.config.get("cleanup.policy", ""):
+            what = f"topics.{topic.name}.config.cleanup.policy: compact"
+            yield Limit(what, "what the cleaner of a JVM takes is not looked at, and would count as lost")
     network = scenario.network
     if network.has_cards:
         yield Limit("network.card", "network cards are for virtual time")

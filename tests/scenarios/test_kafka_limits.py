@@ -110,6 +110,11 @@ def test_bytes_that_leave_a_file_later_than_their_header_are_no_jvms() -> None:
     assert limits_of(file_with(step="hold: {from: b1, to: b2, api: Fetch, part: response}"), "4.1.0") == []
 
 
+def test_a_compacted_topic_is_not_played_for_its_records_would_count_as_lost() -> None:
+    (limit,) = limits_of(bundled("compaction-tombstone-gone"), "4.1.0", java_clients=False)
+    assert limit.what == "topics.t.config.cleanup.policy: compact"
+
+
 def test_transactions_and_transforms_are_for_highwaters_own_clients() -> None:
     for name in ("txn-decision-lost", "ctp-killed"):
         limits = limits_of(bundled(name), "4.1.0")

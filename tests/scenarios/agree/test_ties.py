@@ -26,8 +26,8 @@ def sequences(draw: st.DrawFn) -> list[Stood]:
     return found
 
 
-def stands(*isr: str, epoch: int = 0, leader: str = "b1") -> Stood:
-    return Stood(1, PartitionStanding(leader, epoch, tuple(sorted(isr)), ()))
+def stands(*isr: str, epoch: int = 0, leader: str = "b1", elr: tuple[str, ...] = ()) -> Stood:
+    return Stood(1, PartitionStanding(leader, epoch, tuple(sorted(isr)), elr))
 
 
 @given(sequences(), st.integers(1, 1_000_000))
@@ -65,6 +65,28 @@ def test_followers_come_back_and_leave_in_any_order() -> None:
         found = align(path(one, grows=grows), path(other, grows=grows))
         assert found.parts_at is None
         assert bool(found.ties) == (one != other)
+
+
+def test_who_left_last_is_in_the_elr_until_both_are_equal_again() -> None:
+    """b2 and b3 are stopped at once. What is left of it in the ELR is no tie if it lasts until another one leads."""
+    one = [stands("b1", "b2", "b3"), stands("b1", "b3"), stands("b1", elr=("b3",)), stands("b1")]
+    other = [stands("b1", "b2", "b3"), stands("b1", "b2"), stands("b1", elr=("b2",)), stands("b1")]
+    found = align(one, other)
+    assert (found.pairs, found.ties, found.parts_at) == (((0, 0), (3, 3)), ((1, 1),), None)
+    one[-1:] = other[-1:] = [stands("b1", "b2"), stands("b1", "b2", "b3")]  # they come back, which empties the ELR
+    found = align(one, other)
+    assert (found.pairs, found.ties, found.parts_at) == (((0, 0), (3, 3), (4, 4)), ((1, 1),), None)
+    del one[-1], other[-1]
+    one[-1], other[-1] = stands("b3", epoch=1, leader="b3"), stands("b2", epoch=1, leader="b2")
+    assert align(one, other).parts_at == (1, 1)
+    one[-1] = other[-1] = stands("b1", epoch=1)
+    assert align(one, other).parts_at == (1, 1)
+
+
+def test_another_member_that_left_and_came_back_is_no_tie() -> None:
+    one = [stands("b1", "b2", "b3"), stands("b1", "b2"), stands("b1", "b2", "b3")]
+    other = [stands("b1", "b2", "b3"), stands("b1", "b3"), stands("b1", "b2", "b3")]
+    assert align(one, other).parts_at == (1, 1)
 
 
 def test_one_step_or_two_is_a_tie_and_a_member_that_stays_out_is_none() -> None:
