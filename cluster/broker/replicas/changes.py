@@ -143,13 +143,15 @@ class ReplicaChanges:
             roles.not_led(name, None, now_us)
 
     def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
-        """source: applyLocalFollowersDelta"""
-        starting = []
+        """All take up their roles first: a waiting fetch of several of them is answered with an error for each.
+
+        source: applyLocalFollowersDelta, stopPartitions
+        """
+        starting, stopping = [], []
         for partition, registration in followers:
             begins_anew = partition.make_follower(registration)
             if self.in_controlled_shutdown and self._identity.broker_id not in registration.in_sync_replicas:
-                self._fetchers.remove(partition.topic_partition)
-                partition.following_began(now_us)
+                stopping.append(partition)
             elif begins_anew:
                 self._fetchers.remove(partition.topic_partition)
                 starting.append((partition, registration))
@@ -158,6 +160,10 @@ class ReplicaChanges:
         for partition, registration in starting:
             self._fetchers.add(partition, registration, now_us)
         for partition, _ in starting:
+            partition.following_began(now_us)
+        for partition in stopping:
+            self._fetchers.remove(partition.topic_partition)
+        for partition in stopping:
             partition.following_began(now_us)
 
     def _partition(self, name: TopicPartition, topic: TopicImage, now_us: int) -> Partition:

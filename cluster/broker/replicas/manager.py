@@ -168,8 +168,6 @@ class ReplicaManager:
         self._propose_isr(partition, proposal, now_us)
 
     def leadership_ended(self, partition: Partition, now_us: int) -> None:
-        # Differs from Kafka: ReplicaManager.applyLocalFollowersDelta changes the roles of all partitions of a metadata
-        # batch first, so that a waiting fetch of several of them is answered with an error for each.
         self.complete_all(partition.topic_partition, now_us)
 
     def follower_start_moved(self, partition: Partition) -> None:

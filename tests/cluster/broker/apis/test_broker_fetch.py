@@ -107,6 +107,20 @@ def test_one_that_waits_is_over_when_the_leadership_is(world):
     assert answer.current_leader == (B2, 1)
 
 
+def test_one_that_waits_has_an_error_for_each_of_the_leaderships_that_a_controlled_shutdown_moves_together(world):
+    world.create(B1, B2, topic="t")
+    world.create(B1, B2, topic="u")
+    consumer = world.call("c1r")
+    topics = [(name, [FetchPartition(0, 0, 0, -1, 0, 1 << 20)]) for name in ("t", "u")]
+    consumer.fetch(0, max_wait_ms=60_000, topics=topics)
+    assert consumer.answers == []
+    world.shut_down()
+    world.run(5_000)
+    answer = decode_fetch_response(12, consumer.answers[0])
+    errors = [(topic, found.error) for topic, partitions in answer.topics for found in partitions]
+    assert errors == [("t", ErrorCode.FENCED_LEADER_EPOCH), ("u", ErrorCode.FENCED_LEADER_EPOCH)]
+
+
 # ------------------------------------------------------------------------------------------------------- of a consumer
 
 
