@@ -330,7 +330,7 @@ class KafkaFabric(TcpFabric):
 
     async def join(self, source: Host, target: str, sock: socket.socket) -> None:
         """The process of `source` wants to reach `target`; the kernel has accepted already."""
-        if self._registry is not None and target == self._registry.name:
+        if self._specs[target].role != "broker":
             await self._await_turn(source.name)
         await self._syn_and_answer(source.name, target)
         try:
@@ -341,11 +341,16 @@ class KafkaFabric(TcpFabric):
         sight = source.sight(target) if isinstance(source, JavaClientHost) else None
         self._relay(source, target, sock, far, None if sight is None else self.observer.look, sight)
 
-    async def _await_turn(self, broker: str) -> None:
-        """Before the run begins: the first broker of the file is the first that the registry sees, so it is the
-        controller, as in the other worlds."""
-        first = next(name for name, spec in self._specs.items() if spec.role == "broker")
-        while broker != first and not self.time.has_begun and not self.observer.decisions.controller:
+    async def _await_turn(self, source: str) -> None:
+        """Before the run begins brokers reach the registry, or the controllers, in the order of the file, as in the
+        other worlds. The first one controls in the ZooKeeper era. Of two whose sessions end together Kafka 4.1 fences
+        that first which came first (BrokerHeartbeatTracker.maybeRemoveExpired, BrokerIdAndEpoch.hashCode).
+        """
+        brokers = [name for name, spec in self._specs.items() if spec.role == "broker"]
+        if source not in brokers:
+            return
+        before = [self._specs[name].node_id for name in brokers[: brokers.index(source)]]
+        while not self.time.has_begun and not self.observer.decisions.have_joined(before):
             await trio.sleep(POLL_S)
 
     def _relay(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from cluster.kafka.observe.console_lines import ConsoleLine, SaidExpiry, SaidFencing, SaidLive
@@ -13,7 +13,7 @@ from cluster.kafka.observe.observed import Dated, ObservedNode, Seen
 from cluster.kafka.observe.registry_events import RegistryEvents
 from cluster.kafka.observe.registry_log import RegistryTail
 from controller.image import PartitionRegistration
-from replica.ids import METADATA_TOPIC, Names, TopicPartition
+from replica.ids import METADATA_TOPIC, BrokerId, Names, TopicPartition
 
 
 class Decisions(Protocol):
@@ -23,6 +23,9 @@ class Decisions(Protocol):
 
     def look(self) -> Iterator[Dated]:
         """What was decided since. raises: PeerViolation"""
+
+    def have_joined(self, brokers: Sequence[BrokerId]) -> bool:
+        """Whether the first brokers of a cluster are in it, so that the next one may come."""
 
     def partition(self, name: TopicPartition) -> PartitionRegistration | None:
         """As it was decided last."""
@@ -46,6 +49,9 @@ class QuorumDecisions:
         for batch in self._tail.look():
             if batch:
                 yield batch[0].wall_ms, list(self._events.decided(batch))
+
+    def have_joined(self, brokers: Sequence[BrokerId]) -> bool:
+        return all(broker_id in self._events.image.brokers for broker_id in brokers)
 
     def partition(self, name: TopicPartition) -> PartitionRegistration | None:
         return self._events.image.partition(*name)
@@ -71,6 +77,10 @@ class RegistryDecisions:
     def look(self) -> Iterator[Dated]:
         for transaction in self._tail.look():
             yield transaction.wall_ms, list(self._events.decided(transaction))
+
+    def have_joined(self, brokers: Sequence[BrokerId]) -> bool:
+        """The first is to be the controller, too; which of the others comes next means nothing."""
+        return not brokers or bool(self.controller)
 
     def partition(self, name: TopicPartition) -> PartitionRegistration | None:
         return self._events.partitions.get(name)

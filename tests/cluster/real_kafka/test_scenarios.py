@@ -11,7 +11,7 @@ from cluster.kafka.home import find_home
 from cluster.kafka.java import KafkaMissing
 from replica.trace import events as trace
 from scenarios.language.parse.catalogue import find_scenario
-from scenarios.language.parse.loading import load_file
+from scenarios.language.parse.loading import load_file, load_text
 from scenarios.run.kafka_limits import played_on
 from scenarios.run.on_kafka import on_kafka
 from scenarios.run.runner import RunResult, run_scenario
@@ -41,6 +41,28 @@ def test_it_ends_as_written(name: str, variant: str | None, tmp_path: Path) -> N
     result = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real)
     assert [(each.what, each.why) for each in result.expectations if not each.held] == []
     assert result.summary["real_kafka"] == home.version
+
+
+IN_ORDER = """\
+schema: 1
+id: in-order
+title: The brokers of a file come one after the other
+duration: 2s
+profile: kafka-3.9
+cluster: {brokers: {b3: {}, b1: {}, b2: {}}, controllers: [c1]}
+topics: {t: {partitions: {0: [b1, b2]}}}
+workloads: {p1: {kind: producer, topic: t}}
+timeline: [{at: 1s, produce: {from: p1, count: 1}}]
+"""
+
+
+@pytest.mark.kafka
+def test_brokers_register_in_the_order_of_the_file(tmp_path: Path) -> None:
+    home = find_home(None, None, os.environ)
+    scenario, real = played_on(load_text(IN_ORDER, "in-order.yaml").scenario, home.version, SLACK_US)
+    rows = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real, keep_rows=True).rows
+    registered = [row.event.broker for row in rows if isinstance(row.event, trace.BrokerRegistered)]
+    assert registered == ["b3", "b1", "b2"]
 
 
 def elections(result: RunResult) -> list[tuple[str | None, int]]:
