@@ -85,7 +85,7 @@ COLUMNS: dict[str, ResultColumn] = {
     ),
     "error": ResultColumn(_TEXT, "Kafka's error name, if it failed"),
     "copies": ResultColumn(_INT, "offsets it has in the final log"),
-    "settled_copies": ResultColumn(_INT, "those of them whose transaction, if there is one, has ended"),
+    "settled_copies": ResultColumn(_INT, "those of them whose transaction, if there is one, is decided"),
     "offset": ResultColumn(_INT, "offset (of a record: its first in the final log)"),
     "present": ResultColumn(_FLAG, "in the final log"),
     "readable": ResultColumn(_FLAG, "below the high watermark of a running leader"),
@@ -96,14 +96,20 @@ COLUMNS: dict[str, ResultColumn] = {
     "compacted": ResultColumn(_FLAG, "compaction took it from some replica, as it may: a later record has its key"),
     "lost": ResultColumn(
         _FLAG,
-        "acked, not in the final log, neither deleted, expired nor compacted; or promised, and there at most as a "
-        "record of an aborted transaction",
+        "acked, not in the final log, neither deleted, expired, compacted nor aborted; or promised, and there at most "
+        "as a record of an aborted transaction",
     ),
-    "unseen": ResultColumn(_FLAG, "acked, in the final log, not readable"),
+    "unseen": ResultColumn(
+        _FLAG, "acked, in the final log, not readable; or committed, and the marker that says so is gone"
+    ),
     "missing": ResultColumn(_FLAG, "neither acked nor definitely failed, not in the final log"),
     "duplicated": ResultColumn(_FLAG, "at more than one offset of the final log"),
     "dirty": ResultColumn(_FLAG, "read by a consumer, not in the final log, neither deleted, expired nor compacted"),
     "reordered": ResultColumn(_FLAG, "stands after a record its producer sent later"),
+    "aborted": ResultColumn(
+        _FLAG,
+        "acked, and aborted with its transaction: readers of committed records do not miss it",
+    ),
     "sent": ResultColumn(_INT, "records sent"),
     "acked": ResultColumn(_INT, "records acked"),
     "failed": ResultColumn(_INT, "records that definitely failed"),
@@ -234,7 +240,7 @@ RESULT_TABLES: dict[str, ResultTable] = {
         "one row per record: what its producer learned, and what became of it",
         f"{_PARTITION} record client acks sent_us sent_seq last_sent_seq told told_us told_seq handed_over acked_us "
         "acked_seq acked_by ack_offset latency_us error copies settled_copies offset present readable read promised "
-        "deleted expired compacted lost unseen missing duplicated dirty reordered",
+        "deleted expired compacted lost unseen missing duplicated dirty reordered aborted",
     ),
     "record_counts": ResultTable(
         "records by run, topic and acks level",

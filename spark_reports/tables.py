@@ -15,7 +15,6 @@ from spark_reports.held import collected, has_no_rows, held, no_rows
 from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
-from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.elections import elections, leader_losses
 from spark_reports.transforms.exposure import data_at_risk
 from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
@@ -37,6 +36,7 @@ from spark_reports.transforms.records import final_entries, record_counts, recor
 from spark_reports.transforms.replica_timeline import replica_timeline
 from spark_reports.transforms.settling import settled
 from spark_reports.transforms.terms import leader_terms
+from spark_reports.transforms.transaction_ends import known_of_records
 from spark_reports.transforms.transactions import lso_stalls, transactions
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import key_moments, lost_records, runs
@@ -131,8 +131,8 @@ class ResultTables(Mapping[str, DataFrame]):
         return final_entries(self._trace.final_log, self._trace.transaction)
 
     def records(self) -> DataFrame:
-        deleted = gone_records(self._trace, self.control)
-        return self._keep("records", record_fates(self._trace.produce, self._trace.consume, self.entries, deleted))
+        known = known_of_records(self._trace, self.control)
+        return self._keep("records", record_fates(self._trace.produce, self._trace.consume, self.entries, known))
 
 
 def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], keep: Keep) -> ResultTables:
@@ -164,7 +164,7 @@ _DEFINITIONS: dict[str, _Define] = {
     "records": lambda tables, trace: tables.records(),
     "record_counts": lambda tables, trace: record_counts(tables["records"]),
     "anomalies": lambda tables, trace: anomalies(
-        tables["records"], tables.entries, trace.final_log, trace.consume, trace.transaction, tables.control
+        tables["records"], tables.entries, trace.final_log, trace.consume, tables.control
     ),
     "lost_records": lambda tables, trace: lost_records(tables["records"], trace.produce, trace.log, tables.control),
     "key_moments": lambda tables, trace: key_moments(tables.control),

@@ -10,7 +10,7 @@ from typing import Any
 from cluster.network.passage import ByteCounts
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from scenarios.check.expectations import Expectation, latency_statistics
-from scenarios.check.verdict import AGED_CLASSES, RECORD_CLASSES, Anomaly, Verdict
+from scenarios.check.verdict import HARMLESS_CLASSES, RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
 from scenarios.observe.availability import all_write_windows
 from scenarios.observe.ledger import RecordLedger
@@ -78,9 +78,9 @@ def build_summary(
 
 
 def _names(verdict: Verdict) -> dict[str, list[str]]:
-    """By class; those that no log has because of its age are stated only where there are some."""
-    aged = [kind for kind in AGED_CLASSES if verdict.records[kind]]
-    return {kind: list(verdict.records[kind]) for kind in (*RECORD_CLASSES, *aged)}
+    """By class; those that nobody misses are stated only where there are some."""
+    harmless = [kind for kind in HARMLESS_CLASSES if verdict.records[kind]]
+    return {kind: list(verdict.records[kind]) for kind in (*RECORD_CLASSES, *harmless)}
 
 
 def _unread(unread: Mapping[str, Mapping[str, Unread]]) -> dict[str, Any]:

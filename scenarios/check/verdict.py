@@ -65,8 +65,10 @@ class Verdict:
 
 RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
 """Keys of `Verdict.records`: three by the producer's answer, then those found by comparing with the logs."""
-AGED_CLASSES = (EXPIRED, COMPACTED)
-"""The others: acked records that are in no log because retention or compaction has taken them, as it should."""
+ABORTED = "aborted"
+HARMLESS_CLASSES = (EXPIRED, COMPACTED, ABORTED)
+"""The others, of acked records: what retention or compaction has taken, as it should; and records of aborted
+transactions, whether a log has them or none."""
 
 
 def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdict:
@@ -75,7 +77,7 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
     One that the rules of the run do not promise is a separate anomaly only where nothing else shows the damage: the
     fate of the records says more than the rule that had to break for it. The trace and `explain` show it either way.
     """
-    records = {kind: classify(ledger, kind) for kind in (*RECORD_CLASSES, *AGED_CLASSES)}
+    records = {kind: classify(ledger, kind) for kind in (*RECORD_CLASSES, *HARMLESS_CLASSES)}
     found: list[Anomaly] = []
     for finder in _FINDERS:
         found.extend(finder(ledger, records))
@@ -99,11 +101,12 @@ def classify(ledger: RecordLedger, kind: str) -> tuple[str, ...]:
 
 
 def _lost(ledger: RecordLedger) -> list[str]:
-    """In sending order; outputs that were never sent come last."""
+    """In sending order; outputs that were never sent come last. An ack is about the log, and an abort takes it back."""
     acked = [
         entry.name
         for entry in ledger
-        if (entry.acked and ledger.is_gone(entry.name)) or (ledger.promised and ledger.is_undone(entry.name))
+        if (entry.acked and ledger.is_gone(entry.name) and not entry.aborted)
+        or (ledger.promised and ledger.is_undone(entry.name))
     ]
     return acked + [name for name in ledger.promised if ledger.records.get(name) is None and ledger.is_undone(name)]
 
@@ -113,7 +116,8 @@ def _missing(ledger: RecordLedger) -> list[str]:
 
 
 def _unseen(ledger: RecordLedger) -> list[str]:
-    """Acked and in the final log, but not readable: at or above the high watermark, or no running leader."""
+    """Acked and in the final log, but not readable: at or above the high watermark, no running leader, or without the
+    marker that said that they are committed."""
     names = []
     for entry in ledger:
         where = ledger.where(entry.name) if entry.acked else None
@@ -122,7 +126,8 @@ def _unseen(ledger: RecordLedger) -> list[str]:
         partition, offset = where
         replica = ledger.final_replica(partition)
         assert replica is not None, "what is present is in some replica's log"
-        if not (replica.is_leader and replica.running and offset < replica.high_watermark):
+        is_readable = replica.is_leader and replica.running and offset < replica.high_watermark
+        if not is_readable or ledger.is_stranded(entry):
             names.append(entry.name)
     return names
 
@@ -171,6 +176,7 @@ _CLASSES: dict[str, Callable[[RecordLedger], Iterable[str]]] = {
     "dirty": _dirty,
     EXPIRED: lambda ledger: ledger.taken(EXPIRED),
     COMPACTED: lambda ledger: ledger.taken(COMPACTED),
+    ABORTED: lambda ledger: (entry.name for entry in ledger if entry.acked and ledger.is_aborted_record(entry)),
 }
 
 
@@ -223,16 +229,24 @@ def _find_unseen(ledger: RecordLedger, records: Records) -> list[Anomaly]:
     for partition, names in _by_partition(ledger, records["unseen"]):
         holder = ledger.final_replica(partition)
         assert holder is not None
-        if holder.is_leader and holder.running:
-            why = f"the high watermark of {holder.node} stands at {holder.high_watermark}"
-        else:
-            why = "the partition has no running leader"
-        sentence = (
-            f"{len(names)} {_records_are(len(names))} acked and cannot be read: {format_record_names(names)} ({why})"
-        )
-        seqs = (*(ledger.records[name].acked_seq for name in names), holder.seq)
-        found.append(Anomaly(kind="unseen", partition=partition, sentence=sentence, records=names, seqs=seqs))
+        stranded = tuple(name for name in names if ledger.is_stranded(ledger.records[name]))
+        for those, why in (
+            (tuple(name for name in names if name not in stranded), _why_unseen(holder)),
+            (stranded, f"the marker of their commit is not in the log of {holder.node}"),
+        ):
+            if those:
+                count = len(those)
+                what = f"{count} {_records_are(count)} acked and cannot be read"
+                sentence = f"{what}: {format_record_names(those)} ({why})"
+                seqs = (*(ledger.records[name].acked_seq for name in those), holder.seq)
+                found.append(Anomaly(kind="unseen", partition=partition, sentence=sentence, records=those, seqs=seqs))
     return found
+
+
+def _why_unseen(holder: FinalReplica) -> str:
+    if holder.is_leader and holder.running:
+        return f"the high watermark of {holder.node} stands at {holder.high_watermark}"
+    return "the partition has no running leader"
 
 
 def _find_dirty(ledger: RecordLedger, records: Records) -> list[Anomaly]:

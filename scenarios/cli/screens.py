@@ -17,7 +17,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace.broker_marks import mark_places
 from replica.wording import duration
-from scenarios.check.verdict import AGED_CLASSES
+from scenarios.check.verdict import HARMLESS_CLASSES
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
@@ -148,7 +148,7 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
     true = [f"{readable} readable", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
     if records["missing"]:
         true.append(f"{len(records['missing'])} never arrived")
-    true += [f"{len(records[kind])} {kind}" for kind in AGED_CLASSES if records.get(kind)]
+    true += [f"{len(records[kind])} {kind}" for kind in HARMLESS_CLASSES if records.get(kind)]
     first, *rest = style.packed(true, "    ", 26)
     lines += [f"  {'The log says'.ljust(24)}{first.lstrip()}", *rest]
     unwritable = {
@@ -182,7 +182,7 @@ def _unread(summary: Summary) -> list[str]:
 _TITLES = {
     "lost": "ACKED {records} LOST",
     "undone": "{records} LOST",
-    "unseen": "ACKED {records} THAT NO CONSUMER CAN READ",
+    "unseen": "ACKED {records} THAT CANNOT BE READ",
     "dirty-read": "{records} READ THAT THE LOG NO LONGER HAS",
     "duplicated": "{records} STORED TWICE",
     "reordered": "{records} OUT OF ORDER",
@@ -364,7 +364,7 @@ def _fates(summary: Summary, style: Style, room: int) -> str:
     found = [f"{_record_ranges(records['lost'])} lost"] if records["lost"] else []
     found += [f"{_record_ranges(records['missing'])} never arrived"] if records["missing"] else []
     found += [f"{_record_ranges(records['duplicated'])} twice"] if records["duplicated"] else []
-    found += [f"{_record_ranges(records[kind])} {kind}" for kind in AGED_CLASSES if records.get(kind)]
+    found += [f"{_record_ranges(records[kind])} {kind}" for kind in HARMLESS_CLASSES if records.get(kind)]
     text = "; ".join(found) or "nothing lost"
     order = sorted([*records["acked"], *records["failed"], *records["unknown"]], key=split_record_name)
     if len(order) + len(text) + 3 > room:

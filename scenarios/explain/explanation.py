@@ -31,7 +31,7 @@ class Holding:
 
 @dataclass(slots=True)
 class Explanation:
-    """The story of one record. fate: lost, unseen, duplicated, missing, failed or kept, as the verdict has it.
+    """The story of one record. fate: as the verdict has it, or kept.
 
     chain: seqs of the events that lead from the send to the last moment, each the cause of the next
     """

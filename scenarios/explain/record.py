@@ -12,7 +12,7 @@ from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.wording import duration, listed
-from scenarios.check.verdict import AGED_CLASSES, judge
+from scenarios.check.verdict import HARMLESS_CLASSES, judge
 from scenarios.explain.explanation import Explanation, Holding, Moment
 from scenarios.explain.remedies import IN_THE_TRANSACTION, Remedies, remedies_for
 from scenarios.explain.transaction_of_record import TransactionOfRecord
@@ -439,7 +439,7 @@ class _Teller:
 
     def _fate(self) -> str:
         records = judge(self.ledger).records
-        for kind in ("lost", "unseen", "duplicated", "missing", "failed", "reordered", *AGED_CLASSES):
+        for kind in ("lost", "unseen", "duplicated", "missing", "failed", "reordered", *HARMLESS_CLASSES):
             if self.record in records[kind]:
                 return kind
         return "kept"
@@ -456,6 +456,8 @@ class _Teller:
                 )
             case "lost":
                 return f"{self.record} was acked and is not in the log that counts."
+            case "unseen" if self.ledger.is_stranded(self.ledger.records[self.record]):
+                return f"{self.record} is at offset {where}, and the marker of its commit is gone: readers wait for it."
             case "unseen":
                 return f"{self.record} was acked and is at offset {where}, but no consumer could read it in the end."
             case "duplicated":
@@ -468,6 +470,8 @@ class _Teller:
                 return f"{self.record} was acked, and retention has taken it since: it is not lost."
             case "compacted":
                 return f"{self.record} was acked, and compaction has taken it since: it is not lost."
+            case "aborted" if not copies:
+                return f"{self.record} was acked and is gone, and its transaction was aborted: it is not lost."
             case "reordered":
                 return f"{self.record} is at offset {where}, behind records that were sent after it."
         kept = self.transaction.ending(self.record, where) or f"{self.record} is at offset {where} and can be read."

@@ -57,6 +57,7 @@ def _headline(story: Explanation) -> str:
         "reordered": "is out of order",
         "expired": "is gone",
         "compacted": "is gone",
+        "aborted": "was aborted",
         "kept": "is safe",
     }
     return f"Why record {story.record} {words[story.fate]}"

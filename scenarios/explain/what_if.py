@@ -34,7 +34,7 @@ class SettingsChange:
 
 @dataclass(frozen=True, slots=True)
 class RecordFate:
-    """The fate of `record` under one change. fate: kept, refused, unanswered, unseen, missing or lost
+    """The fate of `record` under one change. fate: kept, aborted, refused, unanswered, unseen, missing or lost
 
     also_lost: other acked records that this run lost     no_writes_us: how long its partition took none
     """
@@ -47,8 +47,9 @@ class RecordFate:
 
     @property
     def saved(self) -> bool:
-        """No promise about the record was broken: it is there, or its producer never got an ack for it."""
-        return self.fate in ("kept", "refused", "unanswered")
+        """No promise about the record was broken: it is there, its transaction was aborted, or its producer never got
+        an ack for it."""
+        return self.fate in ("kept", "aborted", "refused", "unanswered")
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -64,6 +65,7 @@ class RecordFate:
     def sentence(self) -> str:
         words = {
             "kept": "acked and kept",
+            "aborted": "acked, and aborted with its transaction",
             "refused": "not acked: the producer got an error",
             "unanswered": "not acked: the producer got no answer that it is written",
             "unseen": "acked, but no consumer can read it",
@@ -195,8 +197,15 @@ def _play(job: tuple[str, tuple[str, ...], SettingsChange]) -> tuple[RecordFate,
 def outcome_of(summary: dict[str, Any], record: str, change: SettingsChange) -> RecordFate:
     """summary: as in summary.json"""
     records = summary["records"]
-    fates = {"lost": "lost", "missing": "missing", "unseen": "unseen", "acked": "kept", "failed": "refused"}
-    fate = next((fate for kind, fate in fates.items() if record in records[kind]), "unanswered")
+    fates = {
+        "lost": "lost",
+        "missing": "missing",
+        "unseen": "unseen",
+        "aborted": "aborted",
+        "acked": "kept",
+        "failed": "refused",
+    }
+    fate = next((fate for kind, fate in fates.items() if record in records.get(kind, ())), "unanswered")
     windows = [end - start for spans in summary["unavailable"].values() for start, end in spans]
     return RecordFate(change, record, fate, tuple(name for name in records["lost"] if name != record), sum(windows))
 

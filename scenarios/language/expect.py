@@ -10,6 +10,7 @@ from scenarios.language.conditions import LogTest, NumberTest, RecordsTest, Stat
 
 RECORD_KINDS = (
     "acked", "failed", "unknown", "lost", "missing", "duplicated", "reordered", "dirty", "expired", "compacted",
+    "aborted",
 )  # fmt: skip
 LATENCY_STATISTICS = ("min", "mean", "p50", "p90", "p99", "max")
 

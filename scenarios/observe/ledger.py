@@ -20,6 +20,7 @@ from replica.trace.events import TraceRow
 from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
 from scenarios.observe.name_index import NameIndex
 from scenarios.observe.record_table import RecordEntry, RecordTable
+from scenarios.observe.transaction_ends import TransactionEnds
 
 
 class ReadJump(NamedTuple):
@@ -83,6 +84,7 @@ class RecordLedger:
         """deleted: records that were taken out of the logs for a good reason, and which (`LogMirror.deleted`)"""
         self.deleted = deleted
         self.records = RecordTable()
+        self.ends = TransactionEnds(self.records)
         self.final: dict[TopicPartition, dict[str, FinalReplica]] = {}
         self.reads: dict[tuple[str, TopicPartition], ReadRanges] = {}
         self.jumps: list[ReadJump] = []
@@ -116,6 +118,7 @@ class RecordLedger:
             trace.AbortedBatchFound: self._aborted_found,
             trace.OpenBatchFound: self._open_found,
             trace.ReplicaFound: self._replica_found,
+            **self.ends.handlers,
         }
 
     def wants(self, kind: type) -> bool:
@@ -143,6 +146,20 @@ class RecordLedger:
         """Its input is done, and no log that counts has it, but perhaps as a record of an aborted transaction."""
         return name in self.promised and name not in self.deleted and not self.copies(name)
 
+    def is_aborted_record(self, entry: RecordEntry) -> bool:
+        """No reader of committed records gets it or misses it: in the log it stands as one of an aborted transaction,
+        or it is gone, and was sent in such transactions alone."""
+        if self.is_undone(entry.name):
+            return False
+        if entry.name in self.present:
+            return not self.copies(entry.name)
+        return entry.aborted and entry.name not in self.deleted
+
+    def is_stranded(self, entry: RecordEntry) -> bool:
+        """It was committed and is there, but its marker is in no log that counts, and will not be written again."""
+        copies = self.copies(entry.name) if entry.committed and self._open else ()
+        return bool(copies) and not self.settled_copies(entry.name)
+
     def copies(self, name: str) -> tuple[tuple[TopicPartition, int], ...]:
         """(partition, offset) in the final logs. A copy of an aborted transaction is none: its application redoes the
         work, and may write to another partition."""
@@ -150,7 +167,7 @@ class RecordLedger:
         return tuple(copy for copy in copies if not self.is_aborted(*copy)) if self._aborted else copies
 
     def settled_copies(self, name: str) -> tuple[tuple[TopicPartition, int], ...]:
-        """Those copies whose transaction, if they have one, is not open at the end of the run: an open one may still be
+        """Those copies whose transaction, if they have one, is decided at the end of the run: an open one may still be
         aborted, and who does its work again does not wait for that."""
         copies = self.copies(name)
         return tuple(copy for copy in copies if not self._is_open(*copy)) if self._open else copies
@@ -322,13 +339,19 @@ class RecordLedger:
             known = replicas[event.node] = FinalReplica(event.node, LogEntries(names=self._found))
         return known
 
-    def _aborted_found(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
+    def _aborted_found(self, row: TraceRow, event: trace.AbortedBatchFound | trace.OpenBatchFound) -> None:
         partition = TopicPartition(event.topic, event.partition)
         ranges = self._aborted.setdefault(partition, ReadRanges()).ranges
         ranges.append([event.base_offset, event.last_offset])
 
     def _open_found(self, row: TraceRow, event: trace.OpenBatchFound) -> None:
+        """What its coordinator has decided counts, whether the marker is written by now or not."""
         partition = TopicPartition(event.topic, event.partition)
+        committing = self.ends.pending(partition, event.producer_id)
+        if committing is not None:
+            if not committing:
+                self._aborted_found(row, event)
+            return
         ranges = self._open.setdefault((partition, event.node), ReadRanges()).ranges
         ranges.append([event.base_offset, event.last_offset])
 

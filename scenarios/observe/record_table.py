@@ -79,6 +79,7 @@ class RecordTable:
         "acked_offset",
         "acked_seq",
         "acked_us",
+        "committed",
         "definite",
         "error",
         "failed_seq",
@@ -93,6 +94,7 @@ class RecordTable:
         "origins",
         "sent_seq",
         "sent_us",
+        "unaborted",
         "words",
     )
 
@@ -119,6 +121,9 @@ class RecordTable:
         self.first_read_us = _Column()
         self.first_read_seq = _Column()
         self.first_reader = _Column("h")
+        self.unaborted = _Column("b")
+        """Of records of transactions: how often it was sent in one that has not been aborted."""
+        self.committed = _Column("b")
 
     def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:
         """Returns the place of a record that is not there yet."""
@@ -264,6 +269,16 @@ class RecordEntry:
     @property
     def unknown(self) -> bool:
         return not self.acked and not self.definite
+
+    @property
+    def aborted(self) -> bool:
+        """Every transaction that it was sent in was aborted."""
+        return self._table.unaborted[self.place] == 0
+
+    @property
+    def committed(self) -> bool:
+        """It was sent in a transaction, and that was committed."""
+        return self._table.committed[self.place] > 0
 
     @property
     def fate(self) -> str:

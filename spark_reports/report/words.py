@@ -147,7 +147,7 @@ def _lost(rows: Rows) -> str:
 
 
 def _unseen(rows: Rows) -> str:
-    return f"{counted(len(rows), 'acknowledged record')} cannot be read by any consumer at the end: {_names(rows)}."
+    return f"{counted(len(rows), 'acknowledged record')} cannot be read at the end: {_names(rows)}."
 
 
 def _dirty(rows: Rows) -> str:

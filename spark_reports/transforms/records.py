@@ -24,15 +24,19 @@ from replica.trace.names import (
     REPLICA_DELETED,
     REPLICA_FOUND,
     TOPIC_DELETED,
+    TRANSACTION_STATE_CHANGED,
 )
 from spark_reports.schema import PARTITION_KEY, RUN
 
 RECORD_KEY = (*PARTITION_KEY, "record")
 ACKED, FAILED, UNKNOWN = "acked", "failed", "unknown"
 DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
+ABORTED, COMMITTED = "aborted", "committed"
 _NEVER = (1 << 63) - 1
 UNDONE = "its application is done with the input, and no reader of committed records finds the output"
 """Why it is lost, in the witness of the verdict."""
+UNMARKED = "committed and in the final log, but without the marker: no reader of committed records gets it"
+"""Why it is unseen, there."""
 
 
 def final_replicas(final_log: DataFrame) -> DataFrame:
@@ -54,25 +58,55 @@ def final_replicas(final_log: DataFrame) -> DataFrame:
 
 
 def aborted(transaction: DataFrame) -> DataFrame:
-    """Where records of aborted transactions stand at the end of the run, in any replica.  out: PARTITION_KEY, offset"""
-    batches = transaction.filter(F.col("event") == ABORTED_BATCH_FOUND)
-    offsets = F.explode(F.sequence("base_offset", "last_offset")).alias("offset")
-    return batches.select(*PARTITION_KEY, offsets).distinct()
+    """Where records stand that an ABORT marker has ended, in any replica.  out: PARTITION_KEY, offset"""
+    return _offsets_of(transaction.filter(F.col("event") == ABORTED_BATCH_FOUND)).drop("node").distinct()
 
 
-def open_at_the_end(transaction: DataFrame) -> DataFrame:
-    """Where records of transactions stand without a marker at the end of the run.  out: PARTITION_KEY, node, offset"""
-    batches = transaction.filter(F.col("event") == OPEN_BATCH_FOUND)
-    offsets = F.explode(F.sequence("base_offset", "last_offset")).alias("offset")
-    return batches.select(*PARTITION_KEY, "node", offsets)
+def _offsets_of(batches: DataFrame) -> DataFrame:
+    """out: PARTITION_KEY, node, offset"""
+    return batches.select(*PARTITION_KEY, "node", F.explode(F.sequence("base_offset", "last_offset")).alias("offset"))
+
+
+def pending_markers(transaction: DataFrame) -> DataFrame:
+    """Markers that a coordinator has still to write when the run ends: a decision stands with and without them.
+
+    out: run, partition_name (as in t-0), producer_id, committing (what the marker will say)
+    """
+    latest = Window.partitionBy(RUN, "transactional_id").orderBy(F.col("seq").desc())
+    is_prepared = F.col("state").isin("PrepareCommit", "PrepareAbort")
+    return (
+        transaction.filter(F.col("event") == TRANSACTION_STATE_CHANGED)
+        .withColumn("rank", F.row_number().over(latest))
+        .filter((F.col("rank") == 1) & is_prepared)
+        .select(
+            RUN, F.explode("partitions").alias("partition_name"), "producer_id",
+            (F.col("state") == "PrepareCommit").alias("committing"),
+        )
+    )  # fmt: skip
+
+
+def _undecided(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Of the records that no marker has ended: those that will be aborted, and those of open transactions.
+
+    out: PARTITION_KEY, node, offset
+    """
+    name = F.concat_ws("-", "topic", F.col("partition").cast("string"))
+    batches = (
+        transaction.filter(F.col("event") == OPEN_BATCH_FOUND)
+        .withColumn("partition_name", name)
+        .join(F.broadcast(pending_markers(transaction)), [RUN, "partition_name", "producer_id"], "left")
+    )
+    return _offsets_of(batches.filter(~F.col("committing"))), _offsets_of(batches.filter(F.col("committing").isNull()))
 
 
 def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
     """One row per record in the final log of its partition.
 
     out: *PARTITION_KEY, offset, record, readable (below the high watermark of a running leader), aborted (with its
-         transaction), open (its transaction has not ended)
+         transaction), open (its transaction is not decided)
     """
+    aborting, undecided = _undecided(transaction)
+    not_committed = aborted(transaction).unionByName(aborting.drop("node")).distinct()
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
     return (
         final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
@@ -86,12 +120,12 @@ def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
             (F.col("is_leader") & (F.col("offset") < F.col("end"))).alias("readable"),
         )
         .join(
-            F.broadcast(aborted(transaction).withColumn("aborted", F.lit(True))),
+            F.broadcast(not_committed.withColumn("aborted", F.lit(True))),
             [*PARTITION_KEY, "offset"],
             "left",
         )
         .join(
-            F.broadcast(open_at_the_end(transaction).withColumn("open", F.lit(True))),
+            F.broadcast(undecided.distinct().withColumn("open", F.lit(True))),
             [*PARTITION_KEY, "node", "offset"],
             "left",
         )
@@ -163,17 +197,17 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     )
 
 
-def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, deleted: DataFrame) -> DataFrame:
-    """One row per record that was sent, stored, read or deleted: one conditional groupBy over all four, no joins.
+def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, known: DataFrame) -> DataFrame:
+    """One row per record that was sent, stored, read or deleted: one conditional groupBy over all of that, no joins.
 
-    in:  produce and consume tables, final_entries(), and the records that are gone for a good reason: *RECORD_KEY, why
+    in:  produce and consume tables, final_entries(), and what else is known: transaction_ends.known_of_records()
     out: *RECORD_KEY, client, acks, sent_us, sent_seq, last_sent_seq, told (acked, failed = definitely not written,
          unknown), told_us and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset,
          latency_us, error,
          copies (in the final log, but for those of aborted transactions), settled_copies (but for those of open ones,
          too), offset (the first), present, readable, read,
          promised (output of an input that is done),
-         deleted, expired, compacted, and lost, unseen, missing, duplicated, dirty, reordered
+         deleted, expired, compacted, and lost, unseen, missing, duplicated, dirty, reordered, aborted
     """
     nothing = F.lit(None)
     sends = produce.filter(F.col("record").isNotNull()).select(
@@ -201,7 +235,7 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, del
     facts = sends.unionByName(without_producer(entries, F.lit("stored")))
     facts = facts.unionByName(without_producer(reads, F.lit("read")))
     facts = facts.unionByName(without_producer(promised, F.lit(OUTPUT_PROMISED)))
-    facts = facts.unionByName(without_producer(deleted, F.col("why")))
+    facts = facts.unionByName(without_producer(known, F.col("why")))
     return _with_anomalies(_folded(facts, _names(produce)))
 
 
@@ -257,6 +291,8 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         F.max(F.col("event") == DELETED).alias("deleted"),
         F.max(F.col("event") == EXPIRED).alias("expired"),
         F.max(F.col("event") == COMPACTED).alias("compacted"),
+        F.max(F.col("event") == ABORTED).alias("is_aborted"),
+        F.max(F.col("event") == COMMITTED).alias("is_committed"),
     )
     told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
     for column in ("client", "acked_by", "error"):
@@ -266,7 +302,7 @@ def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
         "told_seq", "handed_over", "acked_us",
         "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "settled_copies", "offset",
         F.col("offset").isNotNull().alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
-        "promised", "deleted", "expired", "compacted",
+        "promised", "deleted", "expired", "compacted", "is_aborted", "is_committed",
     )  # fmt: skip
 
 
@@ -284,16 +320,21 @@ def _with_anomalies(fates: DataFrame) -> DataFrame:
     sent_before = F.max(F.when(F.col("present"), F.col("sent_seq"))).over(before)
     is_acked = F.col("told") == ACKED
     is_gone = ~F.col("present") & ~_is_taken()
-    return fates.withColumns(
+    is_aborted = F.when(F.col("present"), F.col("copies") == 0).otherwise(F.col("is_aborted") & ~_is_taken())
+    # It is there, and the marker that committed it is in no log that counts.
+    is_stranded = F.col("is_committed") & (F.col("copies") > 0) & (F.col("settled_copies") == 0)
+    judged = fates.withColumns(
         {
-            "lost": (is_acked & is_gone) | is_undone(),
-            "unseen": is_acked & F.col("present") & ~F.col("readable"),
+            "lost": (is_acked & is_gone & ~F.col("is_aborted")) | is_undone(),
+            "unseen": is_acked & F.col("present") & (~F.col("readable") | is_stranded),
             "missing": (F.col("told") == UNKNOWN) & F.col("sent_seq").isNotNull() & is_gone,
             "duplicated": F.col("settled_copies") > 1,
             "dirty": F.col("read") & is_gone,
             "reordered": F.coalesce(F.col("present") & (F.col("last_sent_seq") < sent_before), F.lit(False)),
+            "aborted": is_acked & is_aborted & ~is_undone(),
         }
     )
+    return judged.drop("is_aborted", "is_committed")
 
 
 def record_counts(fates: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from replica.trace.names import (
     REPLICA_FOUND,
 )
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.records import UNDONE, aborted, is_undone
+from spark_reports.transforms.records import UNDONE, UNMARKED, is_undone
 from spark_reports.transforms.settling import settled
 
 VERDICT_ORDER = (
@@ -45,7 +45,6 @@ def anomalies(
     entries: DataFrame,
     final_log: DataFrame,
     consume: DataFrame,
-    transaction: DataFrame,
     control: DataFrame,
 ) -> DataFrame:
     """One row per witness of an anomaly.
@@ -57,7 +56,7 @@ def anomalies(
         record_anomalies(fates),
         diverged(final_log),
         offset_regressions(consume),
-        poll_skips(consume, entries, transaction),
+        poll_skips(consume, entries),
     ]
     together = parts[0]
     for part in parts[1:]:
@@ -70,9 +69,10 @@ def record_anomalies(fates: DataFrame) -> DataFrame:
     lost_where = F.format_string(
         "acked by %s at offset %d, not in the final log", F.col("acked_by"), F.col("ack_offset")
     )
+    unread = F.when(F.col("readable"), UNMARKED).otherwise("acked and in the final log, but no consumer can read it")
     kinds: dict[str, tuple[str, Column, Column]] = {
         "lost": ("lost", F.col("ack_offset"), F.when(is_undone(), UNDONE).otherwise(lost_where)),
-        "unseen": ("unseen", F.col("offset"), F.lit("acked and in the final log, but no consumer can read it")),
+        "unseen": ("unseen", F.col("offset"), unread),
         "dirty": ("dirty-read", F.col("ack_offset"), F.lit("a consumer read it, but it is not in the final log")),
         "duplicated": ("duplicated", F.col("offset"), F.format_string("in the final log %d times", "settled_copies")),
         "reordered": ("reordered", F.col("offset"), F.lit("stands after a record that its producer sent later")),
@@ -144,11 +144,11 @@ def offset_regressions(consume: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def poll_skips(consume: DataFrame, entries: DataFrame, transaction: DataFrame) -> DataFrame:
+def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
     """Records of the final log that a consumer jumped over and never read, without a seek by its user. Records of
     aborted transactions are there and not for every reader.
 
-    in:  consume table, final_entries(), transaction table
+    in:  consume table, final_entries()
     out: as anomalies(); witness = the client
     """
     of_consumer = [*PARTITION_KEY, "client"]
@@ -167,13 +167,12 @@ def poll_skips(consume: DataFrame, entries: DataFrame, transaction: DataFrame) -
     # Hardly any consumer jumps: then neither its reads nor the final logs need to be searched.
     jumped = F.broadcast(gaps.select(*of_consumer).distinct())
     reads = consume.filter(is_read).join(jumped, of_consumer, "left_semi")
-    of_record = [*PARTITION_KEY, "offset"]
-    there = entries.join(jumped, list(PARTITION_KEY), "left_semi").join(aborted(transaction), of_record, "left_anti")
+    there = entries.filter(~F.col("aborted")).join(jumped, list(PARTITION_KEY), "left_semi")
     return (
         gaps.select(*of_consumer, F.explode("skipped").alias("offset"))
         .distinct()
         .join(reads, [*of_consumer, "offset"], "left_anti")
-        .join(there, of_record)
+        .join(there, [*PARTITION_KEY, "offset"])
         .select(
             RUN, F.lit("poll-skip").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"), "offset",
             F.format_string("jumped over %s without a seek and never read it", "record").alias("detail"),

@@ -248,4 +248,4 @@ def test_a_cluster_without_a_living_node_ends_and_says_so(tmp_path: Path) -> Non
         served.output, served.errors = served.process.communicate(timeout=60)
     assert served.process.returncode == 4
     assert "no node is left of c1, b1, b2 and b3" in " ".join(served.output.split())
-    assert "1 ACKED RECORD THAT NO CONSUMER CAN READ: hello" in served.output
+    assert "1 ACKED RECORD THAT CANNOT BE READ: hello" in served.output

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from replica.trace import events as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.tables import ResultTables
-from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.records import final_entries, record_fates
+from spark_reports.transforms.transaction_ends import known_of_records
 from spark_reports.transforms.verdict import anomalies
 
 pytestmark = pytest.mark.spark
@@ -106,8 +106,24 @@ def compacted(offset: int, to: int, *, aborted: bool = False) -> t.TraceEvent:
     )  # fmt: skip
 
 
-def deleted_in(trace: Trace) -> DataFrame:
-    return gone_records(trace, trace.control)
+def known_in(trace: Trace) -> DataFrame:
+    return known_of_records(trace, trace.control)
+
+
+def in_transaction(record: str, offset: int, producer_id: int = 7) -> list[t.TraceEvent]:
+    """Sent and acked."""
+    batch = t.BatchSent(
+        client="p1", peer="b1", records=(record,), crc=hash_of(record), attempt=1, acks=-1, producer_id=producer_id,
+        base_sequence=0, **PLACE,
+    )  # fmt: skip
+    return [sent(record), batch, acked(record, offset)]
+
+
+def changed(state: str, producer_id: int = 7) -> t.TraceEvent:
+    return t.TransactionStateChanged(
+        node="b1", transactional_id=f"orders.{producer_id}", previous_state="-", state=state, producer_id=producer_id,
+        producer_epoch=0, partitions=("t-0",), fences=False, reason="-",
+    )  # fmt: skip
 
 
 CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
@@ -221,6 +237,44 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
          t.OpenBatchFound(node="b1", producer_id=7, base_offset=0, last_offset=0, **PLACE)],
         set(),
     ),
+    "what no log has, of transactions that were aborted, by a word of their coordinator or before it": (
+        [*in_transaction("r0", 0), changed("PrepareAbort"), *in_transaction("r1", 1), changed("CompleteAbort"),
+         *in_transaction("r2", 2), changed("Ongoing"), changed("CompleteAbort"), *in_transaction("r3", 3),
+         *found("b1", leader=True)],
+        {("lost", "r1"), ("lost", "r3")},
+    ),
+    "what no log has, of transactions of two producers": (
+        [*in_transaction("r0", 0, 7), *in_transaction("r1", 1, 8), changed("PrepareCommit", 8),
+         changed("PrepareAbort", 7),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "what was sent again in another transaction, and what was aborted twice": (
+        [*in_transaction("r0", 0, 7), *in_transaction("r1", 1, 7), changed("PrepareAbort", 7),
+         *in_transaction("r0", 2, 8), changed("PrepareCommit", 8), *in_transaction("r1", 3, 8),
+         changed("PrepareAbort", 8),
+         *found("b1", leader=True)],
+        {("lost", "r0")},
+    ),
+    "what was committed and has no marker any more": (
+        [*in_transaction("r0", 0), changed("PrepareCommit"), changed("CompleteCommit"), *found("b1", "r0", leader=True),
+         t.OpenBatchFound(node="b1", producer_id=7, base_offset=0, last_offset=0, **PLACE)],
+        {("unseen", "r0")},
+    ),
+    "what was committed and whose marker is on its way, or was aborted": (
+        [*in_transaction("r0", 0, 7), *in_transaction("r1", 1, 8), changed("PrepareCommit", 7),
+         changed("PrepareAbort", 8), changed("CompleteAbort", 8), *found("b1", "r0", "r1", leader=True),
+         t.OpenBatchFound(node="b1", producer_id=7, base_offset=0, last_offset=0, **PLACE),
+         t.OpenBatchFound(node="b1", producer_id=8, base_offset=1, last_offset=1, **PLACE)],
+        set(),
+    ),
+    "an output whose only copy will be aborted, and one that will be committed twice": (
+        [*in_transaction("r0", 0, 7), *in_transaction("r1", 1, 8), *in_transaction("r1", 2, 8), promised("r0"),
+         changed("PrepareAbort", 7), changed("PrepareCommit", 8), *found("b1", "r0", "r1", "r1", leader=True),
+         *[t.OpenBatchFound(node="b1", producer_id=producer_id, base_offset=offset, last_offset=offset, **PLACE)
+           for offset, producer_id in enumerate((7, 8, 8))]],
+        {("lost", "r0"), ("duplicated", "r1")},
+    ),
     "an invariant": (
         [t.InvariantBroken(invariant="S3", promised=True, reason="two leaders in one epoch")],
         {("invariant", "S3")},
@@ -283,8 +337,8 @@ def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str,
     ]
     trace = read_trace(spark, folders)
     entries = final_entries(trace.final_log, trace.transaction)
-    fates = record_fates(trace.produce, trace.consume, entries, deleted_in(trace))
-    verdict = anomalies(fates, entries, trace.final_log, trace.consume, trace.transaction, trace.control)
+    fates = record_fates(trace.produce, trace.consume, entries, known_in(trace))
+    verdict = anomalies(fates, entries, trace.final_log, trace.consume, trace.control)
     rows = verdict.select("run", "anomaly", "witness").collect()
     return {
         case: {(row["anomaly"], row["witness"]) for row in rows if row["run"] == f"case-{n}"}
@@ -305,7 +359,7 @@ def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> No
     ]  # fmt: skip
     trace = read_trace(spark, [written("told", [(i / 10, event) for i, event in enumerate(events)])])
     fates = record_fates(
-        trace.produce, trace.consume, final_entries(trace.final_log, trace.transaction), deleted_in(trace)
+        trace.produce, trace.consume, final_entries(trace.final_log, trace.transaction), known_in(trace)
     ).orderBy("sent_seq")
     assert [tuple(row) for row in fates.select("record", "told", "present", "missing").collect()] == [
         ("r0", "acked", True, False),

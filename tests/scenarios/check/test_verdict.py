@@ -15,6 +15,9 @@ from replica.trace.events import (
     RecordSent,
     ReplicaFound,
     TopicDeleted,
+    TransactionBegan,
+    TransactionEnded,
+    TransactionStateChanged,
 )
 from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.language.anomalies import ANOMALIES
@@ -210,6 +213,187 @@ def test_an_output_of_an_open_transaction_is_not_lost_yet() -> None:
     script.find("b1", "r0")
     script.emit(OpenBatchFound(node="b1", topic="t", partition=0, producer_id=1, base_offset=0, last_offset=0))
     assert script.verdict().kinds == ()
+
+
+# ---------------------------------------------------------------------------------------------------- transactions
+
+
+class Orders:
+    """Producers of transactions to t-0; the id of one is 7, that of another 8."""
+
+    def __init__(self) -> None:
+        self.script = ledger_only()
+        self.states = {7: "Empty", 8: "Empty"}
+        for producer_id in self.states:
+            self.change("Empty", producer_id)
+
+    def change(self, state: str, producer_id: int = 7, partitions: tuple[str, ...] = ("t-0",)) -> None:
+        previous, self.states[producer_id] = self.states[producer_id], state
+        self.script.emit(
+            TransactionStateChanged(
+                node="b2", transactional_id=f"orders.{producer_id}", previous_state=previous, state=state,
+                producer_id=producer_id, producer_epoch=0, partitions=partitions, fences=False, reason="so it is",
+            )
+        )  # fmt: skip
+
+    def acked(self, record: str, producer_id: int = 7) -> None:
+        self.script.send(record)
+        self.script.request(record, producer_id=producer_id)
+        self.script.ack(record, int(record[1:]))
+
+    def open(self, offset: int, node: str = "b1", producer_id: int = 7) -> None:
+        self.script.emit(
+            OpenBatchFound(
+                node=node, topic="t", partition=0, producer_id=producer_id, base_offset=offset, last_offset=offset
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("states", "lost", "aborted"),
+    [
+        ((), ("r0",), ()),  # It may still be committed.
+        (("PrepareAbort",), (), ("r0",)),  # Nothing can take that back, and no marker is needed for it.
+        (("PrepareAbort", "CompleteAbort"), (), ("r0",)),
+        (("CompleteAbort",), (), ("r0",)),  # Who decided it died before it could say so.
+        (("PrepareCommit",), ("r0",), ()),
+        (("PrepareCommit", "CompleteCommit"), ("r0",), ()),
+        (("PrepareCommit", "PrepareAbort"), ("r0",), ()),  # The decision was forgotten, and had been answered.
+    ],
+)
+def test_what_no_log_has_is_lost_unless_its_transaction_was_aborted(
+    states: tuple[str, ...], lost: tuple[str, ...], aborted: tuple[str, ...]
+) -> None:
+    orders = Orders()
+    orders.acked("r0")
+    for state in states:
+        orders.change(state)
+    orders.script.find("b1")
+    verdict = orders.script.verdict()
+    assert (verdict.records["lost"], verdict.records["aborted"]) == (lost, aborted)
+    assert verdict.ok == (not lost)
+
+
+def test_each_producer_decides_about_its_own_records_sent_so_far() -> None:
+    orders = Orders()
+    orders.acked("r0", 7)
+    orders.acked("r1", 8)
+    orders.change("PrepareAbort", 7)
+    orders.acked("r2", 7)  # Its transaction begins before all markers of the last one are written.
+    orders.change("CompleteAbort", 7)
+    orders.change("PrepareCommit", 8)
+    orders.script.find("b1")
+    verdict = orders.script.verdict()
+    assert (verdict.records["lost"], verdict.records["aborted"]) == (("r1", "r2"), ("r0",))
+
+
+def test_work_done_again_is_aborted_only_if_every_attempt_was() -> None:
+    orders = Orders()
+    for record, ends in {"r0": ("PrepareAbort", "PrepareAbort"), "r1": ("PrepareAbort", "PrepareCommit")}.items():
+        for state in ends:
+            orders.acked(record)
+            orders.change(state)
+    orders.script.find("b1")
+    verdict = orders.script.verdict()
+    assert (verdict.records["lost"], verdict.records["aborted"]) == (("r1",), ("r0",))
+
+
+def test_a_reader_of_everything_may_have_read_what_was_aborted_and_is_gone() -> None:
+    orders = Orders()
+    orders.acked("r0")
+    orders.script.read("r0", 0)
+    orders.change("PrepareAbort")
+    orders.script.find("b1")
+    assert orders.script.verdict().kinds == ("dirty-read",)
+
+
+@pytest.mark.parametrize(("committed", "lost"), [(True, ("r0",)), (False, ())])
+def test_without_a_word_of_the_coordinator_that_of_the_producer_counts(committed: bool, lost: tuple[str, ...]) -> None:
+    """As on a real Kafka, whose log of transactions is not looked at."""
+    script = ledger_only()
+    about: dict[str, Any] = {
+        "client": "p1", "transactional_id": "o", "number": 1, "producer_id": 7, "producer_epoch": 0
+    }  # fmt: skip
+    script.emit(TransactionBegan(**about))
+    script.send("r0")
+    script.request("r0", producer_id=7)
+    script.ack("r0", 0)
+    script.emit(TransactionEnded(**about, committed=committed))
+    script.find("b1")
+    assert script.verdict().records["lost"] == lost
+
+
+def test_records_of_aborted_transactions_are_aborted_in_the_log_too() -> None:
+    orders = Orders()
+    orders.acked("r0")
+    orders.change("PrepareAbort")
+    orders.change("CompleteAbort")
+    orders.script.find("b1", "r0")
+    orders.script.emit(
+        AbortedBatchFound(node="b1", topic="t", partition=0, producer_id=7, base_offset=0, last_offset=0)
+    )
+    verdict = orders.script.verdict()
+    assert verdict.ok and verdict.records["aborted"] == ("r0",)
+
+
+@pytest.mark.parametrize(
+    ("states", "kinds"),
+    [
+        ((), ()),  # It is open, and nothing was promised yet.
+        (("PrepareCommit",), ()),  # The marker comes.
+        (("PrepareCommit", "CompleteCommit"), ("unseen",)),  # It came, and a disk has lost it.
+        (("PrepareAbort", "CompleteAbort"), ()),
+    ],
+)
+def test_what_was_committed_and_has_no_marker_any_more_cannot_be_read(
+    states: tuple[str, ...], kinds: tuple[str, ...]
+) -> None:
+    orders = Orders()
+    orders.acked("r0")
+    for state in states:
+        orders.change(state)
+    orders.script.find("b1", "r0")
+    orders.open(0)
+    verdict = orders.script.verdict()
+    assert verdict.kinds == kinds
+    if kinds:
+        assert verdict.anomalies[0].sentence.endswith("(the marker of their commit is not in the log of b1)")
+
+
+@pytest.mark.parametrize(
+    ("state", "partitions", "copies", "settled"),
+    [
+        ("Ongoing", ("t-0",), 2, 1),
+        ("PrepareCommit", ("t-0",), 2, 2),
+        ("PrepareAbort", ("t-0",), 1, 1),
+        ("PrepareCommit", ("t-1",), 2, 1),  # No marker comes to t-0: a batch that was late.
+    ],
+)
+def test_a_decision_counts_before_its_marker_is_written(
+    state: str, partitions: tuple[str, ...], copies: int, settled: int
+) -> None:
+    orders = Orders()
+    for producer_id in (8, 7):
+        orders.acked("r0", producer_id)
+    orders.change("PrepareCommit", 8)
+    orders.change("CompleteCommit", 8)
+    orders.change(state, 7, partitions)
+    orders.script.find("b1", "r0", "r0")
+    orders.open(1)
+    orders.script.verdict()
+    ledger = orders.script.ledger
+    assert (len(ledger.copies("r0")), len(ledger.settled_copies("r0"))) == (copies, settled)
+
+
+def test_an_output_whose_only_copy_will_be_aborted_is_lost() -> None:
+    orders = Orders()
+    orders.acked("r0")
+    orders.script.emit(OutputPromised(client="t1", topic="t", partition=0, record="r0", reason="its input is done"))
+    orders.change("PrepareAbort")
+    orders.script.find("b1", "r0")
+    orders.open(0)
+    verdict = orders.script.verdict()
+    assert (verdict.records["lost"], verdict.records["aborted"]) == (("r0",), ())
 
 
 @pytest.mark.parametrize(("sends", "overtaken"), [("r0 r1 r0", ()), ("r0 r0 r1", ("r0",)), ("r0 r1 r0 r1", ())])

@@ -101,9 +101,35 @@ def _compacted(rows: list[Row]) -> set[tuple[Any, ...]]:
     return gone
 
 
+def _aborted(rows: list[Row]) -> set[tuple[Any, ...]]:
+    """Records of which every sending was in a transaction that was aborted."""
+    sent: dict[tuple[Any, ...], list[bool | None]] = defaultdict(list)
+    transactional = {row["producer_id"] for row in rows if row["event"] == "transaction_state_changed"}
+    decisions = _decisions(rows) if transactional else []
+    for index, row in enumerate(rows):
+        if row["event"] != "batch_sent" or row["attempt"] > 1 or row["producer_id"] not in transactional:
+            continue
+        decision = next((ended for at, who, ended in decisions if at > index and who == row["producer_id"]), None)
+        for record in row["records"]:
+            sent[row["topic"], row["partition"], record].append(decision)
+    return {key for key, ends in sent.items() if all(end is False for end in ends)}
+
+
+def _decisions(rows: list[Row]) -> list[tuple[int, int, bool]]:
+    """(place in the trace, producer id, committed)"""
+    found, latest = [], {}
+    for index, row in enumerate(rows):
+        if row["event"] == "transaction_state_changed":
+            state, before = row["state"], latest.get(row["transactional_id"], "")
+            if state.startswith("Prepare") or (state.startswith("Complete") and not before.startswith("Prepare")):
+                found.append((index, row["producer_id"], state.endswith("Commit")))
+            latest[row["transactional_id"]] = state
+    return found
+
+
 def _lost(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Records acked, not in the final log of their partition, not deleted by an operator and not aged."""
-    logs, deleted, acked = Logs(), _compacted(rows), []
+    """Records acked, not in the final log of their partition, not deleted by an operator, not aged and not aborted."""
+    logs, deleted, acked = Logs(), _compacted(rows) | _aborted(rows), []
     for row in rows:
         place = (row.get("topic"), row.get("partition"))
         if row["event"] == "records_expired" or (
