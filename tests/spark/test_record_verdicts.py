@@ -239,7 +239,8 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "what no log has, of transactions that were aborted, by a word of their coordinator or before it": (
         [*in_transaction("r0", 0), changed("PrepareAbort"), *in_transaction("r1", 1), changed("CompleteAbort"),
-         *in_transaction("r2", 2), changed("Ongoing"), changed("CompleteAbort"), *in_transaction("r3", 3),
+         changed("PrepareCommit"), changed("CompleteCommit"), *in_transaction("r2", 2), changed("Ongoing"),
+         changed("CompleteAbort"), *in_transaction("r3", 3),
          *found("b1", leader=True)],
         {("lost", "r1"), ("lost", "r3")},
     ),
