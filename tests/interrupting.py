@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 COMMAND = [
     sys.executable,
     "-c",
-    f"import sys; sys.path[:0] = {sys.path!r}; from scenarios.cli.main import main; main()",
+    f"import sys; sys.path[:0] = {sys.path!r}; from scenarios.cli.entry import main; main()",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--sql",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    type=click.Path(path_type=Path),
     help="Answer this file's Spark SQL over the tables instead (`-- comments`, statements end with `;`).",
 )
 @click.option(
@@ -71,6 +73,13 @@ def report(
         fail(
             "--sql answers questions and writes nothing: leave out --out, --tables, --open and --keep-classes",
             ExitCode.USAGE,
+        )
+    if sql is not None and not sql.is_file():
+        what = "it is a folder" if sql.is_dir() else "there is no such file"
+        fail(
+            f"--sql takes a file with statements, and {what}: {spelt_out(str(sql))}",
+            ExitCode.USAGE,
+            f"write them into a file, then: highwater report {shlex.join(runs) or 'last'} --sql questions.sql",
         )
     if followed:
         others_given = bool(tables_dir or sql or opens or conf or keep_classes or format_ == "json")

@@ -104,6 +104,32 @@ def test_what_is_no_text_file(what: str, highwater: Highwater, tmp_path: Path) -
 # ------------------------------------------------------------------------------------------------ nowhere to write
 
 
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        ((), "highwater report last --sql questions.sql"),
+        (("two words", "7"), "highwater report 'two words' 7 --sql questions.sql"),
+    ],
+)
+@pytest.mark.parametrize(("sql", "said"), [("select * from runs", "no such file: select"), (".", "a folder: .")])
+def test_a_query_stands_where_its_file_should_be(
+    words: tuple[str, ...], fix: str, sql: str, said: str, highwater: Highwater
+) -> None:
+    """Whether or not there is a run."""
+    done = highwater("report", *words, "--sql", sql)
+    assert (done.code, done.out) == (2, "")
+    error, remedy = done.err.splitlines()
+    assert error.startswith("error: --sql takes a file with statements, and ") and said in error
+    assert remedy.endswith(fix)
+
+
+def test_what_writes_nothing_keeps_no_classes(highwater: Highwater, tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("SELECT 1")
+    done = highwater("report", "--sql", str(tmp_path / "q.sql"), "--keep-classes")
+    assert (done.code, done.out) == (2, "")
+    assert "--sql answers questions and writes nothing" in done.err and "--keep-classes" in done.err
+
+
 def runs_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 

@@ -14,7 +14,7 @@ import pytest
 from command import MINI
 
 from scenarios.language.parse.loading import load_file
-from tests.interrupting import Ended, interrupted
+from tests.interrupting import COMMAND, Ended, interrupted
 from tests.soak import one_in
 
 SEARCH = ("search", "--profile", "kafka-2.0", "--out", "found")
@@ -90,6 +90,25 @@ def test_a_run_that_is_stopped_is_no_run(tmp_path: Path) -> None:
     ended = interrupted(tmp_path, "run", "mini.yaml", "--no-logs", by=signal.SIGTERM, sign="virtual")
     assert (ended.code, ended.out, ended.errors) == (143, "", ["Interrupted."])
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("imported", ["click.core", "scenarios.process.failures", "scenarios.cli.catalogue"])
+def test_a_command_is_stopped_while_its_modules_are_imported(imported: str, tmp_path: Path) -> None:
+    """The first two before there is a command, the third one by the command. Python says what it imports (-v)."""
+    process = subprocess.Popen(
+        [COMMAND[0], "-v", *COMMAND[1:], "list"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True, bufsize=1,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("# ") and line.rstrip().endswith(f"{imported.replace('.', '/')}.py"):
+            process.send_signal(signal.SIGINT)
+            break
+    else:
+        raise AssertionError(f"{imported} was never imported")
+    said = [line.strip() for line in process.stderr if not line.startswith(("#", "import ", "Python "))]
+    assert process.wait(timeout=100) == 130
+    assert [line for line in said if line and not line.startswith("Type ")] == ["Interrupted."]
 
 
 # ---------------------------------------------------------------------------------- a process of a command is killed
