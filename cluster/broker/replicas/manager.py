@@ -44,6 +44,9 @@ ProposeIsrTo = Callable[[Partition, ProposeIsr, int], None]
 """Where a leader's proposals go: (partition, proposal, now_us)"""
 
 
+NOT_LED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR)
+
+
 def _refusal(name: TopicPartition, error: KafkaError) -> ProducePartitionResponse:
     """record_errors: which records are to blame, where that is known (KIP-467)"""
     record_errors = cast("Sequence[tuple[int, str]]", error.details.get("record_errors", ()))
@@ -247,7 +250,16 @@ class ReplicaManager:
             append({} if guard == NOT_ASKED_FOR else {name: guard for name, _ in entries}, {}, now_us)
         else:
             checks = self.transaction_checks
-            checks.begin(transactional_id, entries, self.partitions, api_version, append, now_us)
+            checks.begin(transactional_id, entries, self._led, api_version, append, now_us)
+
+    def _led(self, name: TopicPartition) -> Partition:
+        """raises: KafkaError     source: ReplicaManager.maybeStartTransactionVerificationForPartition"""
+        partition = self.partitions.get(name)
+        if partition is None:
+            raise KafkaError(self.missing_partition_error(name))
+        if partition.leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition
 
     def _append(
         self,
@@ -263,7 +275,7 @@ class ReplicaManager:
         guards: Mapping[TopicPartition, int],
         refused: Mapping[TopicPartition, ErrorCode],
     ) -> None:
-        """guards: see VerificationStates     refused: by the coordinator of the transaction"""
+        """guards: see VerificationStates     refused: by the coordinator of the transaction, or before it was asked"""
         default_guard = NOT_ASKED_FOR if internal_topics_allowed else self.transaction_checks.guard
         results: ProduceResults = {}
         appended: dict[TopicPartition, ProducedBatch] = {}
@@ -274,7 +286,9 @@ class ReplicaManager:
                 if name.topic in INTERNAL_TOPICS and not internal_topics_allowed:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot append to an internal topic")
                 if name in refused:
-                    message = f"the coordinator of the transaction says {refused[name].name}"
+                    said_it = "the coordinator of the transaction says"
+                    is_own = refused[name] in NOT_LED
+                    message = f"{self._node} does not lead {name}" if is_own else f"{said_it} {refused[name].name}"
                     raise KafkaError(refused[name], message)
                 produced = partition.append_as_leader(
                     batch,

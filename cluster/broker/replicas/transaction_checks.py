@@ -85,17 +85,21 @@ class TransactionChecks:
         self,
         transactional_id: str,
         entries: Sequence[tuple[TopicPartition, memoryview | None]],
-        partitions: Mapping[TopicPartition, Partition],
+        led: Callable[[TopicPartition], Partition],
         api_version: int,
         go_on: Callable[[Mapping[TopicPartition, int], Errors, int], None],
         now_us: int,
     ) -> None:
-        """Ask, if something is to be asked. go_on: (guard of each partition, refused ones, now_us)"""
+        """Ask, if something is to be asked.
+
+        led: the partition of that name; raises KafkaError where this broker does not lead it
+        go_on: (guard of each partition, refused ones, now_us)
+        """
         if self._verifies or (self._adds and api_version >= FIRST_VERSION_THAT_ADDS):
             config = self._config.current
             limit_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
             until_us = now_us + limit_ms * 1000
-            self._ask(transactional_id, entries, partitions, api_version, until_us, go_on, now_us)
+            self._ask(transactional_id, entries, led, api_version, until_us, go_on, now_us)
         else:
             go_on({}, {}, now_us)
 
@@ -103,7 +107,7 @@ class TransactionChecks:
         self,
         transactional_id: str,
         entries: Sequence[tuple[TopicPartition, memoryview | None]],
-        partitions: Mapping[TopicPartition, Partition],
+        led: Callable[[TopicPartition], Partition],
         api_version: int,
         until_us: int,
         go_on: Callable[[Mapping[TopicPartition, int], Errors, int], None],
@@ -114,8 +118,7 @@ class TransactionChecks:
         refused: dict[TopicPartition, ErrorCode] = {}
         producer_id = producer_epoch = -1
         for name, records in entries:
-            partition = partitions.get(name)
-            if records is None or partition is None or partition.leader is None or not is_transactional(records):
+            if records is None or not is_transactional(records):
                 continue
             try:
                 header = read_header(records)
@@ -125,8 +128,10 @@ class TransactionChecks:
             if not header.has_producer_id:
                 continue
             try:
-                guard = self._begin(partition, producer_id, producer_epoch, header.base_sequence, now_us, adds=adds)
+                sequence = header.base_sequence
+                guard = self._begin(led(name), producer_id, producer_epoch, sequence, now_us, adds=adds)
             except KafkaError as error:
+                # Also where it comes to lead until the answer is there: nothing was asked about this partition.
                 refused[name] = error.code
                 continue
             if guard is not None:
@@ -144,7 +149,7 @@ class TransactionChecks:
                 adds=adds,
                 aborts=api_version >= FIRST_VERSION_THAT_ABORTS,
                 answered=lambda errors, at_us: go_on(guards, {**refused, **_as_produce_errors(errors, adds)}, at_us),
-                again=partial(self._ask, transactional_id, entries, partitions, api_version, until_us, go_on)
+                again=partial(self._ask, transactional_id, entries, led, api_version, until_us, go_on)
                 if adds
                 else None,
                 backoff_us=self._config.current.add_partitions_to_txn_retry_backoff_ms * 1000,

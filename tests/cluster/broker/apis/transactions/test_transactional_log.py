@@ -8,7 +8,8 @@ from broker_world import B1, B2, BrokerWorld, batch
 from cluster.broker.replicas.transaction_checks import TransactionQuestion
 from cluster.protocol import cold
 from cluster.protocol import versions as v
-from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request
+from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
+from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rules import PROFILES, Rules
@@ -228,6 +229,29 @@ def test_of_a_batch_of_an_older_epoch_the_coordinator_is_not_asked(tmp_path, rel
     if asked:
         answer(world, asked, ErrorCode.INVALID_PRODUCER_EPOCH)
     assert p1.produced().error is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.1"])
+def test_a_partition_that_it_comes_to_lead_while_it_asks_about_others_is_refused(tmp_path, release):
+    """Nothing was asked about it. NOT_LEADER_OR_FOLLOWER makes a producer try again; INVALID_TXN_STATE is the end."""
+    world = started(tmp_path, PROFILES[f"kafka-{release}"])
+    world.join(B2)
+    world.create(B1)
+    world.create(B2, B1, topic="u")
+    asked: list[TransactionQuestion] = []
+    world.broker.replicas.transaction_checks.ask = lambda question, now_us: asked.append(question)
+    p1 = world.call("p1")
+    data = batch("r0", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    request = ProduceRequest("tx", -1, 1000, [("t", [(0, data)]), ("u", [(0, data)])])
+    p1.send(encode_produce_request(9, 77, p1.peer, request))
+    world.decide(ElectLeader(now_us=world.now_us, topic="u", partition=0, desired=B1))
+    assert world.broker.replicas.partitions[TopicPartition("u", 0)].leader is not None
+    answer(world, asked)
+    answered = decode_produce_response(9, p1.answers[-1])
+    assert {topic: parts[0].error for topic, parts in answered.topics} == {
+        "t": ErrorCode.NONE,
+        "u": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
 
 
 def test_a_late_batch_hangs_where_nothing_is_verified(world):
