@@ -20,6 +20,7 @@ from scenarios.language.values.trees import time_text
 from scenarios.language.verbs.checks import Check
 from scenarios.observe.availability import ServiceTimes, Window, write_windows
 from scenarios.observe.final_logs import FinalReplica, LogEntries, LogEntry
+from scenarios.observe.gone_topics import IsGone
 from scenarios.observe.ledger import ErrorTally, RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.view import ClusterView
@@ -64,6 +65,11 @@ class Expectations:
     def __call__(self, row: TraceRow) -> None:
         self._events(row)
         self._service(row)
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful, but what is expected of a partition is asked at the end."""
+        expected = {one.partition.topic for one in self.expect.unavailable}
+        self._service.forget(lambda topic: topic not in expected and is_gone(topic))
 
     def results(self, verdict: Verdict, end_us: int) -> list[Expectation]:
         """One result per thing expected, in the order of the schema; the ledger must be closed."""

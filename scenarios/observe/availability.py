@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.record_table import RecordEntry
 
@@ -133,6 +134,10 @@ class ServiceTimes:
         if since is not None:
             gaps.append(Window(since, end_us))
         return [gap for gap in gaps if gap.length_us >= PATIENCE_US]
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful."""
+        drop(is_gone, self._leading, self._gaps, self._unserved_since)
 
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         partition = TopicPartition(event.topic, event.partition)

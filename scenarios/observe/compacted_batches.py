@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
+from scenarios.observe.gone_topics import IsGone, drop
 
 
 class KeyedRecord(NamedTuple):
@@ -63,6 +64,10 @@ class CompactedBatches:
                 self._rewritten.pop(partition, None)
                 self._removed.pop(partition, None)
                 self._keys.pop(partition, None)
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful."""
+        drop(is_gone, self._rewritten, self._removed, self._keys)
 
     # ------------------------------------------------------------------------------------------------------- questions
 

@@ -18,6 +18,7 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
+from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.name_index import NameIndex
 from scenarios.observe.record_table import RecordEntry, RecordTable
 from scenarios.observe.transaction_ends import TransactionEnds
@@ -331,6 +332,13 @@ class RecordLedger:
             for key in [key for key in seen if key[1].topic == event.topic]:
                 del seen[key]
         self.jumps = [jump for jump in self.jumps if jump.topic_partition.topic != event.topic]
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful; the records stay."""
+        drop(is_gone, self._partitions)
+        for seen in (self._highest_end, self.reads):
+            for key in [key for key in seen if is_gone(key[1].topic)]:
+                del seen[key]
 
     def _final(self, event: trace.LogEntryFound | trace.ReplicaFound) -> FinalReplica:
         replicas = self.final.setdefault(self._partition(event.topic, event.partition), {})

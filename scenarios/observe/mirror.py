@@ -14,6 +14,7 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.observe.batch_columns import BatchColumns, BatchList, MirroredBatch
+from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.sent_batches import SentBatches
 
 DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
@@ -79,7 +80,7 @@ class LogMirror:
         """records that are in no log since, for a good reason: DELETED, EXPIRED or COMPACTED"""
         self._doomed: dict[tuple[TopicPartition, str], None] = {}
         """logs of topics that were deleted, until their broker has heard of it"""
-        self._starts: dict[tuple[TopicPartition, str], int] = {}
+        self._starts: dict[tuple[str, int, str], int] = {}
         """below which offset all records of a log are known to be deleted"""
         self._columns: dict[TopicPartition, BatchColumns] = {}
         self._last_of_keys: dict[str, int] = {}
@@ -149,6 +150,16 @@ class LogMirror:
             return ()
         return self.sent.records(partition, base_offset, batch.crc)
 
+    @property
+    def doomed_topics(self) -> set[str]:
+        """Deleted ones of which some broker still has logs."""
+        return {partition.topic for partition, _ in self._doomed}
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful. What was done to their records (`deleted`) is of use as long as the records are."""
+        drop(is_gone, self.logs, self._columns, self._starts)
+        self.sent.forget(is_gone)
+
     def is_doomed(self, partition: TopicPartition, node: str) -> bool:
         """The node has not heard yet that the topic was deleted: its events are about the former topic."""
         return (partition, node) in self._doomed
@@ -216,7 +227,7 @@ class LogMirror:
         partition = TopicPartition(event.topic, event.partition)
         log = self.log(partition, event.node)
         self.dropped, log.exists = log.cut_to(0), False
-        self._starts.pop((partition, event.node), None)
+        self._starts.pop((*partition, event.node), None)
         if (partition, event.node) in self._doomed:
             del self._doomed[partition, event.node]
 
@@ -263,8 +274,8 @@ class LogMirror:
     def _begin_at(self, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired, why: str) -> None:
         partition, start = TopicPartition(event.topic, event.partition), event.log_start_offset
         log = self.log(partition, event.node)
-        self._delete(partition, log.between(self._starts.get((partition, event.node), 0), start), start, why)
-        self._starts[partition, event.node] = start
+        self._delete(partition, log.between(self._starts.get((*partition, event.node), 0), start), start, why)
+        self._starts[*partition, event.node] = start
 
     def _delete(
         self,

@@ -7,6 +7,7 @@ from bisect import bisect_left
 
 from replica.ids import TopicPartition
 from scenarios.observe.compacted_batches import CompactedBatches
+from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.name_index import NameIndex
 from scenarios.observe.record_table import WordTable
 
@@ -202,6 +203,11 @@ class SentBatches:
         for partition, known in self._partitions.items():
             if partition.topic == topic:
                 self._partitions[partition] = PartitionBatches(known.numbers)
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful: which batches were sent to its partitions; their records stay."""
+        drop(is_gone, self._partitions)
+        self.compacted.forget(is_gone)
 
     # ------------------------------------------------------------------------------------------------------- questions
 

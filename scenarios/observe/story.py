@@ -17,6 +17,7 @@ from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import sign_of
 from replica.wording import duration
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
+from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.view import ClusterView
 
 
@@ -82,6 +83,8 @@ class NodeChange(NamedTuple):
 REFUSALS_MAX = 500
 LONG_US = 1_000_000
 """So long after a decision its markers are late, and so long is a last stable offset held up."""
+GONE_DRAWN = 8
+"""So many partitions of deleted topics."""
 LINES_COMPARED = 8
 """A line is said once, if it is among the last few."""
 
@@ -353,6 +356,16 @@ class Story:
                     f"the last stable offset of {name} still stands at {held.last_stable_offset}, for "
                     f"{duration(row.at_us - at_us)} now: readers of committed records wait there",
                 )
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful; the last few are drawn beside those that are there, and what was said stays said."""
+        gone = [name for name in self._standings if is_gone(name.topic)]
+        drawn = set(sorted(gone, key=lambda name: self._standings[name][-1].seq)[-GONE_DRAWN:])
+        for name in gone:
+            if name not in drawn:
+                del self._standings[name]
+                self._high_watermarks.pop(name, None)
+        drop(is_gone, self._proposals, self._held)
 
     # ---------------------------------------------------------------------------------------------------- histories
 

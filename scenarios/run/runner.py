@@ -28,6 +28,7 @@ from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import Verdict, judge
 from scenarios.language.spec import Scenario
 from scenarios.language.write import lock
+from scenarios.observe.gone_topics import GoneTopics
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
@@ -124,6 +125,7 @@ class ScenarioRun:
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
         self.expectations = Expectations(scenario.expect, self.sight)
         self.invariants = InvariantChecker(self.view, self.mirror, scenario.rules)
+        self._forgetful = (self.mirror, self.ledger, self.story, self.invariants, self.expectations)
         written: list[Listener] = [] if self._writer is None else [self.story, self._writer]
         self._real = real
         # What is seen of a real Kafka is sampled, and too little to check invariants by.
@@ -138,6 +140,7 @@ class ScenarioRun:
             *written,
             self.answers,
             *watchers,
+            GoneTopics(self.view, self.mirror, self._forgetful),
         ]
         if keep_rows:
             listeners.append(self.rows.append)

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import trio
+from kept_objects import Kept, kept_by, objects_of
 
+from cluster.broker.replicas.fetch_sessions import FetchSessionCache
 from cluster.live.fabric import TcpFabric
 from cluster.live.request_memory import RequestMemory
+from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
@@ -103,6 +106,21 @@ class LiveCluster:
         """Of the group, by the selector that a scenario would use."""
         coordinator: str | None = self._call(self._run.view.coordinator, group_id)
         return coordinator
+
+    def kept(self) -> Kept:
+        """Objects of its nodes and of those who observe it, but for the trace; and without fetch sessions, of which a
+        broker keeps 1,000 whose client is gone (FetchSessionCache), as Kafka's does."""
+        run = self._run
+        observers = [run.view, run.mirror, run.ledger, run.story, run.invariants, run.expectations, run.unread]
+        elsewhere = (TcpConnection, trio.lowlevel.Task, trio.Nursery, trio.CancelScope, FetchSessionCache)
+
+        def count() -> Kept:
+            nodes = [run.cluster.brokers(), run.cluster.controllers()]
+            world = [run.cluster.fabric, run.cluster, run.trace, *objects_of(elsewhere)]
+            return kept_by([observers, nodes], world)
+
+        found: Kept = self._call(count)
+        return found
 
     def events(self, kind: type[TraceEvent]) -> list[Any]:
         return [row.event for row in list(self._run.rows) if type(row.event) is kind]

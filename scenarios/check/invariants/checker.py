@@ -34,6 +34,7 @@ from replica.trace.events import EVENT_CLASSES, InvariantBroken, TraceRow
 from replica.wording import listed
 from scenarios.check.features import rules_after
 from scenarios.check.promises import missing_rules
+from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.truth import Truth
 from scenarios.observe.view import ClusterView
@@ -180,6 +181,10 @@ class Invariant:
     def ended(self) -> None:
         """Judge the run as a whole; the final logs are in the trace by now."""
 
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        """What is known of single partitions, for as long as their topic is not gone: by keys that begin with it."""
+        return ()
+
     def at_rest(self, now_us: int) -> bool:
         """Whether nothing that this property waits for is still to come."""
         return True
@@ -272,6 +277,12 @@ class InvariantChecker:
     def at_us(self) -> int:
         """Virtual time of the latest event."""
         return 0 if self._row is None else self._row.at_us
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful: nothing is reported of such a topic."""
+        drop(is_gone, self.truth.committed, self._recent, self.touched)
+        for invariant in self.invariants:
+            drop(is_gone, *invariant.kept())
 
     def unsettle(self, at_us: int) -> None:
         """Ask for `settled` once time has moved past `at_us`."""

@@ -34,6 +34,9 @@ class LeaderInIsr(Invariant):
         self.empty_with_elr: dict[TopicPartition, None] = {}
         return dict.fromkeys(_DECISIONS, self._decided)
 
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.empty_with_elr,)
+
     def _decided(self, row: TraceRow, event: Any) -> None:
         partition = TopicPartition(event.topic, event.partition)
         state = self.view.partitions[partition]
@@ -83,6 +86,9 @@ class FencedOutOfIsr(Invariant):
             return {}
         brokers = (trace.BrokerFenced, trace.BrokerUnfenced, trace.BrokerRegistered)
         return dict.fromkeys(brokers, self._broker_changed) | dict.fromkeys(_DECISIONS, self._decided)
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.wrong, self.alone_without_elr)
 
     def _decided(self, row: TraceRow, event: Any) -> None:
         partition = TopicPartition(event.topic, event.partition)
@@ -139,6 +145,9 @@ class OneLeaderPerEpoch(Invariant):
             trace.LeadershipBegan: self._began,
         }
 
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.leader_of,)
+
     def _named(self, row: TraceRow, event: Any) -> None:
         if event.broker is not None:
             self._leads(event, event.broker)
@@ -177,13 +186,16 @@ class EpochsNeverFall(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.decided: dict[tuple[str, int], tuple[int, int, int]] = {}
-        self.known: dict[tuple[str, str, int], tuple[int, int]] = {}
+        self.known: dict[tuple[str, int, str], tuple[int, int]] = {}
         return {
             **dict.fromkeys(_DECISIONS, self._decided),
             trace.LeadershipBegan: self._learned,
             trace.FollowingBegan: self._learned,
             trace.NodeStarted: self._started,
         }
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.decided, self.known)
 
     def _decided(self, row: TraceRow, event: Any) -> None:
         key = (event.topic, event.partition)
@@ -203,7 +215,7 @@ class EpochsNeverFall(Invariant):
         self.decided[key] = (event.leader_epoch, event.partition_epoch, row.at_us)
 
     def _learned(self, row: TraceRow, event: Any) -> None:
-        key = (event.node, event.topic, event.partition)
+        key = (event.topic, event.partition, event.node)
         leader_epoch, partition_epoch = self.known.get(key, (-1, -1))
         if event.leader_epoch < leader_epoch or event.partition_epoch < partition_epoch:
             self.broken(
@@ -215,7 +227,7 @@ class EpochsNeverFall(Invariant):
         self.known[key] = (event.leader_epoch, event.partition_epoch)
 
     def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
-        for key in [key for key in self.known if key[0] == event.node]:
+        for key in [key for key in self.known if key[2] == event.node]:
             del self.known[key]
 
 
@@ -241,6 +253,9 @@ class AcceptedProposalsAreCurrent(Invariant):
             trace.ReassignmentCompleted: self._decided,
             trace.ReassignmentCancelled: self._decided,
         }
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.current, self.proposed)
 
     def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         proposals = self.proposed.setdefault((event.topic, event.partition), {})
@@ -285,6 +300,9 @@ class MaximalIsrCoversIsr(Invariant):
         self.proposed: dict[TopicPartition, tuple[str, ...]] = {}
         self.accepted: dict[TopicPartition, tuple[str, ...]] = {}
         return {trace.IsrProposed: self._proposed, trace.IsrCommitted: self._committed}
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.proposed, self.accepted)
 
     def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         self.proposed[TopicPartition(event.topic, event.partition)] = tuple(sorted(event.isr))
@@ -397,17 +415,20 @@ class OneFetcherAimedAtLeader(Invariant):
     NAME = "S23"
 
     def handlers(self) -> Mapping[type, Handler]:
-        self.told: dict[tuple[str, str, int], str | None] = {}
+        self.told: dict[tuple[str, int, str], str | None] = {}
         return {
             trace.FollowingBegan: self._following,
             trace.LeadershipBegan: self._leading,
         }
 
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.told,)
+
     def _following(self, row: TraceRow, event: trace.FollowingBegan) -> None:
-        self.told[event.node, event.topic, event.partition] = event.broker
+        self.told[event.topic, event.partition, event.node] = event.broker
 
     def _leading(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        self.told[event.node, event.topic, event.partition] = event.node
+        self.told[event.topic, event.partition, event.node] = event.node
 
     def probed(self, probe: Probe) -> None:
         seen: dict[tuple[str, TopicPartition], str] = {}
@@ -415,7 +436,7 @@ class OneFetcherAimedAtLeader(Invariant):
             if (node, partition) in seen:
                 self.broken(f"{node} has two fetchers for {partition}", *partition)
             seen[node, partition] = leader
-            told = self.told.get((node, *partition))
+            told = self.told.get((*partition, node))
             if told == node:
                 self.broken(f"{node} leads {partition} and fetches it from {leader}", *partition)
             elif told != leader and not (told is None and self.checker.rules.fetch_fencing == "none"):

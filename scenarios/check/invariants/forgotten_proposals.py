@@ -37,6 +37,7 @@ class ForgottenProposals:
         """The proposals of each partition's newest partition epoch, with their numbers in the trace."""
         self._last_commit: dict[tuple[str, int], trace.IsrCommitted] = {}
         self._joins: dict[tuple[str, int], dict[str, _Join]] = {}
+        self.kept = (self._proposed, self._last_commit, self._joins)
 
     def proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         partition = event.topic, event.partition

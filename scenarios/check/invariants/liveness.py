@@ -111,7 +111,7 @@ class Converges(Invariant):
         self.hung_up: dict[str, None] = {}
         """Records of clients from outside whose last attempt ended without an answer."""
         self.appended_us: dict[TopicPartition, int] = {}
-        self.diverged: dict[tuple[TopicPartition, str], str] = {}
+        self.diverged: dict[tuple[str, int, str], str] = {}
         """Followers whose leader's last news were where their logs part, with that leader."""
         self.elr_cleared: dict[TopicPartition, bool] = {}
         """Whether the last change left neither an eligible leader nor a last leader that may be elected."""
@@ -131,6 +131,9 @@ class Converges(Invariant):
             trace.IsrCommitted: self._isr,
             trace.ElrCommitted: self._elr,
         }
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.appended_us, self.diverged, self.elr_cleared)
 
     def _isr(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """The last one leaves; the event of an ELR that this changes comes afterwards."""
@@ -170,10 +173,10 @@ class Converges(Invariant):
             self.appended_us[TopicPartition(event.topic, event.partition)] = row.at_us
 
     def _diverged(self, row: TraceRow, event: trace.DivergenceFound) -> None:
-        self.diverged[TopicPartition(event.topic, event.partition), event.peer] = event.node
+        self.diverged[event.topic, event.partition, event.peer] = event.node
 
     def _learned(self, row: TraceRow, event: trace.HighWatermarkLearned) -> None:
-        self.diverged.pop((TopicPartition(event.topic, event.partition), event.node), None)
+        self.diverged.pop((event.topic, event.partition, event.node), None)
 
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         """A dead client cannot learn the fate of its records."""
@@ -257,7 +260,7 @@ class Converges(Invariant):
             name = "L3"
             if is_committed and same_ends:
                 behind = [replica.node for replica in replicas if replica.high_watermark != leader_end]
-                diverged = all(self.diverged.get((partition, node)) == state.leader for node in behind)
+                diverged = all(self.diverged.get((*partition, node)) == state.leader for node in behind)
                 name = "L3 diverged-hw" if diverged else "L3 follower-hw"
             shown = ", ".join(f"{one.node} {one.high_watermark}/{one.log_end_offset}" for one in replicas)
             yield Unsettled(name, f"the replicas of {partition} are at rest with HW/LEO {shown}", partition)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from typing import Any
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
@@ -42,6 +43,9 @@ class CommittedOnIsr(Invariant):
             trace.HighWatermarkAdvanced: self._advanced,
             trace.LogRecovered: self._recovered,
         }
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.advanced_at, *self.isrs.kept, *self.forgotten.kept)
 
     def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         if event.role != "leader":
@@ -133,6 +137,7 @@ class IsrHistory:
 
     def __init__(self) -> None:
         self._isrs: dict[tuple[str, int, int], dict[tuple[str, ...], None]] = {}
+        self.kept = (self._isrs,)
 
     def handlers(self) -> dict[type, Handler]:
         return {
@@ -179,6 +184,9 @@ class AcknowledgedByIsr(Invariant):
             trace.FollowerFetched: self._fetched,
             trace.HighWatermarkAdvanced: self._advanced,
         }
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.told, *self.isrs.kept, *self.forgotten.kept)
 
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         self.isrs.committed(row, event)
@@ -318,6 +326,9 @@ class HighWatermarkBounds(Invariant):
             trace.RecordsExpired: self._expired,
         }
 
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.reached,)
+
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         self.reached[event.topic, event.partition, event.node] = (event.leader_epoch, event.high_watermark)
 
@@ -440,6 +451,9 @@ class EpochCacheMatchesLog(Invariant):
             trace.RecordsExpired: self._log_start_advanced,
             trace.ReplicaDeleted: self._deleted,
         }
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.lossy, self.starts)
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         self.starts[event.topic, event.partition, event.node] = event.log_start_offset

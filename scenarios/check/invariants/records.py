@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from cluster.live.producer_names import client_of
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition
@@ -36,6 +36,9 @@ class AckedIsCommitted(Invariant):
             trace.LogEntryFound: self._entry,
             trace.ReplicaFound: self._replica,
         }
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.promised, self.disk_lost)
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         if event.acks != ACKS_ALL or event.offset < 0:
@@ -143,6 +146,9 @@ class SequencesAreContiguous(Invariant):
             trace.ReplicaDeleted: self._cut,
         }
 
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.last,)
+
     def _named(self, row: TraceRow, event: trace.TransactionBegan) -> None:
         self.transactional[event.producer_id] = None
 
@@ -242,7 +248,7 @@ class ConnectionKeepsOrder(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.lives: dict[tuple[str, str], int] = {}
-        self.routes: dict[tuple[str, str, int, str], _Route] = {}
+        self.routes: dict[tuple[str, int, str, str], _Route] = {}
         return {
             trace.BatchSent: self._sent,
             trace.BatchRefused: self._refused,
@@ -252,15 +258,18 @@ class ConnectionKeepsOrder(Invariant):
             trace.NodeStopped: self._stopped,
         }
 
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.routes,)
+
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         life = self.lives.setdefault((client_of(event.client), event.peer), 0)
-        route = self.routes.setdefault((event.client, event.topic, event.partition, event.peer), _Route())
+        route = self.routes.setdefault((event.topic, event.partition, event.client, event.peer), _Route())
         route.sent(event.crc, (life, event.producer_id))
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         stands = TopicPartition(event.topic, event.partition), event.base_offset, event.crc
         client = self.mirror.sent.client(*stands) if event.role == "leader" else None
-        route = self.routes.get((client, event.topic, event.partition, event.node)) if client is not None else None
+        route = self.routes.get((event.topic, event.partition, client, event.node)) if client is not None else None
         if route is None:
             return  # not from a producer of this run
         if not route.appended(event.crc):

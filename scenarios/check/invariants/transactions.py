@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
@@ -60,6 +60,9 @@ class TransactionsAreWhole(Invariant):
             trace.AbortedBatchFound: self._aborted,
             trace.ReplicaFound: self._replica,
         }
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.of_batch,)
 
     def _began(self, row: TraceRow, event: trace.TransactionBegan) -> None:
         self.open[event.client] = transaction = _Transaction(len(self.transactions), event.client, event.number)
@@ -174,6 +177,9 @@ class _OfTransactionalProducers(Invariant, Generic[_State]):
             trace.ReplicaDeleted: self._cut,
         }
 
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.logs,)
+
     def _named(self, row: TraceRow, event: trace.TransactionStateChanged | trace.TransactionBegan) -> None:
         self.producer_ids[event.producer_id] = None
 
@@ -282,6 +288,9 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
         """Whether readers of what is committed wait for a transaction, in any log."""
         return {**super().handlers(), trace.LogRecovered: self._reloaded, trace.LogTruncated: self._reloaded}
 
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (*super().kept(), self.snapshots, self.loaded)
+
     def _reloaded(self, row: TraceRow, event: trace.LogRecovered | trace.LogTruncated) -> None:
         """A start leaves a snapshot at the end and loads it; a truncation loads the last that is not cut off, reads on
         from there, and leaves one at the end (UnifiedLog.rebuildProducerState)."""
@@ -340,6 +349,9 @@ class AbortedIsNotRead(Invariant):
             trace.AbortedBatchFound: self._aborted,
             trace.ReplicaFound: self._replica,
         }
+
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.reads,)
 
     def probed(self, probe: Probe) -> None:
         if not self.readers:
