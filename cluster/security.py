@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controller.metadata import UserScramCredentialRecord
+from controller.metadata import Endpoint, UserScramCredentialRecord
 from controller.scram import MECHANISMS, credentials_of
 
 SALT_BYTES: Final = 16
@@ -26,15 +26,22 @@ def new_nonce() -> str:
     return secrets.token_hex(SALT_BYTES)
 
 
+Addresses = Mapping[str, tuple[str, int]]
+"""Host and port, by name of the broker."""
+
+
 class ServerListener(NamedTuple):
     """One beside the first of each broker.     ports: by name of the broker
 
-    Simplified: it has less protection than the first, which is that between brokers, and the same host.
+    advertised: where clients are sent; None: where it listens
+
+    Simplified: it has less protection than the first, which is that between brokers, and listens on the same host.
     """
 
     name: str
     protocol: str
     ports: Mapping[str, int]
+    advertised: Addresses | None = None
 
     @property
     def has_tls(self) -> bool:
@@ -59,6 +66,7 @@ class ListenerSecurity:
     Without users, no one has to authenticate.     tls: None: connections are not encrypted
     super_users: who may do everything, as `User:name`, where rules say who may do what; None: everybody may
     listeners: of brokers beside the first, which has all of the above; these may have less
+    advertised: where clients of the first are sent; None: where it listens
     """
 
     passwords: Mapping[str, str]
@@ -67,6 +75,7 @@ class ListenerSecurity:
     tls: TlsFiles | None = None
     super_users: tuple[str, ...] | None = None
     listeners: tuple[ServerListener, ...] = ()
+    advertised: Addresses | None = None
 
     @classmethod
     def of(
@@ -84,6 +93,28 @@ class ListenerSecurity:
     def is_on(self) -> bool:
         """Clients have to authenticate, by the first listener at least."""
         return bool(self.passwords)
+
+    @property
+    def clients_first(self) -> str:
+        """Name of the listener by which clients from outside come to the first port: "", as brokers do, unless other
+        addresses are advertised there. Brokers go on to use those on which they listen.
+
+        # Differs from Kafka: there it would be two listeners, on two ports (inter.broker.listener.name).
+        """
+        return self.protocol if self.advertised else ""
+
+    def bound(self, broker: str, host: str, port: int) -> tuple[Endpoint, ...]:
+        """Where a broker listens, beside the listener at `host` and `port`, by which brokers speak to each other."""
+        first = [Endpoint(self.clients_first, host, port, self.protocol)] if self.advertised else []
+        return *first, *(Endpoint(one.name, host, one.ports[broker], one.protocol) for one in self.listeners)
+
+    def endpoints(self, broker: str, host: str, port: int) -> tuple[Endpoint, ...]:
+        """Where clients are sent by these listeners. source: advertised.listeners"""
+        told = {self.clients_first: self.advertised, **{one.name: one.advertised for one in self.listeners}}
+        return tuple(
+            Endpoint(one.name, *(told[one.name] or {broker: (one.host, one.port)})[broker], one.protocol)
+            for one in self.bound(broker, host, port)
+        )
 
     def lets_in(self, listener: str) -> bool:
         """Clients of a listener need not authenticate. listener: its name, "" for the first"""

@@ -61,8 +61,8 @@ class LiveNetworkEvents(NetworkEvents):
 class TcpFabric:
     """All machines of one process and their connections.
 
-    bind_host: the address that servers with a port of their own listen on, and are reached at
-    ports: of those; any other server gets a free one of the loopback
+    bind_host: the address that servers with a port of their own listen on, and are reached at; 0.0.0.0: all of this
+    machine's, and nodes reach each other at the loopback     ports: of those; others get a free one of the loopback
     security: what its servers ask of clients from outside     raises: TlsFilesInvalid
     """
 
@@ -185,7 +185,8 @@ class TcpFabric:
         if near is not None:
             end.pair_with(near)
         elif known is None:
-            end.comes_from(f"{caller[0]}:{caller[1]}", "" if listener is None else listener.name)
+            name = self.security.clients_first if listener is None else listener.name
+            end.comes_from(f"{caller[0]}:{caller[1]}", name)
         self._ends[end] = None
         return end
 

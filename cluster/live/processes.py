@@ -106,7 +106,7 @@ class ProcessFabric(NeighbourFabric):
             name=name,
             incarnation=incarnation,
             started=self.time.started,
-            bind_host=self._addresses[name][0],
+            bind_host=self._ports[name].host,
             servers=dict(self._addresses),
             sources=dict(self._origins),
             reads_along=self._reads_along,

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable
 
 LOOPBACK = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"  # noqa: S104  # Only where `serve --host` says so.
 SEND_BUFFER_BYTES = 1 << 20
 DESCRIPTORS_MAX = 65_536
 BACKLOG = 50
@@ -64,12 +65,14 @@ def prepare(sock: socket.socket) -> None:
 class ServerPort:
     """A port that stays reserved without a listener: connections are refused then, and no other process gets it.
 
-    port: 0 for any free one     raises: PortTaken
+    host: to listen on; EVERYWHERE: all addresses of this machine     port: 0 for any free one
+    address: where nodes of the cluster reach it     raises: PortTaken
     """
 
     def __init__(self, host: str, port: int) -> None:
         self._reserved = _bound(host, port)
-        self.address: tuple[str, int] = (host, self._reserved.getsockname()[1])
+        self.host = host
+        self.address: tuple[str, int] = (LOOPBACK if host == EVERYWHERE else host, self._reserved.getsockname()[1])
         if port:  # Bound besides a listener it can be, as a server that restarts; listening shows whether it is free.
             try:
                 self.listen().close()
@@ -79,12 +82,12 @@ class ServerPort:
 
     def listen(self) -> socket.socket:
         """raises: PortTaken"""
-        server = _bound(*self.address)
+        server = _bound(self.host, self.address[1])
         try:
             server.listen(BACKLOG)
         except OSError as error:
             server.close()
-            raise PortTaken(*self.address, error) from None
+            raise PortTaken(self.host, self.address[1], error) from None
         return server
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
-    from cluster.security import ListenerSecurity, ServerListener
+    from cluster.security import ListenerSecurity
     from scenarios.language.spec import Scenario
     from scenarios.observe.story import StoryLine
     from scenarios.run.runner import RunResult
@@ -66,6 +66,10 @@ BROKERS = 3
     "--listener", "listeners", multiple=True, metavar="[NAME=]PROTOCOL:PORT",
     help="One more listener of each broker, with less: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; may be repeated.",
 )  # fmt: skip
+@click.option(
+    "--advertise", "advertised", multiple=True, metavar="[NAME=]HOST[:PORT]",
+    help="Where clients of a listener find the first broker, if not at --host: behind NAT, say; may be repeated.",
+)  # fmt: skip
 @set_option
 @plain_option
 def serve(
@@ -87,6 +91,7 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     listeners: tuple[str, ...],
+    advertised: tuple[str, ...],
     overrides: tuple[str, ...],
     plain: bool,
 ) -> int:
@@ -109,14 +114,14 @@ def serve(
     _check_ports(port, len(chosen.cluster.brokers))
     must_hold_files(record, "--record")
     may_everything = _super_users(super_users, chosen, authorizes=authorize)
-    security = _security(users, own_files, record / "tls" / str(port) if with_tls else None, host, may_everything)
-    more = _listeners(listeners, security, chosen, port)
+    certificates = record / "tls" / str(port) if with_tls else None
+    security = _security(users, own_files, certificates, host, advertised, may_everything)
+    security = _listeners(listeners, advertised, security, chosen, host, port)
     _warn_of_openness(
         host,
-        has_users=security.is_on and all(one.has_sasl for one in more),
-        has_tls=security.tls is not None and all(one.has_tls for one in more),
+        has_users=security.is_on and all(one.has_sasl for one in security.listeners),
+        has_tls=security.tls is not None and all(one.has_tls for one in security.listeners),
     )
-    security = replace(security, listeners=more)
     from scenarios.serve.serving import Server
 
     style = Style.of(sys.stderr, os.environ, plain=plain)
@@ -171,18 +176,27 @@ def _super_users(names: tuple[str, ...], scenario: Scenario, *, authorizes: bool
 
 
 def _listeners(
-    wishes: tuple[str, ...], security: ListenerSecurity, scenario: Scenario, port: int
-) -> tuple[ServerListener, ...]:
+    wishes: tuple[str, ...],
+    advertised: tuple[str, ...],
+    security: ListenerSecurity,
+    scenario: Scenario,
+    host: str,
+    port: int,
+) -> ListenerSecurity:
+    """With the listeners beside the first, and with the addresses to which clients of all of them are sent."""
     from scenarios.serve.access import AccessRefused
-    from scenarios.serve.listeners import listeners_of
+    from scenarios.serve.listeners import advertising, listeners_of
 
+    brokers, in_zookeeper_era = list(scenario.cluster.brokers), scenario.rules.membership == "zk-session"
     try:
-        return listeners_of(
-            wishes,
-            brokers=list(scenario.cluster.brokers),
+        more = listeners_of(wishes, brokers=brokers, first_port=port, first=security, in_zookeeper_era=in_zookeeper_era)
+        return advertising(
+            advertised,
+            brokers=brokers,
+            host=host,
             first_port=port,
-            first=security,
-            in_zookeeper_era=scenario.rules.membership == "zk-session",
+            security=replace(security, listeners=more),
+            in_zookeeper_era=in_zookeeper_era,
         )
     except AccessRefused as refused:
         raise click.UsageError(str(refused)) from None
@@ -193,6 +207,7 @@ def _security(
     own_files: tuple[Path, Path] | None,
     certificates: Path | None,
     host: str,
+    advertised: tuple[str, ...],
     super_users: tuple[str, ...] | None,
 ) -> ListenerSecurity:
     """certificates: the folder for those of a throw-away authority; None: there is to be none"""
@@ -203,12 +218,13 @@ def _security(
         return OPEN
     from scenarios.serve.certificates import own_files as usable
     from scenarios.serve.certificates import throw_away_files
+    from scenarios.serve.listeners import hosts_of
 
     try:
         passwords = passwords_of(users)
         if own_files is not None:
             return ListenerSecurity.of(passwords, usable(*own_files), super_users)
-        tls = None if certificates is None else throw_away_files(certificates, host)
+        tls = None if certificates is None else throw_away_files(certificates, hosts_of(host, advertised))
         return ListenerSecurity.of(passwords, tls, super_users)
     except AccessRefused as refused:
         raise click.UsageError(str(refused)) from None
@@ -221,10 +237,8 @@ def _check_address(host: str) -> None:
         address = ipaddress.ip_address(host)
     except ValueError:
         raise click.UsageError(f"--host wants an IP address of this machine, not `{host}`") from None
-    if address.version != 4 or address.is_unspecified:
-        raise click.UsageError(
-            f"--host wants the IPv4 address that clients will connect to, not {host}: brokers give it to them"
-        )
+    if address.version != 4:
+        raise click.UsageError(f"--host wants an IPv4 address to listen on, not {host}")
 
 
 def _warn_of_openness(host: str, *, has_users: bool, has_tls: bool) -> None:

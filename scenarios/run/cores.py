@@ -26,7 +26,6 @@ from cluster.controller_node.node import ControllerCore
 from cluster.controller_node.registry_node import RegistryCore
 from cluster.network.world import Fabric
 from cluster.wall_clock import WallClock
-from controller.metadata import Endpoint
 from replica.log.batches.records import Record
 from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog
@@ -101,7 +100,8 @@ class Cores:
                 port=port,
                 rack=cluster.racks.get(name),
                 protocol=security.protocol,
-                endpoints=tuple(Endpoint(one.name, host, one.ports[name], one.protocol) for one in security.listeners),
+                endpoints=security.endpoints(name, host, port),
+                bound=security.bound(name, host, port),
             ),
             config=cluster.broker_config(name),
             rules=scenario.rules,

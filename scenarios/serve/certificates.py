@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.live.tls import TlsFilesInvalid, server_context
@@ -21,15 +22,15 @@ def own_files(certificate: Path, key: Path) -> TlsFiles:
     return files
 
 
-def throw_away_files(folder: Path, host: str) -> TlsFiles:
-    """Makes an authority, and a certificate of it for `host` and localhost; the authority's own is `ca.pem` there.
+def throw_away_files(folder: Path, hosts: Sequence[str]) -> TlsFiles:
+    """Makes an authority, and a certificate of it for names and addresses; the authority's own is `ca.pem` there.
 
     The authority's key is never written, so it signs nothing else. raises: OSError
     """
     import trustme
 
     authority = trustme.CA(organization_name="highwater serve")
-    issued = authority.issue_cert(host, "localhost")
+    issued = authority.issue_cert(*hosts)
     folder.mkdir(parents=True, exist_ok=True)
     files = TlsFiles((folder / "server.pem").resolve(), (folder / "server.key").resolve())
     authority.cert_pem.write_to_path(str(folder / AUTHORITY))

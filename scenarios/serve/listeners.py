@@ -1,17 +1,23 @@
-"""Listeners of a live cluster beside the first: `highwater serve --listener`.
+"""Listeners of a live cluster beside the first, and where clients of each are sent: `--listener` and `--advertise`.
 
-source: listeners, listener.security.protocol.map (SocketServerConfigs, KafkaConfig.validateValues)
+source: listeners, advertised.listeners, listener.security.protocol.map (SocketServerConfigs,
+KafkaConfig.validateValues)
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from cluster.security import PROTOCOLS, ListenerSecurity, ServerListener
+from cluster.broker.metadata.lifecycle import BETWEEN_BROKERS
+from cluster.live.sockets import EVERYWHERE, LOOPBACK
+from cluster.security import PROTOCOLS, Addresses, ListenerSecurity, ServerListener
 from scenarios.serve.access import AccessRefused
 
-OF_CONTROLLERS = "CONTROLLER"
+RESERVED = ("CONTROLLER", BETWEEN_BROKERS)
+"""Names of listeners that are not for clients."""
 PORT_MAX = 65_535
 
 
@@ -35,7 +41,7 @@ def listeners_of(
     for wish in wishes:
         name, protocol, port = _parsed(wish)
         _check_protocol(wish, protocol, first)
-        if name in taken or name == OF_CONTROLLERS:
+        if name in taken or name in RESERVED:
             raise AccessRefused(f"--listener {wish}: there is a {name} already; name it: NAME={protocol}:{port}")
         ports = range(port, port + len(brokers))
         if ports[-1] > PORT_MAX:
@@ -49,6 +55,74 @@ def listeners_of(
         taken[name] = ports
         listeners.append(ServerListener(name, protocol, dict(zip(brokers, ports, strict=True))))
     return tuple(listeners)
+
+
+def advertising(
+    wishes: Sequence[str],
+    *,
+    brokers: Sequence[str],
+    host: str,
+    first_port: int,
+    security: ListenerSecurity,
+    in_zookeeper_era: bool,
+) -> ListenerSecurity:
+    """Sends clients to other addresses than those on which brokers listen.     raises: AccessRefused
+
+    wishes: [NAME=]HOST[:PORT], the port of the first broker, the others follow; without a name of the first listener,
+    without a port that on which it listens     host: to listen on     security: with all listeners
+    """
+    if wishes and in_zookeeper_era:
+        raise AccessRefused(
+            "--advertise: brokers of releases before 3.3 have one address here; choose another --profile"
+        )
+    ports = {security.protocol: first_port, **{one.name: one.ports[brokers[0]] for one in security.listeners}}
+    told: dict[str, Addresses] = {}
+    for wish in wishes:
+        name, to, port = _advertised(wish)
+        name = name or security.protocol
+        if name not in ports:
+            raise AccessRefused(f"--advertise {wish}: there is no listener {name}, only {', '.join(ports)}")
+        if name in told:
+            raise AccessRefused(f"--advertise {wish}: {name} is advertised already; one address for each listener")
+        first = port or ports[name]
+        if first + len(brokers) - 1 > PORT_MAX:
+            raise AccessRefused(f"--advertise {wish}: {len(brokers)} brokers need as many ports, up to {PORT_MAX}")
+        told[name] = {broker: (to, first + place) for place, broker in enumerate(brokers)}
+    silent = [name for name in ports if name not in told]
+    if host == EVERYWHERE and silent:
+        wanted = " and ".join(f"--advertise {name}=HOST" for name in silent)
+        raise AccessRefused(
+            f"--host {EVERYWHERE} is no address that clients could connect to; say which one is: {wanted}"
+        )
+    listeners = tuple(one._replace(advertised=told.get(one.name)) for one in security.listeners)
+    return replace(security, listeners=listeners, advertised=told.get(security.protocol))
+
+
+def hosts_of(host: str, wishes: Sequence[str]) -> tuple[str, ...]:
+    """By which clients know the brokers: what a certificate is for.     raises: AccessRefused
+
+    host: to listen on     wishes: as of `advertising`
+    """
+    own = LOOPBACK if host == EVERYWHERE else host
+    return tuple(dict.fromkeys((own, "localhost", *(_advertised(wish)[1] for wish in wishes))))
+
+
+def _advertised(wish: str) -> tuple[str, str, int | None]:
+    """Name of the listener, "" for the first; host and port, as they are sent to clients."""
+    parts = re.fullmatch(
+        r"(?:([A-Za-z0-9_]{1,100})=)?([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::([1-9][0-9]{0,4}))?", wish
+    )
+    if parts is None:
+        raise AccessRefused(f"--advertise wants [NAME=]HOST[:PORT], for example kafka.example.com:19092, not `{wish}`")
+    host = parts[2].strip("[]")
+    if ":" in host or re.fullmatch(r"[0-9.]+", host):
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            raise AccessRefused(f"--advertise {wish}: {host} is no IP address") from None
+        if address.is_unspecified:
+            raise AccessRefused(f"--advertise {wish}: no client can connect to {host}")
+    return (parts[1] or "").upper(), host, None if parts[3] is None else int(parts[3])
 
 
 def _parsed(wish: str) -> tuple[str, str, int]:

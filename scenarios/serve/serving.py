@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -263,7 +263,7 @@ class Server:
 def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     """The addresses of the cluster and of its page, and how to try it."""
     cluster, scenario = run.cluster, run.scenario
-    bootstrap = ",".join(f"{host}:{port}" for host, port in cluster.bootstrap)
+    bootstrap = _addresses(cluster.bootstrap)
     took = f"{cluster.time.now_us / 1_000_000:.2f} s"
     lines = [
         "",
@@ -278,11 +278,15 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
         sizes = f"{count_of(topic.partitions, 'partition')}, RF {topic.replication_factor}"
         lines.append(f"  topic {topic.name}: {sizes}, min.insync.replicas {minimum}")
     lines += ["", f"  bootstrap.servers={bootstrap}"]
-    first = cluster.bootstrap[0]
-    for listener in cluster.fabric.security.listeners:
-        others = ",".join(f"{first[0]}:{port}" for port in listener.ports.values())
+    first, security = cluster.bootstrap[0], cluster.fabric.security
+    if security.advertised:
+        lines.append(f"    clients are sent to {_addresses(security.advertised.values())}")
+    for listener in security.listeners:
+        others = _addresses((first[0], port) for port in listener.ports.values())
         lines.append(f"  listener {listener.name}, {listener.protocol}: bootstrap.servers={others}")
-    settings = client_settings(cluster.fabric.security)
+        if listener.advertised:
+            lines.append(f"    clients are sent to {_addresses(listener.advertised.values())}")
+    settings = client_settings(security)
     at = f"{'-F kcat.conf ' if settings else ''}-b {first[0]}:{first[1]}"
     lines.append(f"    kcat {at} -L")
     for name in list(scenario.topics)[:1]:
@@ -293,7 +297,7 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
             "  settings that clients need (kcat: in a file kcat.conf):",
             *(f"    {setting}" for setting in settings),
         ]
-    if (super_users := cluster.fabric.security.super_users) is not None:
+    if (super_users := security.super_users) is not None:
         named = " and ".join(user.removeprefix("User:") for user in super_users)
         exempt = f"{named} may do everything" if named else "what no rule is about, everybody may"
         lines.append(f"  rules say who may do what (kafka-acls); {exempt}")
@@ -304,6 +308,10 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     if page_address is not None:
         lines.append(f"  see it:    {page_address}")
     return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
+
+
+def _addresses(found: Iterable[tuple[str, int]]) -> str:
+    return ",".join(f"{host}:{port}" for host, port in found)
 
 
 def client_settings(security: ListenerSecurity) -> list[str]:
@@ -351,7 +359,7 @@ class LossWatch:
         """Brokers that have led one of that name, and not yet the one of today."""
 
     def wants(self, kind: type) -> bool:
-        return kind in (trace.RecordAcked, trace.LeadershipBegan, trace.TopicDeleted)
+        return kind in (trace.RecordAcked, trace.LeadershipBegan, trace.TopicDeleted, trace.ReplicaDeleted)
 
     def __call__(self, row: TraceRow) -> None:
         match row.event:
@@ -366,6 +374,9 @@ class LossWatch:
                 for partition in [name for name in self._leaders if name.topic == event.topic]:
                     self._acked.pop(partition, None)
                     self._former.update(((partition, node), None) for node in self._leaders.pop(partition))
+
+            case trace.ReplicaDeleted() as event:  # It has heard of the deletion.
+                self._former.pop((TopicPartition(event.topic, event.partition), event.node), None)
 
     def _leader(self, at_us: int, event: trace.LeadershipBegan) -> None:
         partition = TopicPartition(event.topic, event.partition)

@@ -25,6 +25,15 @@ OF_ACCESS: tuple[Mutant, ...] = (
         OF_LISTENERS + "test_a_leader_that_is_named_with_an_error_is_too[OUTSIDE]",
     ),
     mutant(
+        "clients-are-sent-to-where-brokers-listen",
+        "A client is told the address that is advertised for the listener that it came by",
+        "cluster.security",
+        "Endpoint(one.name, *(told[one.name] or {broker: (one.host, one.port)})[broker], one.protocol)",
+        "Endpoint(one.name, one.host, one.port, one.protocol)",
+        "test tests/scenarios/serve/test_listeners.py::"
+        "test_clients_of_a_listener_are_sent_to_the_address_that_is_advertised_for_it",
+    ),
+    mutant(
         "only-the-first-listener-asks-who-it-is",
         "A listener with SASL serves a client that has logged in, the first or another one",
         "cluster.security",

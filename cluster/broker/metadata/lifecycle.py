@@ -28,14 +28,16 @@ HEARTBEAT_VERSION = 1
 STARTING_INTERVAL_US = 10_000
 SHUTDOWN_INTERVAL_US = 50_000
 FIRST_BACKOFF_US = 100_000
+BETWEEN_BROKERS = "INTERNAL"
+"""Name of a listener that is for brokers alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
     """The identity of a broker process: one per incarnation.
 
-    host, port: of its first listener     protocol: that clients speak there
-    endpoints: of its other listeners
+    host, port: of its first listener, by which brokers find it     protocol: that clients speak there
+    endpoints: where clients find it besides     bound: where it listens for them
     """
 
     broker_id: BrokerId
@@ -46,11 +48,14 @@ class BrokerIdentity:
     rack: str | None
     protocol: str = "PLAINTEXT"
     endpoints: tuple[Endpoint, ...] = ()
+    bound: tuple[Endpoint, ...] = ()
 
     @property
     def all_endpoints(self) -> tuple[Endpoint, ...]:
-        """The first listener bears the name of its protocol."""
-        return Endpoint(self.protocol, self.host, self.port, self.protocol), *self.endpoints
+        """The first listener bears the name of its protocol, unless clients find that one at another address."""
+        is_between_brokers = any(one.name == self.protocol for one in self.endpoints)
+        name, protocol = (BETWEEN_BROKERS, "PLAINTEXT") if is_between_brokers else (self.protocol, self.protocol)
+        return Endpoint(name, self.host, self.port, protocol), *self.endpoints
 
 
 class HeartbeatTimes:

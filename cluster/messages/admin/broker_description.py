@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BETWEEN_BROKERS, BrokerIdentity
 from cluster.messages.admin.passive_broker_keys import INT, LIST, STRING
+from controller.metadata import Endpoint
 from replica.ids import BrokerId
 from replica.rules import Rules
 
@@ -50,14 +51,16 @@ def own_keys(
 ) -> list[OwnKey]:
     """log_dirs: all, also those that have failed     controllers: or the registry's servers, of the ZooKeeper era"""
     endpoints = identity.all_endpoints
-    listener = ",".join(f"{one.name}://{one.host}:{one.port}" for one in endpoints)
+    advertised, bound = _printed(endpoints), _printed((endpoints[0], *identity.bound))
     broker_id = str(identity.broker_id)
     keys = [
-        OwnKey("advertised.listeners", listener, STRING, "The address at which clients find this broker."),
+        OwnKey("advertised.listeners", advertised, STRING, "The address at which clients find this broker."),
         OwnKey("broker.id", broker_id, INT, "The broker's number in the cluster."),
-        OwnKey("listeners", listener, STRING, "Where this broker listens."),
+        OwnKey("listeners", bound, STRING, "Where this broker listens."),
         OwnKey("log.dirs", ",".join(map(str, log_dirs)), STRING, "The directories that hold the logs."),
     ]
+    if endpoints[0].name == BETWEEN_BROKERS:
+        keys.append(OwnKey("inter.broker.listener.name", BETWEEN_BROKERS, STRING, "The listener between brokers."))
     if identity.rack is not None:
         keys.append(OwnKey("broker.rack", identity.rack, STRING, "Where the broker stands; replicas are spread."))
     protocol = INTER_BROKER_PROTOCOLS.get(rules.release)
@@ -79,6 +82,10 @@ def own_keys(
             OwnKey("process.roles", "broker", LIST, "What this process is: broker, controller, or both."),
         ]
     return sorted(keys)
+
+
+def _printed(endpoints: Sequence[Endpoint]) -> str:
+    return ",".join(f"{one.name}://{one.host}:{one.port}" for one in endpoints)
 
 
 def is_of_the_era(name: str, rules: Rules) -> bool:

@@ -88,7 +88,7 @@ def test_no_password_is_in_the_words_for_it():
 def certified(tmp_path_factory):
     """Two certificates, each with its key."""
     folder = tmp_path_factory.mktemp("certificates")
-    return [throw_away_files(folder / name, "127.0.0.1") for name in ("one", "other")]
+    return [throw_away_files(folder / name, ("127.0.0.1",)) for name in ("one", "other")]
 
 
 def test_the_throw_away_authority_signs_for_the_address_and_keeps_the_key_to_its_owner(certified):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from acl_world import BOB, AclWorld, rule
 from broker_world import B1, B2, batch
 from sasl_world import ALICE, Client
 
+from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.messages.admin.broker_description import own_keys
 from cluster.protocol.api_00_produce import decode_produce_response
 from cluster.protocol.api_01_fetch import FetchResponse
 from cluster.protocol.fetch_response_codec import decode_fetch_response
@@ -20,6 +23,7 @@ from controller.access import CLUSTER_NAME, Operation, ResourceType
 from controller.metadata import Endpoint
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC
+from replica.rules import PROFILES
 
 INSIDE, OUTSIDE = "INSIDE", "OUTSIDE"
 """Names of listeners beside the first, which has SASL."""
@@ -125,6 +129,20 @@ def test_a_leader_that_is_named_with_an_error_is_too(world: ListenersWorld, list
     hints.append(answer.node_endpoints)
     for nodes in hints:
         assert [(one.node_id, one.host, one.port) for one in nodes] == ADDRESSES[listener][1:2]
+
+
+def test_a_broker_describes_where_it_listens_and_where_clients_are_sent() -> None:
+    """The first listener is that of brokers alone where clients find it at another address."""
+    security = ListenerSecurity({}, (), advertised={"b1": ("kafka.example", 9092)})
+    identity = BrokerIdentity(
+        1, "b1", UUID(int=1), "10.0.0.1", 19_092, None,
+        endpoints=security.endpoints("b1", "10.0.0.1", 19_092), bound=security.bound("b1", "10.0.0.1", 19_092),
+    )  # fmt: skip
+    told = {key.name: key.value for key in own_keys(identity, PROFILES["kafka-4.1"], [], {})}
+    assert told["listeners"] == "INTERNAL://10.0.0.1:19092,PLAINTEXT://10.0.0.1:19092"
+    assert told["advertised.listeners"] == "INTERNAL://10.0.0.1:19092,PLAINTEXT://kafka.example:9092"
+    assert told["inter.broker.listener.name"] == "INTERNAL"
+    assert told["listener.security.protocol.map"] == "INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
 
 
 def test_each_listener_has_its_own_principal(world: ListenersWorld) -> None:
