@@ -167,6 +167,10 @@ WITH_CONSUMER_GROUPS = ("3.9", "4.1")
 WITH_GROUP_SETTINGS = ("4.1",)
 """Releases whose groups have settings: ConfigResource.Type has GROUP since 4.0 (KAFKA-14510, KAFKA-14511)."""
 
+WITH_BROKERS_PATTERNS = ("4.1",)
+"""Releases whose brokers find topics by a member's pattern: ConsumerGroupHeartbeat 1, KafkaConsumer.subscribe with a
+SubscriptionPattern, since 4.0 (KAFKA-15561)."""
+
 PROFILES: Mapping[str, Rules] = _eras()
 """Eras by name, oldest first."""
 

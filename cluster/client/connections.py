@@ -292,9 +292,11 @@ class ClientConnections:
         return not self._metadata_in_progress and self.metadata.update_due_us <= now_us
 
     def _ask_metadata(self, node_id: int, now_us: int) -> None:
+        """source: ConsumerMetadata.newMetadataRequestBuilder"""
         self._metadata_in_progress = True
-        named = [{"name": topic} for topic in self.metadata.topics]
-        topics = None if self.metadata.wants_all else named
+        wanted: list[dict[str, object]] = [{"name": topic} for topic in self.metadata.topics]
+        wanted += [{"topic_id": topic_id, "name": None} for topic_id in self.metadata.topic_ids]
+        topics = None if self.metadata.wants_all else wanted
         values = {"topics": topics, "allow_auto_topic_creation": False}
         self.ask(node_id, METADATA, values, self._metadata_answered, now_us)
 

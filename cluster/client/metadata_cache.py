@@ -85,6 +85,8 @@ class ClientMetadata:
         self.group_coordinators: dict[int, BrokerAddress] = {}
         """By numbers of their own, so that each has a connection of its own, beside that of the broker that it is."""
         self.topics: list[str] = []
+        self.topic_ids: tuple[UUID, ...] = ()
+        """Those that a broker has found by a pattern: the client has no other name for them (KIP-516)."""
         self.wants_all = False
         """Of all topics, whatever `topics` are: a pattern is to be compared with them."""
         self.version = 0

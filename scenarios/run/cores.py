@@ -16,7 +16,7 @@ from cluster.client.api_versions import discovers_versions
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.consumer.events import record_name
 from cluster.client.consumer.fetcher import TakeRecord
-from cluster.client.consumer.topic_pattern import TopicPattern
+from cluster.topic_pattern import TopicPattern
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
 from cluster.client.transform.transform import TransformCore

@@ -23,7 +23,7 @@ from cluster.client.consumer.assignors import (
 from cluster.client.consumer.classic_membership import ClassicMembership
 from cluster.client.consumer.consumer_membership import HeartbeatMembership
 from cluster.client.consumer.membership import GroupMembership
-from cluster.client.consumer.topic_pattern import TopicPattern
+from cluster.topic_pattern import TopicPattern
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.config import CONSUMER, GroupConsumerConfig
 from cluster.protocol.cold import response
@@ -64,7 +64,7 @@ class Connections:
         self.metadata = ClientMetadata(
             [("b1", 9092)], max_age_ms=300_000, retry_backoff_ms=100, retry_backoff_max_ms=100, rng=random.Random(1)
         )
-        self.asked: list[tuple[int, Mapping[str, Any]]] = []
+        self.asked: list[tuple[int, Mapping[str, Any], Allowed | None]] = []
         self.pending: dict[str, Answered] = {}
         self.knows_coordinator = True
 
@@ -105,7 +105,7 @@ class Connections:
             error = ErrorCode.NONE if self.knows_coordinator else ErrorCode.COORDINATOR_NOT_AVAILABLE
             answered(SimpleNamespace(node_id=1, host="b1", port=9092), error, now_us)
             return
-        self.asked.append((api_key, values))
+        self.asked.append((api_key, values, allowed))
         self.pending[api_name(api_key)] = answered
 
 
@@ -294,13 +294,20 @@ class MemberWorld:
             + (", fenced" if one.is_fenced else "")
             + (", has left" if one.has_left else ""),
             f"has {listed(one.assigned)}",
-        ]
+        ] + self._shown_ids()
+
+    def _shown_ids(self) -> list[str]:
+        """Of topics that it knows no names of."""
+        ids = self._connections.metadata.topic_ids
+        names = [name for name, topic_id in TOPIC_IDS.items() if topic_id in ids]
+        return [f"asks for metadata by the ids of {', '.join(names)}"] if names else []
 
     def _run(self) -> list[str]:
         while self._member.run_once(self.now_us):
             pass
-        for api_key, values in self._connections.asked:
-            self._lines.append(f"-> {api_name(api_key)}{_said(api_key, values)}")
+        for api_key, values, allowed in self._connections.asked:
+            versions = f" {allowed.oldest} or newer" if api_key == CONSUMER_GROUP_HEARTBEAT and allowed else ""
+            self._lines.append(f"-> {api_name(api_key)}{versions}{_said(api_key, values)}")
         self._connections.asked.clear()
         wakes_us = self._member.next_deadline_us
         if wakes_us < NEVER:
@@ -352,7 +359,9 @@ def _sync(values: Mapping[str, Any]) -> str:
 def _beat(values: Mapping[str, Any]) -> str:
     said = [f" at epoch {values['member_epoch']}"]
     if "subscribed_topic_names" in values:
-        said.append(f"subscribes to {', '.join(values['subscribed_topic_names'])}")
+        said.append(f"subscribes to {', '.join(values['subscribed_topic_names']) or 'no names'}")
+    if "subscribed_topic_regex" in values:
+        said.append(f"and to `{values['subscribed_topic_regex']}`")
     if "topic_partitions" in values:
         names = {topic_id: name for name, topic_id in TOPIC_IDS.items()}
         has = [

@@ -33,7 +33,7 @@ from cluster.client.consumer.assignors import (
     subscription,
 )
 from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned, OnRevoked
-from cluster.client.consumer.topic_pattern import TopicPattern
+from cluster.topic_pattern import TopicPattern
 from cluster.client.coordinators import LOOK_AGAIN, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
@@ -76,6 +76,7 @@ class ClassicMembership(GroupMembership):
     ) -> None:
         """rules: of its era; before KIP-429 there is no cooperative assignor, and a member assigns by ranges"""
         super().__init__(config, topics, connections, on_assigned, on_revoked)
+        self._metadata.wants_all = self._pattern is not None
         self.state = JoinState.UNJOINED
         self._assignors = (RANGE,) if rules.group_rebalance == "eager" else config.assignors
         self._assignor = self._assignors[0]

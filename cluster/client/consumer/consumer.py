@@ -26,7 +26,7 @@ from cluster.client.consumer.membership import GroupMembership
 from cluster.client.consumer.offsets import OffsetLookups
 from cluster.client.consumer.pipeline import pipeline_of
 from cluster.client.consumer.positions import NO_OFFSET_FOR_PARTITION, PartitionPosition, PositionState
-from cluster.client.consumer.topic_pattern import TopicPattern
+from cluster.topic_pattern import TopicPattern
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
@@ -83,11 +83,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             retry_backoff_max_ms=config.retry_backoff_max_ms,
             rng=rng,
         )
-        if isinstance(topics, TopicPattern):
-            self._metadata.wants_all = True
-        else:
-            for topic in topics:
-                self._metadata.add_topic(topic)
+        for topic in () if isinstance(topics, TopicPattern) else topics:
+            self._metadata.add_topic(topic)
         self._metadata_version_used = -1
         self._connections = ClientConnections(
             name,
@@ -132,7 +129,6 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
     def _membership(self, config: GroupConsumerConfig, rng: random.Random) -> GroupMembership:
         parts = self._connections, self._go_on_from, self._give_up, self._rules
         if config.group_protocol == CONSUMER:
-            assert not isinstance(self._topics, TopicPattern), "brokers evaluate patterns of KIP-848"
             member_id = as_kafka_spells(UUID(int=rng.getrandbits(128), version=4))
             return HeartbeatMembership(config, self._topics, *parts, member_id)
         return ClassicMembership(config, self._topics, *parts)

@@ -1,6 +1,9 @@
 """A member of a group by KIP-848's protocol: heartbeats alone, by which the coordinator gives and takes partitions.
 
-source: ConsumerHeartbeatRequestManager.java, AbstractHeartbeatRequestManager.java
+A pattern of topics goes to the coordinator (SubscribedTopicRegex), which finds the topics; the member learns their names
+from metadata that it asks for by their ids.
+
+source: ConsumerHeartbeatRequestManager.java, AbstractHeartbeatRequestManager.java, AsyncKafkaConsumer.subscribeToRegex
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from cluster.client.api_versions import Allowed
+from cluster.client.api_versions import SPOKEN, Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.member_state import ClientMemberState, MembershipManager, Partitions
 from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned, OnRevoked
@@ -16,9 +19,12 @@ from cluster.client.coordinators import LOOK_AGAIN, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.cold import milliseconds
 from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
+from cluster.topic_pattern import TopicPattern
 from replica.errors import ErrorCode
 from replica.rules import WITH_CONSUMER_GROUPS, Rules
 
+WITH_PATTERN = Allowed(1, SPOKEN[CONSUMER_GROUP_HEARTBEAT].latest)
+"""source: ConsumerGroupHeartbeatRequest.Builder.build, REGEX_RESOLUTION_NOT_SUPPORTED_MSG"""
 FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
@@ -31,7 +37,7 @@ class HeartbeatMembership(GroupMembership):
     def __init__(
         self,
         config: GroupConsumerConfig,
-        topics: Sequence[str],
+        topics: Sequence[str] | TopicPattern,
         connections: ClientConnections,
         on_assigned: OnAssigned,
         on_revoked: OnRevoked,
@@ -50,9 +56,10 @@ class HeartbeatMembership(GroupMembership):
         self.member = MembershipManager(
             member_id,
             self.instance_id,
-            topics,
+            self._named,
             config.max_poll_interval_ms,
             config.group_remote_assignor or None,
+            pattern=None if self._pattern is None else self._pattern.text,
         )
         self._beat_us = 0
         self._polled_us = 0
@@ -126,7 +133,8 @@ class HeartbeatMembership(GroupMembership):
         leaves = self.member.state is ClientMemberState.LEAVING
         values = {"group_id": self._config.group_id, **self.member.heartbeat()}
         answered = self._left if leaves else self._answered
-        self._requests.ask(node_id, CONSUMER_GROUP_HEARTBEAT, values, answered, now_us)
+        allowed = None if self._pattern is None else WITH_PATTERN
+        self._requests.ask(node_id, CONSUMER_GROUP_HEARTBEAT, values, answered, now_us, allowed=allowed)
 
     def _left(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         """Whatever it says: the next one joins."""
@@ -139,6 +147,8 @@ class HeartbeatMembership(GroupMembership):
             self._interval_us = milliseconds(answer.heartbeat_interval) * 1000
             self.member.answered(str(answer.member_id), int(answer.member_epoch), _partitions(answer.assignment))
             self.member_id, self.generation = self.member.member_id, self.member.epoch
+            if self._pattern is not None:
+                self._metadata.topic_ids = self.member.target_topic_ids
             return
         self.member.unheard()
         self._beat_us = now_us

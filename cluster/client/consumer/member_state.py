@@ -82,7 +82,10 @@ class MembershipManager:
         topics: Sequence[str],
         rebalance_timeout_ms: int,
         assignor: str | None,
+        *,
+        pattern: str | None = None,
     ) -> None:
+        """topics, pattern: what it subscribes to, by names, or by an expression that the coordinator evaluates"""
         self.state = ClientMemberState.UNSUBSCRIBED
         self.member_id = member_id
         self.instance_id = instance_id
@@ -94,6 +97,7 @@ class MembershipManager:
         self._subscription: dict[str, object] = {
             "rebalance_timeout": rebalance_timeout_ms,
             "subscribed_topic_names": sorted(topics),
+            "subscribed_topic_regex": pattern,
             "server_assignor": assignor,
         }
         self._said: dict[str, object] = {}
@@ -104,6 +108,11 @@ class MembershipManager:
     @property
     def is_in_group(self) -> bool:
         return self.state in _IN_GROUP
+
+    @property
+    def target_topic_ids(self) -> tuple[UUID, ...]:
+        """source: SubscriptionState.setAssignedTopicIds"""
+        return tuple(dict.fromkeys(topic_id for topic_id, _ in self.target.partitions))
 
     @property
     def beats_now(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.auto_commit import AutoCommit, ignore
-from cluster.client.consumer.topic_pattern import TopicPattern
+from cluster.topic_pattern import TopicPattern
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, Coordinator, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import OFFSET_COMMIT, OFFSET_FETCH

@@ -1,15 +1,16 @@
 """Topics that members subscribe to by a regular expression (KIP-848): RE2's, which takes linear time on any input.
 
-Kafka evaluates them with RE2/J. The module is imported when the first pattern comes, as few installations need it.
+Kafka evaluates them with RE2/J. Simple ones (topic_pattern.py) need no such library; for others the module is imported
+when the first one comes, as few installations need it.
 source: GroupMetadataManager.throwIfRegularExpressionIsInvalid, refreshRegularExpressions
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
+from cluster.topic_pattern import TopicPattern
 from replica.errors import ErrorCode, KafkaError
 from replica.wording import shown
 
@@ -24,7 +25,7 @@ def check_pattern(pattern: str) -> None:
     except ImportError:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            "this broker evaluates patterns with google-re2, which is not installed: pip install google-re2",
+            "this broker evaluates such a pattern with google-re2, which is not installed: pip install google-re2",
         ) from None
     except ValueError as error:
         raise KafkaError(
@@ -36,22 +37,34 @@ def check_pattern(pattern: str) -> None:
 def matching(pattern: str, topics: Iterable[str]) -> list[str]:
     """Those that the pattern describes from their first letter to their last."""
     try:
-        found = _compiled(pattern)
+        describes = _compiled(pattern)
     except (ImportError, ValueError):
         return []  # Another broker took it, and this one cannot read it.
-    return [topic for topic in topics if found.fullmatch(topic) is not None]
+    return [topic for topic in topics if describes(topic)]
 
 
 @lru_cache(maxsize=PATTERNS_MAX)
-def _compiled(pattern: str) -> Any:
+def _compiled(pattern: str) -> Callable[[str], bool]:
     """raises: ImportError; ValueError for what is no pattern"""
+    try:
+        return TopicPattern(pattern).matches
+    except ValueError:
+        return _compiled_by_re2(pattern)
+
+
+def _compiled_by_re2(pattern: str) -> Callable[[str], bool]:
     import re2
 
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 1 << 20
     try:
-        return re2.compile(pattern, options)
+        found = re2.compile(pattern, options)
     except re2.error as error:
         (why,) = error.args
         raise ValueError(why.decode("utf-8", "replace")) from None
+
+    def describes(topic: str) -> bool:
+        return found.fullmatch(topic) is not None
+
+    return describes

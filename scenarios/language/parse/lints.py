@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from cluster.config import CONSUMER
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from replica.rules import WITH_GROUP_SETTINGS
+from replica.rules import WITH_BROKERS_PATTERNS, WITH_GROUP_SETTINGS
 from scenarios.language.diagnostics import Diagnostic, Place
 from scenarios.language.parse.process_order import (
     kills_of_a_dead_leader,
@@ -34,6 +35,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
             _does_nothing(needless.step, reader, needless.why)
         _needless_resumes(scenario, reader)
         _wrong_era(scenario, reader)
+    _patterns_too_early(scenario, reader)
     _durability(scenario, reader)
     _coordinators(scenario, reader)
     _quotas_of_nobody(scenario, reader)
@@ -159,6 +161,19 @@ def _group_settings_too_early(scenario: Scenario, reader: Reader) -> None:
             reader.error(
                 "E120", "groups have no settings before Kafka 4.0", reader.places[path], path=path, label=label
             )
+
+
+def _patterns_too_early(scenario: Scenario, reader: Reader) -> None:
+    """E120 for a pattern that the brokers of the era cannot evaluate."""
+    if scenario.rules.release in WITH_BROKERS_PATTERNS:
+        return
+    for workload in scenario.transforms:
+        if workload.pattern and workload.config.get("group.protocol") == CONSUMER:
+            path = f"workloads.{workload.name}.topics"
+            title = f"`{workload.name}` subscribes by a pattern: brokers evaluate those of KIP-848 since Kafka 4.0"
+            label = f"take `profile: kafka-{WITH_BROKERS_PATTERNS[0]}`, or drop `group.protocol`: its client evaluates it"
+            place = reader.places.get(path, reader.places[f"workloads.{workload.name}"])
+            reader.error("E120", title, place, path=path, label=label)
 
 
 # ----------------------------------------------------------------------------------------------------------- warnings

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import cast
 
-from cluster.client.consumer.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
+from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
 from cluster.client.transform.transform import CommitOrder
@@ -167,10 +167,6 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
         label = "give it one, as in `config: {group.id: billing}`"
         reader.error("E126", f"{what} has no `group.id`", reader.places[path], path=f"{path}.config", label=label)
     _check_group_config(reader, config, path)
-    if pattern and config.get("group.protocol") == CONSUMER:
-        title = f"{what} subscribes by a pattern, and with `group.protocol: consumer` brokers would evaluate it"
-        label = "name its topics, or drop `group.protocol`"
-        reader.error("E126", title, fields.key_place("topics"), path=f"{path}.topics", label=label)
     if workload.offsets == "in-transaction" and not transactional:
         label = "give it one, as in `config: {transactional.id: billing-1}`"
         place = fields.key_place("offsets")

@@ -56,10 +56,12 @@ def test_it_may_subscribe_by_a_pattern() -> None:
     assert load_whole(dump(scenario)).scenario.workloads["t1"] == scenario.workloads["t1"]
 
 
-def test_a_pattern_is_of_the_classic_protocol() -> None:
-    head = WHOLE.replace("transform, topic: t", "transform, topics: {pattern: t}")
-    (error,) = errors_of(file_of(head=head.replace("acks: all", "group.protocol: consumer")))
-    assert (error.code, caret_text(error)) == ("E126", "topics")
+@pytest.mark.parametrize(("profile", "codes"), [("kafka-4.1", []), ("kafka-3.9", ["E120"]), ("kafka-0.10", ["E120"])])
+def test_brokers_evaluate_a_pattern_since_kafka_4(profile: str, codes: list[str]) -> None:
+    head = WHOLE.replace("transform, topic: t", "transform, topics: {pattern: t}").replace("transactional.id: x, ", "")
+    text = f"profile: {profile}\n" + head.replace("acks: all", "group.protocol: consumer")
+    found = errors_of(file_of(head=text))
+    assert [(error.code, caret_text(error)) for error in found] == [(code, "topics") for code in codes]
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,11 @@ expect:
 """
 
 
-@pytest.mark.parametrize("profile", ["kafka-0.10", "kafka-4.1"])
-def test_they_read_what_it_describes(profile: str) -> None:
+@pytest.mark.parametrize(
+    ("profile", "protocol"), [("kafka-0.10", "classic"), ("kafka-4.1", "classic"), ("kafka-4.1", "consumer")]
+)
+def test_they_read_what_it_describes(profile: str, protocol: str) -> None:
     text = FILE.replace("duration", f"profile: {profile}\nduration")
+    text = text.replace("group.id: g", f"group.id: g, group.protocol: {protocol}")
     run = run_scenario(load_text(text, "by-pattern.yaml").scenario, runs_dir=None)
     assert [(one.what, one.why) for one in run.expectations if not one.held] == []

@@ -1,10 +1,10 @@
-"""A pattern of topic names, as a client of the classic protocol evaluates it: no broker sees it.
+"""A pattern of topic names: clients of the classic protocol evaluate it, brokers that of KIP-848's members.
 
 Simplified: of java.util.regex there are letters, digits, `_`, `-`, `.`, `\\.` and classes as in [a-z0-9], each with
 `*`, `+` or `?`, and `|` between whole patterns. RE2 reads these alike, and a name takes no more steps than its length
 times the pattern's.
 
-source: SubscriptionState.matchesSubscribedPattern
+source: SubscriptionState.matchesSubscribedPattern, SubscriptionPattern
 """
 
 from __future__ import annotations

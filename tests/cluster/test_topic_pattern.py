@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.client.consumer.topic_pattern import PATTERN_MAX, TopicPattern
+from cluster.topic_pattern import PATTERN_MAX, TopicPattern
 
 ITEMS = st.tuples(st.sampled_from(["a", "b", "-", ".", r"\.", "[ab]", "[a-c_]"]), st.sampled_from(["", "*", "+", "?"]))
 WAYS = st.lists(ITEMS.map("".join), max_size=4).map("".join)
