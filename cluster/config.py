@@ -403,6 +403,16 @@ class GroupConsumerConfig(ConsumerConfig):
     enable_auto_commit: bool = key("enable.auto.commit", False)
     auto_commit_interval_ms: int = key("auto.commit.interval.ms", 5000, low=0)
 
+    def __post_init__(self) -> None:
+        """source: Heartbeat.java; of KIP-848's members the brokers have both keys (GroupCoordinatorConfig)"""
+        interval_ms, timeout_ms = self.heartbeat_interval_ms, self.session_timeout_ms
+        if self.group_protocol == CLASSIC and interval_ms >= timeout_ms:
+            raise ConfigError(
+                "heartbeat.interval.ms",
+                f"must be lower than session.timeout.ms ({timeout_ms}) and is {interval_ms} "
+                "(Heartbeat must be set lower than the session timeout)",
+            )
+
     @property
     def assignors(self) -> tuple[str, ...]:
         """The strategies that a member of a classic group supports, the one that it likes best first."""

@@ -36,6 +36,16 @@ FIRST_WITH_ELR: Final = "4.1"
 ALL_FEATURES_OR_NONE: Final = ("4.1",)
 """Releases that change all features of a request or none (KIP-1022)."""
 ELR_VERSION: Final = "eligible.leader.replicas.version"
+NAMES: Final = (
+    ELR_VERSION,
+    GROUP_VERSION,
+    "kraft.version",
+    METADATA_VERSION,
+    "share.version",
+    "streams.version",
+    TRANSACTION_VERSION,
+)
+"""Of all features that Kafka 4.1 has. source: Feature.PRODUCTION_FEATURES, MetadataVersion, KRaftVersion"""
 UNKNOWN, UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = range(4)
 """FeatureUpdate.UpgradeType"""
 

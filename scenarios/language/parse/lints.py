@@ -109,11 +109,8 @@ def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
     """W207 for an expected record that comes after the last one of its producer."""
     limits: dict[str, int] = {}
     for producer in scenario.producers:
-        if producer.arrival is not None:
-            limits[producer.prefix] = RECORDS_MAX  # How many there are is a matter of rates and luck.
-            continue
         steps = (step for step in scenario.timeline if isinstance(step.payload, Produce))
-        limits[producer.prefix] = sum(
+        limits[producer.prefix] = _arrivals_at_most(scenario, producer) + sum(
             step.payload.count * step.times
             for step in steps
             if isinstance(step.payload, Produce) and step.payload.producer == producer.name
@@ -132,6 +129,18 @@ def _records_never_sent(scenario: Scenario, reader: Reader) -> None:
                 sent = f"{limit} record{'' if limit == 1 else 's'}"
                 warn(reader, "W207", f"{name} is expected, but its producer sends {sent} in all", path, "expect")
                 break
+
+
+def _arrivals_at_most(scenario: Scenario, producer: Workload) -> int:
+    """Records that a rate brings, of a process that is never down; of a poisson process that is luck."""
+    arrival = producer.arrival
+    if arrival is None:
+        return 0
+    if arrival.poisson:
+        return RECORDS_MAX
+    span_us = max(0, scenario.sends_until_us(producer) - producer.start_us)
+    batches = -(-span_us * arrival.count // (arrival.period_us * producer.batch))
+    return batches * producer.batch
 
 
 def _wrong_era(scenario: Scenario, reader: Reader) -> None:

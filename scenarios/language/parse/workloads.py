@@ -10,7 +10,7 @@ from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
 from cluster.client.transform.transform import CommitOrder
-from cluster.config import CLASSIC, CONSUMER, ConsumerConfig, ProducerConfig, TransformConfig
+from cluster.config import CLASSIC, CONSUMER, ConsumerConfig, GroupConsumerConfig, ProducerConfig, TransformConfig
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
 from scenarios.language.spec import (
@@ -77,6 +77,11 @@ CPU_OF_PRODUCER, CPU_OF_CONSUMER = ("interceptor", "serializer"), ("interceptor"
 CPU_OF_TRANSFORM = ("interceptor", "serializer", "deserializer")
 _TRANSFORM_FIELDS = (*_COMMON_FIELDS, "topics", "to", "batch", "prefix", "offsets", "flush", "group-metadata")
 _KINDS = ("producer", "consumer", "transform")
+KEYS_OF_MEMBERS = {
+    key: "members of groups are `kind: transform`"
+    for key in GroupConsumerConfig.keys()
+    if key not in ConsumerConfig.keys()
+}
 
 
 def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
@@ -95,7 +100,8 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     if stop_us is not None and stop_us <= start_us:
         reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
     schema = ConsumerConfig if consumer else ProducerConfig
-    config = fields.read("config", lambda n, p: reader.config(n, p, schema), {})
+    elsewhere = KEYS_OF_MEMBERS if consumer else {}
+    config = fields.read("config", lambda n, p: reader.config(n, p, schema, elsewhere=elsewhere), {})
     if consumer:
         topics = scope.consumers[name] = _read_inputs(scope, fields)
         return Workload(
@@ -201,6 +207,11 @@ def _check_group_config(reader: Reader, config: dict[str, str], path: str) -> No
             title = f"`{key}` cannot be set with `group.protocol: {CONSUMER if is_consumer else CLASSIC}`"
             place = reader.places.get(f"{path}.config.{key}", reader.places[path])
             reader.error("E126", title, place, path=f"{path}.config.{key}", label="drop it")
+    known = GroupConsumerConfig.keys()
+    try:
+        GroupConsumerConfig.from_mapping({key: value for key, value in config.items() if key in known})
+    except ConfigError as error:
+        _refuse_both(reader, error, config, f"{path}.config", path)
 
 
 def _check_groups(scope: Scope, node: Node, path: str, workloads: dict[str, Workload]) -> None:
@@ -289,7 +300,8 @@ def _read_subscription(scope: Scope, fields: Fields) -> tuple[tuple[str, ...], s
 
 def _read_topic_names(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
     if not isinstance(node, Sequence) or not node.items:
-        label = "such as [orders, payments]"
+        by_pattern = isinstance(node, Mapping) and "pattern" in node.entries
+        label = "patterns are for `kind: transform`, a member of a group" if by_pattern else "such as [orders, payments]"
         scope.reader.error("E111", "`topics` must be a list of topics", node.place, path=path, label=label)
         return ()
     topics: dict[str, None] = {}
@@ -352,8 +364,12 @@ def _check_producer_config(reader: Reader, config: dict[str, str], path: str, wo
     try:
         producer_config_from(config)
     except ConfigError as error:
-        # Two keys contradict each other. The later one in the file is a variant's, if a variant is to blame.
-        keys = [key for key in config if key == error.key or key in error.message]
-        places = [reader.places[f"{path}.{key}"] for key in keys if f"{path}.{key}" in reader.places]
-        place = max(places, key=lambda place: (place.line, place.column), default=reader.places[workload_path])
-        reader.error("E126", f"`{error.key}`: {error.message}", place, path=f"{path}.{error.key}")
+        _refuse_both(reader, error, config, path, workload_path)
+
+
+def _refuse_both(reader: Reader, error: ConfigError, config: dict[str, str], path: str, workload_path: str) -> None:
+    """Two keys contradict each other. The later one in the file is a variant's, if a variant is to blame."""
+    keys = [key for key in config if key == error.key or key in error.message]
+    places = [reader.places[f"{path}.{key}"] for key in keys if f"{path}.{key}" in reader.places]
+    place = max(places, key=lambda place: (place.line, place.column), default=reader.places[workload_path])
+    reader.error("E126", f"`{error.key}`: {error.message}", place, path=f"{path}.{error.key}")

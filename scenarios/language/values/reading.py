@@ -23,6 +23,8 @@ from scenarios.language.values.yaml_source import Sequence as SequenceNode
 T = TypeVar("T")
 D = TypeVar("D")
 
+NOWHERE: MappingType[str, str] = {}
+
 TIME_MAX_US = 30 * 24 * 3600 * 1_000_000
 NUMBER_MAX = 2**62
 SIZE_MAX = 1 << 40
@@ -428,21 +430,31 @@ class Reader:
         changes = self.config(node, path, schema, or_default=True)
         return {key: None if value == DEFAULT else value for key, value in changes.items()}
 
-    def config(self, node: Node, path: str, schema: type[Config], *, or_default: bool = False) -> dict[str, str]:
-        """Kafka keys and values as text, each checked by `schema`."""
+    def config(
+        self,
+        node: Node,
+        path: str,
+        schema: type[Config],
+        *,
+        or_default: bool = False,
+        elsewhere: MappingType[str, str] = NOWHERE,
+    ) -> dict[str, str]:
+        """Kafka keys and values as text, each checked by `schema`. elsewhere: keys that it lacks, and who has them"""
         values: dict[str, str] = {}
         for key, key_node, value, value_path in self.entries(node, path, f"{schema.WHAT} `config`"):
             try:
                 is_list = schema.require(key).metadata["is_list"]
             except ConfigError as error:
                 suggestion = did_you_mean(key, list(schema.keys()), FIELD_SYNONYMS) or error.suggestion
+                if key in elsewhere:
+                    suggestion = None
                 self.error(
                     "E126",
                     f"unknown {schema.WHAT} key `{key}`",
                     key_node.place,
                     path=value_path,
                     suggestion=suggestion,
-                    label="" if suggestion else "no such key",
+                    label="" if suggestion else elsewhere.get(key, "no such key"),
                 )
                 continue
             text = self._joined(value) if is_list else value.text if isinstance(value, Scalar) else None

@@ -7,9 +7,11 @@ from typing import Any, Literal
 
 from cluster.config import GroupConfig
 from cluster.dynamic_keys import AnyDynamicConfig
+from controller.features import NAMES as FEATURES
 from replica.config import ClientQuotaConfig, TopicConfig
 from replica.config import Config as AnyConfig
 from replica.ids import TopicPartition
+from scenarios.language.diagnostics import did_you_mean
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import ClientQuota
 from scenarios.language.steps import DEFAULT
@@ -169,13 +171,18 @@ def _read_quota(given: Given) -> Config:
 
 
 def _read_levels(given: Given) -> Levels:
-    """Names are not looked at: the controller knows which features there are."""
+    """Which of Kafka's features the cluster knows, and to what level, is the controller's to say."""
     reader = given.reader
     _refuse_nothing(given, "transaction.version: 2")
-    return tuple(
-        (name, reader.integer(value, path, f"the level of `{name}`", 0, LEVEL_MAX))
-        for name, _, value, path in reader.entries(given.node, given.path, given.what)
-    )
+    levels: list[tuple[str, int]] = []
+    for name, name_node, value, path in reader.entries(given.node, given.path, given.what):
+        if name not in FEATURES:
+            near = did_you_mean(name, FEATURES)
+            label = "" if near else f"Kafka has {', '.join(FEATURES)}"
+            title = f"unknown feature `{name[:60]}`"
+            reader.error("E131", title, name_node.place, path=path, suggestion=near, label=label)
+        levels.append((name, reader.integer(value, path, f"the level of `{name}`", 0, LEVEL_MAX)))
+    return tuple(levels)
 
 
 LEVELS: Kind[Levels] = Kind(

@@ -71,7 +71,7 @@ def test_without_elr_a_broker_may_have_its_own_again() -> None:
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ("features: {unknown.version: 1}", "Local controller 1001 does not support this feature."),
+        ("features: {kraft.version: 1}", "Local controller 1001 does not support this feature."),
         ("features: {group.version: 2}", "Local controller 1001 only supports versions 0-1"),
         (
             "features: {group.version: 0}",

@@ -141,6 +141,30 @@ def test_in_the_zookeeper_era_an_operator_may_change_topics_only(step: str, titl
     assert [error.title for error in errors_of(text)] == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [("transaction.versions", "transaction.version"), ("group_version", "group.version"), ("nothing.of.it", None)],
+)
+def test_a_feature_that_kafka_does_not_have_is_an_error(name: str, suggestion: str | None) -> None:
+    (error,) = errors_of(file_of(f"{{at: 5s, update_features: {{features: {{{name}: 1}}}}}}"))
+    assert (error.code, caret_text(error), error.suggestion) == ("E131", name, suggestion)
+    assert bool(error.label) == (suggestion is None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "caret", "label"),
+    [
+        ("topic: t}", "topic: t, config: {group.id: g}}", "group.id", "members of groups are `kind: transform`"),
+        ("topic: t}", "topics: {pattern: t}}", "{pattern: t}", "patterns are for `kind: transform`, a member of a group"),
+        ("topic: t}", "topic: t, config: {group.idd: g}}", "group.idd", "no such key"),
+    ],
+)
+def test_a_consumer_is_in_no_group(old: str, new: str, caret: str, label: str) -> None:
+    head = HEAD.replace(f"c1r: {{kind: consumer, {old}", f"c1r: {{kind: consumer, {new}")
+    (error,) = errors_of(file_of(head=head))
+    assert (caret_text(error), error.label) == (caret, label)
+
+
 @pytest.mark.parametrize(("profile", "found"), [("kafka-3.9", ["E120"]), ("kafka-4.1", [])])
 def test_groups_have_settings_since_4_0(profile: str, found: list[str]) -> None:
     step = "{at: 5s, set_config: {group: g, config: {consumer.session.timeout.ms: 50000}}}"
@@ -470,6 +494,29 @@ def test_an_expected_record_that_is_never_sent_is_a_warning(expected: str, title
     text = file_of("{at: 1s, produce: {from: p1, count: 5}}", expect=f"expect: {{verdict: ok, {expected}}}\n")
     found = [one.title for one in load_text(text, "test.yaml").warnings if one.code == "W207"]
     assert found == ([title] if title else [])
+
+
+@pytest.mark.parametrize(
+    ("arrival", "last"),
+    [
+        ("rate: 10/s, stop: 2s", 19),
+        ("rate: 10/s, start: 500ms, stop: 2s", 14),
+        ("rate: 3/1s, stop: 1s", 2),
+        ("rate: 10/s, batch: 8, stop: 2s", 23),
+        ("rate: 10/s", 589),
+        ("poisson: 10/s, stop: 2s", None),
+    ],
+)
+def test_a_rate_brings_so_many_records_and_no_more(arrival: str, last: int | None) -> None:
+    head = HEAD.replace("p1: {kind: producer, topic: t", f"p1: {{kind: producer, topic: t, {arrival}")
+    assert head != HEAD
+
+    def warned(number: int) -> bool:
+        expect = f"expect: {{verdict: ok, records: {{acked: {{at_least: r{number}}}}}}}\n"
+        warnings = load_text(file_of(head=head, expect=expect), "test.yaml").warnings
+        return any(one.code == "W207" for one in warnings)
+
+    assert [warned(number) for number in (last or 0, (last or 10_000) + 1)] == [False, last is not None]
 
 
 @pytest.mark.parametrize(

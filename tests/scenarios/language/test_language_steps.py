@@ -129,8 +129,8 @@ PAYLOADS = [
     ),
     ("update_features: {features: {transaction.version: 2}}", UpdateFeatures((("transaction.version", 2),))),
     (
-        "update_features: {features: {group.version: 0, x: 1}, upgrade_type: safe_downgrade}",
-        UpdateFeatures((("group.version", 0), ("x", 1)), "safe_downgrade"),
+        "update_features: {features: {group.version: 0, share.version: 1}, upgrade_type: safe_downgrade}",
+        UpdateFeatures((("group.version", 0), ("share.version", 1)), "safe_downgrade"),
     ),
     (
         "set_quota: {client: p1, quota: {producer_byte_rate: 1000, request_percentage: 0.5}}",

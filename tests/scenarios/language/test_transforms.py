@@ -109,6 +109,8 @@ def test_it_is_a_client_like_any_other_and_its_outputs_have_names() -> None:
         ("acks: all", "group.protocol: new", "E126", "new"),
         ("acks: all", "group.protocol: consumer, session.timeout.ms: 6000", "E126", "session.timeout.ms"),
         ("acks: all", "group.remote.assignor: range", "E126", "group.remote.assignor"),
+        ("acks: all", "session.timeout.ms: 3000", "E126", "session.timeout.ms"),
+        ("acks: all", "session.timeout.ms: 6000, heartbeat.interval.ms: 6000", "E126", "heartbeat.interval.ms"),
     ],
 )
 def test_a_mistake_is_one_error_in_its_place(old: str, new: str, code: str, caret: str) -> None:
