@@ -36,10 +36,11 @@ EXPLANATIONS: dict[str, str] = {
     "replica.lag.time.max.ms: 30000, without suffix. `never` stands for the largest number.",
     "E127": "Two rules that exclude each other. A file without `profile` has the rules of the newest era; an older\n"
     "`profile` turns back every rule that came after it.",
-    "E130": "The step cannot do anything when its turn comes: it starts what is not down, or wipes or tears a broker\n"
-    "that is running. Steps are ordered by their time, not by their place in the file.",
-    "E131": "A node, workload, topic, rack, fault or event of this name does not exist in the scenario, or no feature of\n"
-    "this name in Kafka.",
+    "E130": "The step cannot do anything when its turn comes: it starts what is not down, wipes or tears a broker\n"
+    "that is running, or makes a topic that is there. Steps are ordered by their time, not by their place in the\n"
+    "file.",
+    "E131": "A node, workload, topic, rack, fault or event of this name does not exist in the scenario, or a feature\n"
+    "of this name not in Kafka.",
     "E132": "The topic has no partition of this number.",
     "E133": "`@name` stands for what an earlier step with `as: name` resolved to; there is no such step, or its time\n"
     "comes later.",

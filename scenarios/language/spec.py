@@ -128,13 +128,17 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """assignment: replicas of each partition in preference order, or None when the controller places them."""
+    """assignment: replicas of each partition in preference order, or None when the controller places them.
+
+    is_made_by_step: `create_topic` makes it, so that it is not there when the run begins
+    """
 
     name: str
     partitions: int
     assignment: tuple[tuple[str, ...], ...] | None
     replication_factor: int
     config: Mapping[str, str] = field(default_factory=dict)
+    is_made_by_step: bool = False
 
     @property
     def topic_partitions(self) -> tuple[TopicPartition, ...]:
@@ -269,6 +273,10 @@ class Scenario:
     workloads: Mapping[str, Workload]
     timeline: tuple[Step, ...]
     expect: Expect
+
+    @property
+    def topics_at_the_start(self) -> tuple[TopicSpec, ...]:
+        return tuple(topic for topic in self.topics.values() if not topic.is_made_by_step)
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The topic's keys over the cluster-wide defaults of the brokers."""

@@ -442,7 +442,7 @@ class ClusterUnderTest:
         """Once every broker is unfenced: create the scenario's topics. Returns whether that is done and committed."""
         if any(self.view.nodes[name].fenced for name in self.scenario.cluster.brokers):
             return False
-        there = all([self._create_topic(topic) for topic in self.scenario.topics.values()])
+        there = all([self._create_topic(topic) for topic in self.scenario.topics_at_the_start])
         return there and self._set_quotas()
 
     def _set_quotas(self) -> bool:
@@ -462,31 +462,47 @@ class ClusterUnderTest:
             return False
         (reply,) = replies
         if reply is None:
-            name = self.scenario.cluster.controllers[0] if self.in_zookeeper_era else self.view.controller
-            node = self._answering(self._nodes.registries if self.in_zookeeper_era else self._nodes.controllers, name)
-            if node is None:
+            replies = []
+            if not self._ask_for_topic(topic, replies.append):
                 return False
-            replies = self._topic_replies[topic.name] = []
-            ids = (
-                None
-                if topic.assignment is None
-                else tuple(tuple(self._ids[broker] for broker in replicas) for replicas in topic.assignment)
-            )
-            self.machines[name].host.call(
-                partial(
-                    node.create_topic,
-                    topic.name,
-                    ids,
-                    topic.partitions,
-                    topic.replication_factor,
-                    dict(topic.config),
-                    replies.append,
-                )
-            )
+            self._topic_replies[topic.name] = replies
             return bool(replies) and self._create_topic(topic)
         if isinstance(reply, CreateTopicReply) and reply.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise NotPossibleNow(f"topic {topic.name} cannot be created: {reply.error.name} {reply.message}")
         return True
+
+    def _ask_for_topic(self, topic: TopicSpec, answer: Callable[[Reply | None], None]) -> bool:
+        """Whether there is a controller to ask."""
+        name = self.scenario.cluster.controllers[0] if self.in_zookeeper_era else self.view.controller
+        node = self._answering(self._nodes.registries if self.in_zookeeper_era else self._nodes.controllers, name)
+        if node is None:
+            return False
+        ids = (
+            None
+            if topic.assignment is None
+            else tuple(tuple(self._ids[broker] for broker in replicas) for replicas in topic.assignment)
+        )
+        self.machines[name].host.call(
+            partial(
+                node.create_topic,
+                topic.name,
+                ids,
+                topic.partitions,
+                topic.replication_factor,
+                dict(topic.config),
+                answer,
+            )
+        )
+        return True
+
+    async def topic_creation(self, topic: TopicSpec) -> Reply | None:
+        """What the controller answers; as `decision`.     raises: NotPossibleNow while there is none"""
+
+        def ask(answer: Callable[[Reply | None], None]) -> None:
+            if not self._ask_for_topic(topic, answer):
+                raise NotPossibleNow("no controller is active")
+
+        return await self._settled(ask)
 
     def elect_leader(
         self, name: TopicPartition, desired: int | None, unclean: bool, answer: Callable[[Reply | None], None]
@@ -514,6 +530,9 @@ class ClusterUnderTest:
         """What `operate` is answered; None: nothing in time. In virtual time a step does not wait for a controller that
         has to ask others first.     raises: NotPossibleNow while there is none
         """
+        return await self._settled(partial(self.operate, make_input))
+
+    async def _settled(self, ask: Callable[[Callable[[Reply | None], None]], None]) -> Reply | None:
         answered = trio.Event()
         replies: list[Reply | None] = []
 
@@ -521,7 +540,7 @@ class ClusterUnderTest:
             replies.append(reply)
             answered.set()
 
-        self.operate(make_input, answer)
+        ask(answer)
         if not replies and self.fabric.is_live:
             with trio.move_on_after(SETTLE_S):
                 await answered.wait()

@@ -21,7 +21,7 @@ def coordinator_topics(scenario: Scenario) -> list[PlacedTopic]:
     """In the order in which clients ask for them; none that wants more replicas than there are brokers."""
     cluster = scenario.cluster
     brokers = [UsableBroker(cluster.ids[name], broker.rack, fenced=False) for name, broker in cluster.brokers.items()]
-    existing = sum(len(topic.assignment or ()) or topic.partitions or 1 for topic in scenario.topics.values())
+    existing = sum(len(topic.assignment or ()) or topic.partitions or 1 for topic in scenario.topics_at_the_start)
     found: list[PlacedTopic] = []
     by_start = sorted(scenario.workloads.values(), key=lambda workload: workload.start_us)
     for name in dict.fromkeys(name for workload in by_start for name in _asked_for(workload)):

@@ -16,7 +16,6 @@ from cluster.client.api_versions import discovers_versions
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.consumer.events import record_name
 from cluster.client.consumer.fetcher import TakeRecord
-from cluster.topic_pattern import TopicPattern
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
 from cluster.client.transform.transform import TransformCore
@@ -25,6 +24,7 @@ from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
 from cluster.controller_node.registry_node import RegistryCore
 from cluster.network.world import Fabric
+from cluster.topic_pattern import TopicPattern
 from cluster.wall_clock import WallClock
 from replica.log.batches.records import Record
 from replica.log.files.disk import Disk

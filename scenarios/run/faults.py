@@ -21,6 +21,7 @@ from scenarios.language.verbs.clients import Seek
 from scenarios.language.verbs.cluster import (
     CancelReassign,
     Elect,
+    MakeTopic,
     Reassign,
     SetConfig,
     SetQuota,
@@ -344,6 +345,13 @@ class Faults:
             and all(side in sides for side in its_sides)
             and topic in (None, its_topic)
         )
+
+    @performs(MakeTopic)
+    async def _create_topic(self, name: str, payload: MakeTopic) -> Done:
+        topic = self._cluster.scenario.topics[payload.topic]
+        await self._operator.create_topic(topic)
+        parts = f"{topic.partitions} partition{'' if topic.partitions == 1 else 's'}"
+        return Done((), f"the topic {topic.name} is made, with {parts}")
 
     @performs(SetConfig)
     async def _set_config(self, name: str, payload: SetConfig) -> Done:

@@ -107,6 +107,7 @@ def limits_of(scenario: Scenario, version: str, *, java_clients: bool = True) ->
     return [
         *_rule_limits(scenario, version),
         *_cluster_limits(scenario),
+        *_topic_limits(scenario),
         *_client_limits(scenario, java_clients=java_clients),
         *_step_limits(scenario),
     ]
@@ -173,6 +174,11 @@ def _step_limits(scenario: Scenario) -> Iterator[Limit]:
             yield Limit(
                 "hold, part: body", "the bytes of an answer leave a JVM's files together with its header", step.line
             )
+
+
+def _topic_limits(scenario: Scenario) -> Iterator[Limit]:
+    if not scenario.topics_at_the_start:
+        yield Limit("topics", "a run begins when all brokers know one, and steps make them all")
 
 
 def _flushes_by_itself(scenario: Scenario) -> str:

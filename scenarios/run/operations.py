@@ -17,11 +17,13 @@ from controller.inputs import (
     ChangeFeatureLevels,
     ChangeGroupConfig,
     ControllerInput,
+    CreateTopicReply,
+    Reply,
     TopicReply,
 )
 from replica.errors import ErrorCode
 from replica.ids import EVERY_BROKER, TopicPartition
-from scenarios.language.spec import ClientQuota
+from scenarios.language.spec import ClientQuota, TopicSpec
 from scenarios.language.verbs.cluster import UpgradeType
 from scenarios.run.client_quotas import alteration
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
@@ -45,9 +47,7 @@ class Operator:
         self._cluster = cluster
 
     async def _ask(self, what: str, make_input: Callable[[int], ControllerInput]) -> None:
-        reply = await self._cluster.decision(make_input)
-        if isinstance(reply, TopicReply) and reply.error is not ErrorCode.NONE:
-            raise NotPossibleNow(f"{what} is refused: {reply.error.name} {reply.message}")
+        _accepted(what, await self._cluster.decision(make_input))
 
     def _ids(self, names: Iterable[str]) -> tuple[int, ...]:
         ids = self._cluster.scenario.cluster.ids
@@ -76,6 +76,11 @@ class Operator:
             f"cancelling the reassignment of {name}",
             lambda now_us: AlterReassignment(now_us=now_us, topic=name.topic, partition=name.partition, replicas=None),
         )
+
+    # ----------------------------------------------------------------------------------------------------- topics
+
+    async def create_topic(self, topic: TopicSpec) -> None:
+        _accepted(f"the topic {topic.name}", await self._cluster.topic_creation(topic))
 
     # -------------------------------------------------------------------------------------------------- throttles
 
@@ -153,3 +158,9 @@ class Operator:
             f"the configuration of {broker or 'every broker'}",
             lambda now_us: ChangeBrokerConfig(now_us=now_us, broker_id=broker_id, config=dict(config)),
         )
+
+
+def _accepted(what: str, reply: Reply | None) -> None:
+    """raises: NotPossibleNow for a refusal"""
+    if isinstance(reply, (CreateTopicReply, TopicReply)) and reply.error is not ErrorCode.NONE:
+        raise NotPossibleNow(f"{what} is refused: {reply.error.name} {reply.message}")

@@ -23,7 +23,6 @@ from cluster.client.consumer.assignors import (
 from cluster.client.consumer.classic_membership import ClassicMembership
 from cluster.client.consumer.consumer_membership import HeartbeatMembership
 from cluster.client.consumer.membership import GroupMembership
-from cluster.topic_pattern import TopicPattern
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.config import CONSUMER, GroupConsumerConfig
 from cluster.protocol.cold import response
@@ -37,6 +36,7 @@ from cluster.protocol.versions import (
     SYNC_GROUP,
     api_name,
 )
+from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -294,7 +294,8 @@ class MemberWorld:
             + (", fenced" if one.is_fenced else "")
             + (", has left" if one.has_left else ""),
             f"has {listed(one.assigned)}",
-        ] + self._shown_ids()
+            *self._shown_ids(),
+        ]
 
     def _shown_ids(self) -> list[str]:
         """Of topics that it knows no names of."""

@@ -16,6 +16,8 @@ PRODUCER = "cluster.client.producer.producer"
 PRODUCER_PIPELINE = "cluster.client.producer.pipeline"
 FETCHER = "cluster.client.consumer.fetcher"
 CLASSIC_GROUP = "cluster.client.consumer.classic_membership"
+CONSUMER_GROUP = "cluster.client.consumer.consumer_membership"
+MEMBER_STATE = "cluster.client.consumer.member_state"
 CLIENT_ASSIGNORS = "cluster.client.consumer.assignors"
 CLIENT_GROUP = "cluster.client.consumer.membership"
 TRANSFORM = "cluster.client.transform.transform"
@@ -325,6 +327,30 @@ CLIENTS: tuple[Mutant, ...] = (
         "        return has_other or (is_newer and self._joined_with != self._topics)",
         "        return has_other",
         "test tests/cluster/client/consumer/test_member_transcripts.py::test_transcript[member_pattern]",
+    ),
+    mutant(
+        "pattern-is-not-told",
+        "A member of KIP-848 tells its coordinator the pattern that it subscribes by (SubscribedTopicRegex)",
+        MEMBER_STATE,
+        '            "subscribed_topic_regex": pattern,',
+        '            "subscribed_topic_regex": None,',
+        "test tests/cluster/client/consumer/test_member_transcripts.py::test_transcript[member_pattern_consumer]",
+    ),
+    mutant(
+        "pattern-goes-to-a-broker-that-has-no-place-for-it",
+        "A heartbeat with a pattern has version 1 or newer (ConsumerGroupHeartbeatRequest.Builder.build)",
+        CONSUMER_GROUP,
+        "        allowed = None if self._pattern is None else WITH_PATTERN",
+        "        allowed = None",
+        "test tests/cluster/client/consumer/test_member_transcripts.py::test_transcript[member_pattern_consumer]",
+    ),
+    mutant(
+        "topics-of-a-pattern-have-no-metadata",
+        "A member of KIP-848 asks for metadata by the ids of the topics that it is given (setAssignedTopicIds)",
+        CONSUMER_GROUP,
+        "                self._metadata.topic_ids = self.member.target_topic_ids",
+        "                pass",
+        "group-by-pattern / consumer: event record_read with record s0, between 37.000 s and 45.000 s",
     ),
     mutant(
         "member-does-not-obey-its-leader",

@@ -12,6 +12,7 @@ from replica.trace.events import (
     DataLost,
     FaultBegan,
     FaultEnded,
+    LeaderElected,
     MessageHeld,
     NodeStarted,
     NodeStopped,
@@ -210,3 +211,52 @@ def test_a_bug_in_a_core_comes_out_as_itself(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("cluster.broker.broker.BrokerCore.tick", fail)
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         play("{at: 5s, elect: preferred}")
+
+
+CREATES = """
+schema: 1
+id: creates
+title: A topic comes later
+profile: {profile}
+duration: 40s
+cluster: {{brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}}}
+topics:
+  t: {{partitions: {{0: [b1, b2, b3]}}}}
+  u: {{partitions: 2, replication_factor: 3, config: {{min.insync.replicas: 2}}}}
+workloads: {{p1: {{kind: producer, topic: u}}, p2: {{kind: producer, topic: t}}}}
+timeline:
+{steps}
+"""
+
+
+def play_creation(profile: str, *steps: str) -> RunResult:
+    text = CREATES.format(profile=profile, steps="\n".join(f"  - {step}" for step in steps))
+    return run_scenario(load_text(text, "creates.yaml").scenario, runs_dir=None, keep_rows=True)
+
+
+@pytest.mark.parametrize("profile", ["kafka-4.1", "kafka-2.0"])
+def test_a_topic_is_there_from_the_step_on_that_makes_it(profile: str) -> None:
+    run = play_creation(
+        profile,
+        "{at: 5s, produce: {from: p1, count: 1, partition: 1}}",
+        "{at: 5s, produce: {from: p2, count: 1}}",
+        "{at: 12s, create_topic: u}",
+    )
+    acked = {row.event.record: row.at_us / 1e6 for row in run.rows if isinstance(row.event, RecordAcked)}
+    assert acked["s0"] < 6 and 12 < acked["r0"] < 13
+    made = [row.event for row in run.rows if isinstance(row.event, LeaderElected) and row.event.topic == "u"]
+    assert [(event.partition, len(event.isr)) for event in made] == [(0, 3), (1, 3)]
+    assert all(one.held for one in run.expectations) and not run.broke_an_invariant
+
+
+def test_a_topic_that_is_there_is_not_made_again() -> None:
+    steps = ["{when: {t-0: {isr: [b1, b2, b3]}}, create_topic: u}"] * 2
+    run = play_creation("kafka-4.1", *steps)
+    (failed,) = [one for one in run.expectations if not one.held]
+    assert "the topic u is refused: TOPIC_ALREADY_EXISTS" in failed.why
+
+
+def test_no_controller_no_topic() -> None:
+    run = play_creation("kafka-4.1", "{at: 5s, kill: c1}", "{at: 6s, create_topic: u}")
+    (failed,) = [one for one in run.expectations if not one.held]
+    assert "no controller is active" in failed.why

@@ -33,10 +33,10 @@ from cluster.client.consumer.assignors import (
     subscription,
 )
 from cluster.client.consumer.membership import Ask, GroupMembership, OnAssigned, OnRevoked
-from cluster.topic_pattern import TopicPattern
 from cluster.client.coordinators import LOOK_AGAIN, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from cluster.topic_pattern import TopicPattern
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rules import Rules

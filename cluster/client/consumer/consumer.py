@@ -26,7 +26,6 @@ from cluster.client.consumer.membership import GroupMembership
 from cluster.client.consumer.offsets import OffsetLookups
 from cluster.client.consumer.pipeline import pipeline_of
 from cluster.client.consumer.positions import NO_OFFSET_FOR_PARTITION, PartitionPosition, PositionState
-from cluster.topic_pattern import TopicPattern
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
@@ -34,6 +33,7 @@ from cluster.client.node import ClientNode
 from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
 from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
+from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Names, TopicPartition

@@ -1,7 +1,7 @@
 """A member of a group by KIP-848's protocol: heartbeats alone, by which the coordinator gives and takes partitions.
 
-A pattern of topics goes to the coordinator (SubscribedTopicRegex), which finds the topics; the member learns their names
-from metadata that it asks for by their ids.
+A pattern goes to the coordinator (SubscribedTopicRegex), which finds the topics; the member learns their names from
+metadata that it asks for by their ids.
 
 source: ConsumerHeartbeatRequestManager.java, AbstractHeartbeatRequestManager.java, AsyncKafkaConsumer.subscribeToRegex
 """

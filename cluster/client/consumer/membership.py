@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.auto_commit import AutoCommit, ignore
-from cluster.topic_pattern import TopicPattern
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, Coordinator, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import OFFSET_COMMIT, OFFSET_FETCH
+from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, TopicPartition

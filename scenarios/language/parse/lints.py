@@ -19,7 +19,15 @@ from scenarios.language.spec import Scenario, Workload
 from scenarios.language.steps import DEFAULT, At, Payload, Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
-from scenarios.language.verbs.cluster import CancelReassign, Reassign, SetConfig, SetQuota, Throttle, UpdateFeatures
+from scenarios.language.verbs.cluster import (
+    CancelReassign,
+    MakeTopic,
+    Reassign,
+    SetConfig,
+    SetQuota,
+    Throttle,
+    UpdateFeatures,
+)
 from scenarios.language.verbs.network import AddLatency, Cut, Loss, PartitionNetwork
 from scenarios.language.verbs.process import Pause, Resume
 
@@ -34,6 +42,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
         for needless in report_order(scenario, reader):
             _does_nothing(needless.step, reader, needless.why)
         _needless_resumes(scenario, reader)
+        _topics_made_twice(scenario, reader)
         _wrong_era(scenario, reader)
     _patterns_too_early(scenario, reader)
     _durability(scenario, reader)
@@ -99,6 +108,20 @@ def _needless_resumes(scenario: Scenario, reader: Reader) -> None:
         for node in names_of(step.payload):
             if node not in paused:
                 _does_nothing(step, reader, f"resumes {node}, which nothing has paused")
+
+
+def _topics_made_twice(scenario: Scenario, reader: Reader) -> None:
+    """E130; of two steps that wait for a state one may never come."""
+    makers: dict[str, Step] = {}
+    for step in scenario.timeline:
+        if not isinstance(step.payload, MakeTopic) or not isinstance(step.trigger, At):
+            continue
+        before = makers.setdefault(step.payload.topic, step)
+        if before is not step or step.times > 1:
+            who = f"step {before.index + 1}" if before is not step else "its first time"
+            title = f"step {step.index + 1} would make the topic `{step.payload.topic}`, which {who} has made"
+            path = f"{path_of(step)}.{step.verb}"
+            reader.error("E130", title, reader.places.get(path) or reader.places[path_of(step)], path=path)
 
 
 def _first_us(step: Step) -> int:
@@ -180,7 +203,9 @@ def _patterns_too_early(scenario: Scenario, reader: Reader) -> None:
         if workload.pattern and workload.config.get("group.protocol") == CONSUMER:
             path = f"workloads.{workload.name}.topics"
             title = f"`{workload.name}` subscribes by a pattern: brokers evaluate those of KIP-848 since Kafka 4.0"
-            label = f"take `profile: kafka-{WITH_BROKERS_PATTERNS[0]}`, or drop `group.protocol`: its client evaluates it"
+            label = (
+                f"take `profile: kafka-{WITH_BROKERS_PATTERNS[0]}`, or drop `group.protocol`: its client evaluates it"
+            )
             place = reader.places.get(path, reader.places[f"workloads.{workload.name}"])
             reader.error("E120", title, place, path=path, label=label)
 

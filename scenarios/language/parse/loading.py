@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingType
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
@@ -17,10 +19,12 @@ from scenarios.language.parse.questions import read_questions
 from scenarios.language.parse.steps import read_labels, read_timeline
 from scenarios.language.parse.variants import Override, apply_variant
 from scenarios.language.parse.workloads import read_workloads
-from scenarios.language.spec import SCHEMA, NetworkSpec, Scenario, ScenarioFile, Source
+from scenarios.language.spec import SCHEMA, NetworkSpec, Scenario, ScenarioFile, Source, TopicSpec
+from scenarios.language.steps import Step
 from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, read_text
+from scenarios.language.verbs.cluster import MakeTopic
 
 VARIANTS_MAX = 50
 SEED_MAX = 2**63 - 1
@@ -178,6 +182,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     timeline_node = fields.get("timeline")
     if timeline_node is not None:
         read_labels(scope, *timeline_node)
+    timeline = () if timeline_node is None else read_timeline(scope, *timeline_node)
     scenario = Scenario(
         id=fields.read("id", lambda n, p: reader.slug(n, p, "`id`"), ""),
         title=fields.text("title", ""),
@@ -192,14 +197,20 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
         profile=profile,
         rules=rules,
         cluster=cluster,
-        topics=topics,
+        topics=_marked(topics, timeline),
         network=network,
         workloads=workloads,
-        timeline=() if timeline_node is None else read_timeline(scope, *timeline_node),
+        timeline=timeline,
         expect=fields.read("expect", lambda n, p: read_expect(scope, n, p), Expect()),
     )
     lint(scenario, reader)
     return scenario
+
+
+def _marked(topics: MappingType[str, TopicSpec], timeline: Sequence[Step]) -> dict[str, TopicSpec]:
+    """Those that a step makes."""
+    made = [step.payload.topic for step in timeline if isinstance(step.payload, MakeTopic)]
+    return {name: replace(topic, is_made_by_step=name in made) for name, topic in topics.items()}
 
 
 def _read_schema(reader: Reader, fields: Fields) -> None:

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from typing import cast
 
-from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
 from cluster.client.transform.transform import CommitOrder
 from cluster.config import CLASSIC, CONSUMER, ConsumerConfig, GroupConsumerConfig, ProducerConfig, TransformConfig
+from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
 from scenarios.language.spec import (
@@ -77,11 +77,8 @@ CPU_OF_PRODUCER, CPU_OF_CONSUMER = ("interceptor", "serializer"), ("interceptor"
 CPU_OF_TRANSFORM = ("interceptor", "serializer", "deserializer")
 _TRANSFORM_FIELDS = (*_COMMON_FIELDS, "topics", "to", "batch", "prefix", "offsets", "flush", "group-metadata")
 _KINDS = ("producer", "consumer", "transform")
-KEYS_OF_MEMBERS = {
-    key: "members of groups are `kind: transform`"
-    for key in GroupConsumerConfig.keys()
-    if key not in ConsumerConfig.keys()
-}
+_of_consumers, _of_members = ConsumerConfig.keys(), GroupConsumerConfig.keys()
+KEYS_OF_MEMBERS = {key: "members of groups are `kind: transform`" for key in _of_members if key not in _of_consumers}
 
 
 def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
@@ -301,7 +298,9 @@ def _read_subscription(scope: Scope, fields: Fields) -> tuple[tuple[str, ...], s
 def _read_topic_names(scope: Scope, node: Node, path: str) -> tuple[str, ...]:
     if not isinstance(node, Sequence) or not node.items:
         by_pattern = isinstance(node, Mapping) and "pattern" in node.entries
-        label = "patterns are for `kind: transform`, a member of a group" if by_pattern else "such as [orders, payments]"
+        label = (
+            "patterns are for `kind: transform`, a member of a group" if by_pattern else "such as [orders, payments]"
+        )
         scope.reader.error("E111", "`topics` must be a list of topics", node.place, path=path, label=label)
         return ()
     topics: dict[str, None] = {}

@@ -200,6 +200,18 @@ CONFIG = _changes("min.insync.replicas: 1", _read_config)
 QUOTA = _changes("producer_byte_rate: 100000", _read_quota)
 
 
+@verb("create_topic", example="t", usage="create_topic orders")
+class MakeTopic(Verb):
+    """Make a topic of `topics` (`kafka-topics --create`), with the partitions, replicas and settings that stand there;
+    it is not there before. A producer waits for it for `max.block.ms` at most.
+    """
+
+    topic: str = key(TOPIC, bare=True)
+
+    def sentence(self) -> str:
+        return f"create the topic {self.topic}"
+
+
 @verb(
     "set_config",
     example="{topic: t, config: {min.insync.replicas: 1}}",

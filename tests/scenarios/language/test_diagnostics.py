@@ -155,7 +155,12 @@ def test_a_feature_that_kafka_does_not_have_is_an_error(name: str, suggestion: s
     ("old", "new", "caret", "label"),
     [
         ("topic: t}", "topic: t, config: {group.id: g}}", "group.id", "members of groups are `kind: transform`"),
-        ("topic: t}", "topics: {pattern: t}}", "{pattern: t}", "patterns are for `kind: transform`, a member of a group"),
+        (
+            "topic: t}",
+            "topics: {pattern: t}}",
+            "{pattern: t}",
+            "patterns are for `kind: transform`, a member of a group",
+        ),
         ("topic: t}", "topic: t, config: {group.idd: g}}", "group.idd", "no such key"),
     ],
 )
@@ -464,6 +469,16 @@ def test_a_step_that_changes_nothing_is_a_warning(steps: tuple[str, ...], code: 
             ("{at: 1s, kill: b1, for: 2s}", "{at: 9s, start: b1}"),
             "E130",
             "step 2 would start b1, which is not down then",
+        ),
+        (
+            ("{at: 1s, create_topic: t}", "{at: 9s, create_topic: t}"),
+            "E130",
+            "step 2 would make the topic `t`, which step 1 has made",
+        ),
+        (
+            ("{at: 1s, create_topic: t, every: 5s, times: 2}",),
+            "E130",
+            "step 1 would make the topic `t`, which its first time has made",
         ),
     ],
 )

@@ -26,6 +26,7 @@ from scenarios.language.verbs.clock import BumpClock, StrobeClock
 from scenarios.language.verbs.cluster import (
     CancelReassign,
     Elect,
+    MakeTopic,
     Reassign,
     SetConfig,
     SetQuota,
@@ -127,6 +128,7 @@ PAYLOADS = [
         "set_config: {entity_default: brokers, config: {log.retention.ms: 1000}}",
         SetConfig(None, None, "brokers", (("log.retention.ms", "1000"),)),
     ),
+    ("create_topic: t", MakeTopic("t")),
     ("update_features: {features: {transaction.version: 2}}", UpdateFeatures((("transaction.version", 2),))),
     (
         "update_features: {features: {group.version: 0, share.version: 1}, upgrade_type: safe_downgrade}",
