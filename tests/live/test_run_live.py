@@ -152,3 +152,49 @@ def test_what_is_committed_before_it_is_done_is_lost_over_tcp_as_well(tmp_path: 
     scenario = load_text(AUTO_COMMIT, "quick.yaml").scenario
     result = run_scenario(scenario, runs_dir=tmp_path, world=live, keep_rows=True)
     assert [(each.what, each.why) for each in result.expectations if not each.held] == []
+
+
+NEW_TOPIC = """
+schema: 1
+id: quick-pattern
+title: A topic is made that the pattern of a group describes
+seed: 1
+duration: 24s
+cluster:
+  controllers: [c1]
+  brokers: {b1: {}, b2: {}, b3: {}}
+  config:
+    offsets.topic.num.partitions: 1
+    group.initial.rebalance.delay.ms: 200
+    group.consumer.min.heartbeat.interval.ms: 500
+    group.consumer.heartbeat.interval.ms: 500
+topics:
+  orders-1: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}
+  orders-2: {partitions: {0: [b2, b3, b1]}, config: {min.insync.replicas: 2}}
+  bills: {partitions: {0: [b3, b1, b2]}, config: {min.insync.replicas: 2}}
+workloads:
+  p1: {kind: producer, topic: orders-1}
+  p2: {kind: producer, topic: orders-2}
+  m1:
+    kind: transform
+    topics: {pattern: "orders-.*"}
+    to: bills
+    config: {group.id: g, group.protocol: PROTOCOL, auto.offset.reset: earliest, metadata.max.age.ms: 2000}
+timeline:
+  - {at: 5s, produce: {from: p1, count: 2}}
+  - {at: 14s, create_topic: orders-2}
+  - {at: 14.1s, produce: {from: p2, count: 2}}
+expect:
+  verdict: ok
+  records: {acked: "r0, r1, s0, s1, tr0, tr1, ts0, ts1", lost: none, duplicated: none}
+  events: [{event: record_read, record: s1, after: 14s}]
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_topic_that_a_step_makes_is_read_by_its_pattern_over_tcp_as_well(protocol: str, tmp_path: Path) -> None:
+    scenario = load_text(NEW_TOPIC.replace("PROTOCOL", protocol), "quick.yaml").scenario
+    result = run_scenario(scenario, runs_dir=tmp_path, world=live, keep_rows=True)
+    assert [(each.what, each.why) for each in result.expectations if not each.held] == []
+    assert not result.broke_an_invariant

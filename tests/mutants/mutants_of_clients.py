@@ -329,6 +329,22 @@ CLIENTS: tuple[Mutant, ...] = (
         "test tests/cluster/client/consumer/test_member_transcripts.py::test_transcript[member_pattern]",
     ),
     mutant(
+        "heartbeats-as-long-as-the-session",
+        "A classic member's heartbeats are more frequent than its session is long (Heartbeat.java)",
+        "cluster.config",
+        "        if self.group_protocol == CLASSIC and interval_ms >= timeout_ms:",
+        "        if self.group_protocol == CLASSIC and interval_ms > timeout_ms:",
+        "test tests/scenarios/language/test_transforms.py::test_kafka_wants_the_heartbeat_below_the_session",
+    ),
+    mutant(
+        "topic-is-there-before-its-step",
+        "A topic that a step makes is not there when the run begins",
+        "scenarios.language.spec",
+        "        return tuple(topic for topic in self.topics.values() if not topic.is_made_by_step)",
+        "        return tuple(self.topics.values())",
+        "test tests/simulation/test_timeline.py::test_a_topic_is_there_from_the_step_on_that_makes_it[kafka-4.1]",
+    ),
+    mutant(
         "pattern-is-not-told",
         "A member of KIP-848 tells its coordinator the pattern that it subscribes by (SubscribedTopicRegex)",
         MEMBER_STATE,

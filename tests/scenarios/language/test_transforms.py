@@ -6,6 +6,7 @@ import pytest
 from small_scenario import HEAD, caret_text, errors_of, file_of, load, load_whole
 
 from cluster.config import GroupConsumerConfig
+from replica.config import ConfigError
 from scenarios.language.write.lock import dump
 
 TRANSFORM = "  t1: {kind: transform, topic: t, to: u, config: {group.id: g, transactional.id: x, acks: all}}\n"
@@ -54,6 +55,13 @@ def test_it_may_subscribe_by_a_pattern() -> None:
     scenario = load(head=by_pattern)
     assert (scenario.workloads["t1"].topics, scenario.workloads["t1"].pattern) == (("t",), "t.*")
     assert load_whole(dump(scenario)).scenario.workloads["t1"] == scenario.workloads["t1"]
+
+
+def test_kafka_wants_the_heartbeat_below_the_session() -> None:
+    with pytest.raises(ConfigError, match="Heartbeat must be set lower than the session timeout"):
+        GroupConsumerConfig(group_id="g", session_timeout_ms=3000)
+    assert GroupConsumerConfig(group_id="g", session_timeout_ms=3001).heartbeat_interval_ms == 3000
+    assert GroupConsumerConfig(group_id="g", group_protocol="consumer", session_timeout_ms=3000), "it is not its own"
 
 
 @pytest.mark.parametrize(("profile", "codes"), [("kafka-4.1", []), ("kafka-3.9", ["E120"]), ("kafka-0.10", ["E120"])])
