@@ -28,11 +28,13 @@ SLACK_US = 5_000_000
         ("gc-pause-leader-zombie", None),
         ("hw-propagation-lag", None),
         ("acks0-connection-reset", "arrived"),
+        ("group-by-pattern", "consumer"),
     ],
 )
 def test_it_ends_as_written(name: str, variant: str | None, tmp_path: Path) -> None:
-    """A kill and a return, a pause, answers that are held back, and what the kernel of a frozen JVM has when its
-    connection is reset. None depends on when a broker looks for laggards.
+    """A kill and a return, a pause, answers that are held back, what the kernel of a frozen JVM has when its connection
+    is reset, and a topic that Kafka's coordinator finds by a member's pattern. None depends on when a broker
+    looks for laggards.
     """
     home = find_home(None, None, os.environ)
     file = load_file(find_scenario(name))
