@@ -78,13 +78,13 @@ class NodeElsewhere(OperatedBroker, OperatedController, Protocol):
 class ClientOrder:
     """What a client that runs elsewhere is made from.
 
-    partitions: of the topic
+    topics: those that a consumer reads, or the one of a producer     partitions: of that one
     largest_batch: key and value of the records that its application puts into one batch at most; () for a consumer
     """
 
-    topic: str
-    partitions: int
+    topics: tuple[str, ...]
     config: ProducerConfig | ConsumerConfig
+    partitions: int = 0
     largest_batch: Sequence[tuple[bytes | None, bytes]] = ()
 
 

@@ -48,9 +48,8 @@ def value_of(name: str, size_bytes: int) -> bytes:
 
 def client_order(scenario: Scenario, workload: Workload) -> ClientOrder:
     """For a client that runs elsewhere."""
-    partitions = scenario.topics[workload.topic].partitions
     if workload.kind == "consumer":
-        return ClientOrder(topic=workload.topic, partitions=partitions, config=workload.consumer_config())
+        return ClientOrder(topics=workload.topics, config=workload.consumer_config())
     # Sizes decide, not names: that of a batch is as large as its values.
     batches: list[tuple[int, int, str | None]] = (
         [(workload.batch, workload.size_bytes, None)] if workload.arrival is not None else []
@@ -62,8 +61,8 @@ def client_order(scenario: Scenario, workload: Workload) -> ClientOrder:
     count, size_bytes, key = max(batches, key=lambda batch: (batch[0] > 1, batch[0] * batch[1]), default=(1, 1, None))
     record = (None if key is None else key.encode(), value_of(workload.prefix, size_bytes))
     return ClientOrder(
-        topic=workload.topic,
-        partitions=partitions,
+        topics=workload.topics,
+        partitions=scenario.topics[workload.topic].partitions,
         config=workload.producer_config(),
         largest_batch=(record,) * count,
     )

@@ -154,8 +154,6 @@ def _client_limits(scenario: Scenario, *, java_clients: bool) -> Iterator[Limit]
         if workload.kind == "transform":
             yield Limit(f"workloads.{name}", f"no application of a JVM transforms yet{another_way}")
             continue
-        if len(workload.topics) > 1:
-            yield Limit(f"workloads.{name}.topics", f"Java's consumers are given one topic yet{another_way}")
         if workload.cpu != NO_TIME:
             yield Limit(f"workloads.{name}.cpu", f"Java's clients take the time that they take{another_way}")
         for key in PIPELINE_KEYS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,14 @@ T0 = TopicPartition("t", 0)
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """At the end no record that the Java producers got an ack for may be missing."""
-    with serving(tmp_path_factory.mktemp("serve"), "--topic", "t:1:3") as cluster:
+    with serving(tmp_path_factory.mktemp("serve"), "--topic", "t:1:3", "--topic", "u:1:3") as cluster:
         yield cluster
         cluster.stop()
         expect_nothing_broken(cluster.summary)
 
 
 class Application:
-    """Both clients in one JVM, and their events."""
+    """Two producers and a consumer of both topics in one JVM, and their events."""
 
     def __init__(self, home: KafkaHome, bootstrap: str, folder: Path) -> None:
         self.rows: list[TraceRow] = []
@@ -48,13 +49,19 @@ class Application:
         self.jvm = ClientsJvm(command, folder / "console", self._heard)
         trace = TraceLog([self.rows.append])
         value = b"r0 ".ljust(100, b"x")
-        producing = ClientOrder(topic="t", partitions=1, config=ProducerConfig(), largest_batch=((None, value),) * 3)
-        reading = ClientOrder(topic="t", partitions=1, config=ConsumerConfig(auto_offset_reset="earliest"))
+        producing = ClientOrder(
+            topics=("t",), partitions=1, config=ProducerConfig(), largest_batch=((None, value),) * 3
+        )
+        reading = ClientOrder(topics=("t", "u"), config=ConsumerConfig(auto_offset_reset="earliest"))
         self.producer = JavaProducer("p1", producing, trace, self.jvm.tell, lambda: bootstrap)
+        of_other = replace(producing, topics=("u",))
+        self.other = JavaProducer("p2", of_other, trace, self.jvm.tell, lambda: bootstrap)
         self.consumer = JavaConsumer("c1r", reading, trace, self.jvm.tell, lambda: bootstrap)
 
     def _heard(self, event: dict[str, Any]) -> None:
-        (self.producer if event["client"] == "p1" else self.consumer).heard(event)
+        clients: dict[str, JavaProducer | JavaConsumer]
+        clients = {"p1": self.producer, "p2": self.other, "c1r": self.consumer}
+        clients[event["client"]].heard(event)
 
     def send(self, *names: str) -> None:
         values = [f"{name} ".encode().ljust(100, b"x") for name in names]
@@ -103,6 +110,12 @@ async def converse(application: Application, version: str) -> None:
     read = {event.record: event.offset for event in application.told("RecordRead")}
     assert {name: read[name] for name in names} == acked
     assert application.told("PositionReset")[0].previous_offset == -1
+
+    application.other.launch()
+    application.other.send(ProducerRecord("u", 0, None, f"{version}-other ".encode(), f"{version}-other"), 0)
+    await application.until(lambda: f"{version}-other" in {event.record for event in application.told("RecordRead")})
+    topics = {event.record: event.topic for event in application.told("RecordRead")}
+    assert topics[f"{version}-other"] == "u" and {topics[name] for name in names} == {"t"}
 
     application.consumer.ask_end_offset(T0, 0)
     await application.until(lambda: application.told("EndOffsetSeen"))

@@ -19,6 +19,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.InvalidOffsetException;
@@ -129,6 +130,8 @@ public final class KafkaClients {
                 try {
                     producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
                     producer.partitionsFor(topic);
+                } catch (TimeoutException notThere) {
+                    // A step of the timeline may make the topic later: each record waits for it, as this has.
                 } catch (RuntimeException failure) {
                     tell("broken", "error", errorOf(failure), "message", String.valueOf(failure.getMessage()));
                 }
@@ -203,12 +206,13 @@ public final class KafkaClients {
         }
     }
 
-    /** Reads all partitions of its topic, without a group, and says where its position moves by itself. */
+    /** Reads all partitions of its topics, without a group, and says where its position moves by itself. */
     private static final class Consumer implements Client {
         private static final Duration POLL = Duration.ofMillis(50);
         private static final long UNKNOWN = -1;
         private final String name;
-        private final String topic;
+        private final List<String> topics = new ArrayList<>();
+        private final Set<String> found = new HashSet<>();
         private final Map<String, Object> config;
         private final Queue<JsonNode> orders = new ConcurrentLinkedQueue<>();
         private final Map<TopicPartition, Long> next = new HashMap<>();
@@ -220,7 +224,7 @@ public final class KafkaClients {
 
         Consumer(String name, JsonNode command) {
             this.name = name;
-            this.topic = command.get("topic").asText();
+            command.get("topics").forEach(topic -> topics.add(topic.asText()));
             this.config = configOf(command);
             Thread thread = new Thread(this::run);
             thread.setDaemon(true);
@@ -259,14 +263,23 @@ public final class KafkaClients {
             }
         }
 
-        /** Until the topic is there; what was assigned keeps its position. */
+        /** Until the topics are there; what was assigned keeps its position. */
         private void assignNew() {
-            if (!given.isEmpty()) {
-                return;
+            if (given.isEmpty()) {
+                found.clear();
             }
+            for (String topic : topics) {
+                if (!found.contains(topic)) {
+                    assign(topic);
+                }
+            }
+        }
+
+        private void assign(String topic) {
             try {
                 for (PartitionInfo info : consumer.partitionsFor(topic, Duration.ofSeconds(1))) {
                     given.add(new TopicPartition(topic, info.partition()));
+                    found.add(topic);
                 }
                 consumer.assign(given);
             } catch (TimeoutException failure) {
@@ -278,6 +291,7 @@ public final class KafkaClients {
             ConsumerRecords<byte[], byte[]> records = ConsumerRecords.empty();
             try {
                 if (given.isEmpty()) {
+                    LockSupport.parkNanos(POLL.toNanos());
                     return;
                 }
                 records = consumer.poll(POLL);
@@ -295,8 +309,8 @@ public final class KafkaClients {
 
         private void giveUp(InvalidOffsetException lost) {
             for (TopicPartition partition : lost.partitions()) {
-                tell("fetch_failed", "partition", partition.partition(), "offset", next.getOrDefault(partition, UNKNOWN),
-                    "error", errorOf(lost));
+                tell("fetch_failed", "topic", partition.topic(), "partition", partition.partition(),
+                    "offset", next.getOrDefault(partition, UNKNOWN), "error", errorOf(lost));
                 given.remove(partition);
             }
             consumer.assign(given);
@@ -310,7 +324,7 @@ public final class KafkaClients {
             for (ConsumerRecord<byte[], byte[]> record : records) {
                 byte[] text = record.value() != null ? record.value() : record.key();
                 String value = text == null ? "?" : new String(text, StandardCharsets.UTF_8);
-                tell("read", "partition", partition.partition(), "offset", record.offset(),
+                tell("read", "topic", partition.topic(), "partition", partition.partition(), "offset", record.offset(),
                     "record", value.split(" ", 2)[0], "leader_epoch", record.leaderEpoch().orElse(-1));
                 next.put(partition, record.offset() + 1);
             }
@@ -329,11 +343,16 @@ public final class KafkaClients {
         }
 
         private void moved(TopicPartition partition, long before, long position) {
-            tell("reset", "partition", partition.partition(), "offset", position, "previous_offset", before);
+            tell("reset", "topic", partition.topic(), "partition", partition.partition(), "offset", position,
+                "previous_offset", before);
+        }
+
+        private static TopicPartition partitionOf(JsonNode order) {
+            return new TopicPartition(order.get("topic").asText(), order.get("partition").asInt());
         }
 
         private void seek(JsonNode order) {
-            TopicPartition partition = new TopicPartition(topic, order.get("partition").asInt());
+            TopicPartition partition = partitionOf(order);
             String to = order.get("to").asText();
             if (given.add(partition)) {
                 consumer.assign(given);
@@ -352,22 +371,25 @@ public final class KafkaClients {
             if (command.get("do").asText().equals("seek")) {
                 orders.add(command);
             } else {
-                asker.submit(() -> askEnd(command.get("partition").asInt(), command.get("within_ms").asLong()));
+                asker.submit(() -> askEnd(partitionOf(command), command.get("within_ms").asLong()));
             }
         }
 
         /** By a consumer of its own, as another thread of the application has one: the first goes on reading. */
-        private void askEnd(int partition, long withinMs) {
-            TopicPartition asked = new TopicPartition(topic, partition);
+        private void askEnd(TopicPartition asked, long withinMs) {
             try {
                 if (asking == null) {
                     asking = made();
                 }
                 long end = asking.endOffsets(List.of(asked), Duration.ofMillis(withinMs)).get(asked);
-                tell("end_offset", "partition", partition, "offset", end, "error", null);
+                end(asked, end, null);
             } catch (RuntimeException failure) {
-                tell("end_offset", "partition", partition, "offset", UNKNOWN, "error", errorOf(failure));
+                end(asked, UNKNOWN, errorOf(failure));
             }
+        }
+
+        private void end(TopicPartition asked, long offset, String error) {
+            tell("end_offset", "topic", asked.topic(), "partition", asked.partition(), "offset", offset, "error", error);
         }
 
         @Override

@@ -40,7 +40,7 @@ class JavaConsumer(ObservedClient):
         begin: Callable[[], str],
     ) -> None:
         assert isinstance(order.config, ConsumerConfig)
-        self.topic = order.topic
+        super().__init__(order.topics)
         self._name = name
         self._config = order.config
         self._recorder = recorder
@@ -55,29 +55,31 @@ class JavaConsumer(ObservedClient):
 
     def launch(self) -> None:
         config = consumer_settings(self._name, self._begin(), self._config)
-        self._tell({"do": "consumer", "client": self._name, "topic": self.topic, "config": config})
+        self._tell({"do": "consumer", "client": self._name, "topics": list(self.topics), "config": config})
 
     # ----------------------------------------------------------------------------------------------- the application
 
     def seek(self, tp: TopicPartition, target: int | Literal["beginning", "end"], now_us: int) -> list[Action]:
         what = "this offset" if isinstance(target, int) else f"the {target}"
         self._asked_by_application[tp] = f"the application asked for {what}"
-        self._tell({"do": "seek", "client": self._name, "partition": tp.partition, "to": str(target)})
+        self._tell({**self._order("seek", tp), "to": str(target)})
         return []
 
     def ask_end_offset(self, tp: TopicPartition, now_us: int) -> list[Action]:
         """The first refusal is the answer, as of the run's other consumers; Kafka's asks again until it has one."""
         self._asked_ends[tp] = None
-        order = {"do": "end_offset", "client": self._name, "partition": tp.partition}
-        self._tell({**order, "within_ms": END_OFFSET_WITHIN_MS})
+        self._tell({**self._order("end_offset", tp), "within_ms": END_OFFSET_WITHIN_MS})
         return []
+
+    def _order(self, what: str, tp: TopicPartition) -> Order:
+        return {"do": what, "client": self._name, "topic": tp.topic, "partition": tp.partition}
 
     # --------------------------------------------------------------------------------------------- what the JVM says
 
     def heard(self, event: Mapping[str, Any]) -> None:
         if "partition" not in event:
             return
-        tp = TopicPartition(self.topic, event["partition"])
+        tp = TopicPartition(event["topic"], event["partition"])
         match event["event"]:
             case "read":
                 self._read(tp, event)

@@ -66,7 +66,8 @@ class JavaProducer(ObservedClient):
         begin: Callable[[], str],
     ) -> None:
         assert isinstance(order.config, ProducerConfig)
-        self.topic = order.topic
+        super().__init__(order.topics)
+        (self._topic,) = order.topics
         self._name = name
         self._order = order
         self._acks = order.config.required_acks
@@ -78,7 +79,7 @@ class JavaProducer(ObservedClient):
 
     def launch(self) -> None:
         config = producer_settings(self._name, self._begin(), self._config, self._order.largest_batch)
-        self._tell({"do": "producer", "client": self._name, "topic": self.topic, "config": config})
+        self._tell({"do": "producer", "client": self._name, "topic": self._topic, "config": config})
 
     # ----------------------------------------------------------------------------------------------- the application
 
@@ -90,7 +91,7 @@ class JavaProducer(ObservedClient):
             partition = self._partition_of(record)
             self._recorder.cause = None
             sent = trace.RecordSent(
-                client=self._name, topic=self.topic, partition=partition, record=record.name, acks=self._acks
+                client=self._name, topic=self._topic, partition=partition, record=record.name, acks=self._acks
             )
             self._sent[record.name] = SentRecord(partition, self._recorder.emit(sent))
         # Without a batch to be filled nothing lingers.
@@ -124,7 +125,7 @@ class JavaProducer(ObservedClient):
                 trace.RecordHandedOver(
                     client=self._name,
                     peer=sent.peer,
-                    topic=self.topic,
+                    topic=self._topic,
                     partition=event["partition"],
                     record=event["record"],
                     acks=0,
@@ -137,7 +138,7 @@ class JavaProducer(ObservedClient):
             trace.RecordAcked(
                 client=self._name,
                 peer=sent.peer,
-                topic=self.topic,
+                topic=self._topic,
                 partition=event["partition"],
                 record=event["record"],
                 offset=event["offset"],
@@ -155,7 +156,7 @@ class JavaProducer(ObservedClient):
         self._recorder.emit(
             trace.RecordFailed(
                 client=self._name,
-                topic=self.topic,
+                topic=self._topic,
                 partition=partition,
                 record=event["record"],
                 acks=self._acks,

@@ -14,7 +14,7 @@ from cluster.protocol.api_00_produce import decode_produce_request, decode_produ
 from cluster.protocol.cold import decode_response
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.headers import RequestHeader, read_request_header, response_correlation_id
-from cluster.protocol.versions import FETCH, LIST_OFFSETS, PRODUCE
+from cluster.protocol.versions import FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import TopicPartition
 from replica.log.batches.records import BatchHeader, Record, read_header, read_records
@@ -38,12 +38,27 @@ class AnswerSeen(NamedTuple):
 
 
 class ObservedClient:
-    """A client as its connections show it; it overrides what it wants to know.
+    """A client as its connections show it; it overrides what it wants to know."""
 
-    topic: the only one that it uses
-    """
+    def __init__(self, topics: tuple[str, ...]) -> None:
+        """topics: all that it uses"""
+        self.topics = topics
+        self._names: dict[UUID, str] = {}
 
-    topic: str
+    def topic_told(self, topic_id: UUID, name: str) -> None:
+        """The metadata that it gets have it."""
+        self._names[topic_id] = name
+
+    def name_of(self, topic_id: UUID) -> str:
+        """Answers name topics by their ids (KIP-516), of which the client has had metadata before it asks.
+
+        raises: KafkaError UNKNOWN_TOPIC_ID
+        """
+        if len(self.topics) == 1:
+            return self.topics[0]
+        if topic_id not in self._names:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return self._names[topic_id]
 
     def batch_left(self, peer: str, batch: BatchSeen, acks: int) -> object:
         """returns: what stands for this sending when it is answered"""
@@ -91,7 +106,7 @@ class ConnectionSight:
                 self._client.batch_unanswered(self._peer, sending, reason)
 
     def _topic_partition(self, topic: str | UUID, partition: int) -> TopicPartition:
-        return TopicPartition(topic if isinstance(topic, str) else self._client.topic, partition)
+        return TopicPartition(topic if isinstance(topic, str) else self._client.name_of(topic), partition)
 
     def _produce(self, header: RequestHeader, frame: bytes | bytearray) -> tuple[dict[TopicPartition, object], bool]:
         request = decode_produce_request(header, frame)
@@ -117,12 +132,21 @@ class ConnectionSight:
                 for one in fetched:
                     name = self._topic_partition(topic, one.partition)
                     self._client.fetch_answered(self._peer, AnswerSeen(name, one.error, has_records=bool(one.records)))
+        elif header.api_key == METADATA:
+            self._metadata_answered(header, frame)
         elif header.api_key == LIST_OFFSETS:
             answer: Any = decode_response(LIST_OFFSETS, header.api_version, frame)
             for entry in answer.topics:
                 for part in entry.partitions:
                     name = TopicPartition(entry.name, part.partition_index)
                     self._client.offset_answered(self._peer, AnswerSeen(name, part.error_code))
+
+    def _metadata_answered(self, header: RequestHeader, frame: bytes | bytearray) -> None:
+        answer: Any = decode_response(METADATA, header.api_version, frame)
+        for topic in answer.topics:
+            topic_id = getattr(topic, "topic_id", None)
+            if topic_id is not None and topic.name is not None:
+                self._client.topic_told(topic_id, str(topic.name))
 
     def _produce_answered(
         self, header: RequestHeader, sendings: dict[TopicPartition, object], frame: bytes | bytearray

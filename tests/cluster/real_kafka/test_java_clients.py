@@ -22,7 +22,7 @@ from cluster.protocol.api_00_produce import (
     encode_produce_response,
 )
 from cluster.protocol.cold import encode_request, encode_response, request, response
-from cluster.protocol.versions import LIST_OFFSETS
+from cluster.protocol.versions import FETCH, LIST_OFFSETS, METADATA
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import build_batch
@@ -36,10 +36,10 @@ T0 = TopicPartition("t", 0)
 class Client:
     """A stand-in, the orders that its JVM gets, and its events."""
 
-    def __init__(self, kind: Any, config: ProducerConfig | ConsumerConfig) -> None:
+    def __init__(self, kind: Any, config: ProducerConfig | ConsumerConfig, topics: tuple[str, ...] = ("t",)) -> None:
         self.rows: list[TraceRow] = []
         self.orders: list[Any] = []
-        order = ClientOrder(topic="t", partitions=3, config=config, largest_batch=((None, b"r0 x"),))
+        order = ClientOrder(topics=topics, partitions=3, config=config, largest_batch=((None, b"r0 x"),))
         trace = TraceLog([self.rows.append])
         self.core = kind("p1", order, trace, self.orders.append, lambda: "b1:9092,b2:9092")
         self.core.launch()
@@ -47,8 +47,8 @@ class Client:
     def send(self, *names: str) -> None:
         self.core.send_batch([ProducerRecord("t", None, None, f"{name} x".encode(), name) for name in names], 0)
 
-    def hear(self, event: str, **fields: Any) -> None:
-        self.core.heard({"event": event, "client": "p1", **fields})
+    def hear(self, event: str, *, topic: str = "t", **fields: Any) -> None:
+        self.core.heard({"event": event, "client": "p1", "topic": topic, **fields})
 
     def told(self, kind: str) -> list[Any]:
         return [row.event for row in self.rows if type(row.event).__name__ == kind]
@@ -219,7 +219,7 @@ def test_a_consumer_reads_and_says_where_its_position_moves(consumer: Client) ->
     assert (lost.offset, lost.error) == (9, "OFFSET_OUT_OF_RANGE")
     assert (cut.offset, cut.error) == (7, "LOG_TRUNCATION")
     assert sought.error is None and sought.reason == "the application asked for this offset"
-    assert consumer.orders[-1] == {"do": "seek", "client": "p1", "partition": 0, "to": "3"}
+    assert consumer.orders[-1] == {"do": "seek", "client": "p1", "topic": "t", "partition": 0, "to": "3"}
     (read,) = consumer.told("RecordRead")
     assert (read.offset, read.record, read.leader_epoch) == (0, "r0", 2)
     assert consumer.told("FetchFailed")[0].offset == 1
@@ -239,3 +239,25 @@ def test_the_first_refusal_answers_a_question_for_the_end(consumer: Client) -> N
     consumer.core.ask_end_offset(T0, 0)
     consumer.hear("end_offset", partition=0, offset=4, error=None)
     assert consumer.told("EndOffsetSeen")[1].offset == 4
+
+
+def fetch_failed(sight: ConnectionSight, topic_id: UUID, error: ErrorCode) -> None:
+    sight.request(encode_request(FETCH, 13, 4, "p1", request(FETCH, 13))[SIZE])
+    part = {"partition_index": 0, "error_code": error, "high_watermark": -1, "records": b""}
+    told = [{"topic_id": topic_id, "partitions": [part]}]
+    sight.response(encode_response(FETCH, 13, 4, response(FETCH, 13, responses=told))[SIZE])
+
+
+def test_answers_name_the_topics_of_a_consumer_by_the_ids_of_its_metadata() -> None:
+    consumer = Client(JavaConsumer, ConsumerConfig(auto_offset_reset="earliest"), ("t", "u"))
+    assert consumer.orders[0]["topics"] == ["t", "u"]
+    sight, other = ConnectionSight(consumer.core, "b1"), ConnectionSight(consumer.core, "b2")
+    fetch_failed(other, TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert not consumer.told("FetchFailed"), "it can be of either"
+    topics = [{"name": "u", "topic_id": TOPIC_ID, "partitions": []}]
+    sight.request(encode_request(METADATA, 12, 5, "p1", request(METADATA, 12))[SIZE])
+    sight.response(encode_response(METADATA, 12, 5, response(METADATA, 12, brokers=[], topics=topics))[SIZE])
+    fetch_failed(other, TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    consumer.hear("read", topic="u", partition=0, offset=0, record="r0", leader_epoch=2)
+    (failed,), (read,) = consumer.told("FetchFailed"), consumer.told("RecordRead")
+    assert (failed.topic, failed.peer) == (read.topic, read.peer) == ("u", "b2")
