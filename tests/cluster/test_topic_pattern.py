@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+import re2
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cluster.topic_pattern import PATTERN_MAX, TopicPattern
@@ -17,6 +18,21 @@ WAYS = st.lists(ITEMS.map("".join), max_size=4).map("".join)
 @given(st.lists(WAYS, min_size=1, max_size=3).map("|".join).filter(bool), st.text("abc.-_", max_size=6))
 def test_it_describes_what_the_regular_expression_does(pattern: str, name: str) -> None:
     assert TopicPattern(pattern).matches(name) == (re.fullmatch(pattern, name) is not None)
+
+
+CLASSES = st.text("abc-._0", min_size=1, max_size=5).map("[{}]".format)
+
+
+@given(
+    st.one_of(WAYS.filter(bool), st.lists(CLASSES, min_size=1, max_size=2).map("".join)), st.text("abc-._0", max_size=4)
+)
+def test_re2_reads_it_alike(pattern: str, name: str) -> None:
+    """Brokers evaluate it in the place of RE2."""
+    try:
+        ours = TopicPattern(pattern)
+    except ValueError:
+        assume(False)
+    assert ours.matches(name) == (re2.fullmatch(pattern, name) is not None)
 
 
 def test_a_name_takes_no_more_steps_than_it_and_the_pattern_are_long() -> None:
