@@ -171,6 +171,9 @@ WITH_BROKERS_PATTERNS = ("4.1",)
 """Releases whose brokers find topics by a member's pattern: ConsumerGroupHeartbeat 1, KafkaConsumer.subscribe with a
 SubscriptionPattern, since 4.0 (KAFKA-15561)."""
 
+WITH_ONE_GROUP_COORDINATOR = ("4.1",)
+"""Releases in which KIP-848's coordinator has the classic groups, too (4.0: KAFKA-17593)."""
+
 PROFILES: Mapping[str, Rules] = _eras()
 """Eras by name, oldest first."""
 

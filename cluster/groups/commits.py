@@ -59,7 +59,8 @@ class Commits:
             group.offsets.prepare_in_transaction(given.transaction.producer_id, fitting)
 
         def written(error: ErrorCode, offset: Offset, now_us: int) -> None:
-            answer = OFFSET_WRITE_ERRORS.get(error, error)
+            is_late = error is ErrorCode.REQUEST_TIMED_OUT
+            answer = settings.late_commit if is_late else OFFSET_WRITE_ERRORS.get(error, error)
             if not _is_dead(group):
                 self._written(group, given, fitting, error, offset)
             self._tell(group, given, fitting, answer)

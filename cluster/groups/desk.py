@@ -21,7 +21,10 @@ OnWritten = Callable[[ErrorCode, Offset, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """versions: of the values in the log of the groups. source: GroupConfig, OffsetConfig"""
+    """versions: of the values in the log of the groups     late_commit: answers one that was not replicated in time
+
+    source: GroupConfig, OffsetConfig
+    """
 
     min_session_timeout_ms: int = 6000
     max_session_timeout_ms: int = 1_800_000
@@ -36,6 +39,7 @@ class GroupSettings:
     regex_refresh_interval_ms: int = 600_000
     consumer_migration_policy: str = "bidirectional"
     versions: ValueVersions = VALUE_VERSIONS["4.1"]
+    late_commit: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 WRITE_ERRORS = {

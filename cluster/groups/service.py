@@ -45,6 +45,7 @@ from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, build_batch
 from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.rules import WITH_ONE_GROUP_COORDINATOR
 from replica.trace.events import Emit, Recorder
 
 Respond = Callable[[Result], None]
@@ -65,7 +66,14 @@ def group_settings(config: BrokerConfig, release: str) -> GroupSettings:
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         consumer_migration_policy=config.group_consumer_migration_policy,
         versions=VALUE_VERSIONS[release],
+        late_commit=_late_commit(release),
     )
+
+
+def _late_commit(release: str) -> ErrorCode:
+    """source: CoordinatorOperationExceptionHelper; before 4.0 GroupMetadataManager.storeOffsets"""
+    has_one = release in WITH_ONE_GROUP_COORDINATOR
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if has_one else ErrorCode.REQUEST_TIMED_OUT
 
 
 class GroupService:
