@@ -97,6 +97,8 @@ class ClientMetadata:
         self._led_by: dict[int, list[TopicPartition]] = {}
         self._led_by_version = 0
         """The version that they were found in."""
+        self._available: dict[str, list[int]] = {}
+        self._available_version = 0
         self._max_age_us = min(max_age_ms * 1000, NEVER)
         self._backoff = ExponentialBackoff(retry_backoff_ms, retry_backoff_max_ms, rng)
         self._update_requested = True
@@ -131,8 +133,14 @@ class ClientMetadata:
         return sorted(name for name in self._of_topic if internal or name not in self._internal)
 
     def available(self, topic: str) -> list[int]:
-        """Partitions of a topic that have a leader, in order."""
-        return [tp.partition for tp in self.partitions(topic) if self.leader(tp).leader != NO_BROKER]
+        """Partitions of a topic that have a leader, in order. source: Cluster.availablePartitionsForTopic"""
+        if self._available_version != self.version:
+            self._available, self._available_version = {}, self.version
+        known = self._available.get(topic)
+        if known is None:
+            led = (tp.partition for tp in self.partitions(topic) if self.leader(tp).leader != NO_BROKER)
+            known = self._available[topic] = list(led)
+        return known
 
     def partitions_led_by(self, node_id: int) -> list[TopicPartition]:
         if self._led_by_version != self.version:
@@ -260,6 +268,7 @@ class ClientMetadata:
         source: TransactionManager.FindCoordinatorHandler
         """
         self.nodes[node_id] = BrokerAddress(node_id, host, port)
+        self._available = {}
 
     def epoch_seen(self, tp: TopicPartition, epoch: LeaderEpoch) -> None:
         """An answer carried a leader epoch; a newer one than known means the leader is not known any more.

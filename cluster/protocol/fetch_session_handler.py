@@ -57,7 +57,7 @@ class FetchSessionHandler:
         self._count = count()
 
     @property
-    def partitions(self) -> Iterable[TopicPartition]:
+    def partitions(self) -> Mapping[TopicPartition, Wanted]:
         """What the last request was for."""
         return self._partitions
 

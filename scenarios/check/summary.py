@@ -13,6 +13,7 @@ from scenarios.check.expectations import Expectation, latency_statistics
 from scenarios.check.verdict import HARMLESS_CLASSES, RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
 from scenarios.observe.availability import all_write_windows
+from scenarios.observe.lazy_names import LazyNames
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.unread import Unread
 
@@ -42,7 +43,7 @@ def build_summary(
     results: Sequence[Expectation],
     counters: Counters,
 ) -> dict[str, Any]:
-    """The document; only plain JSON values. The ledger must be closed."""
+    """The document; plain JSON values and, for many records, LazyNames. The ledger must be closed."""
     partitions = _partitions(scenario, ledger)
     unavailable = all_write_windows(ledger, scenario.duration_us)
     return {
@@ -58,7 +59,7 @@ def build_summary(
         "our_bug": verdict.our_bug,
         "records": {"sent": len(ledger.records), **_names(verdict)},
         "anomalies": [_anomaly(anomaly) for anomaly in verdict.anomalies],
-        "logs": {str(partition): list(ledger.final_log(partition).records) for partition in partitions},
+        "logs": {str(partition): ledger.final_log(partition).records for partition in partitions},
         "expectations": [_expectation(result) for result in results],
         "setting": _setting(scenario),
         "producers": {name: _told(ledger, name) for name in _producers(scenario, ledger)},
@@ -77,10 +78,11 @@ def build_summary(
     }
 
 
-def _names(verdict: Verdict) -> dict[str, list[str]]:
+def _names(verdict: Verdict) -> dict[str, Sequence[str]]:
     """By class; those that nobody misses are stated only where there are some."""
     harmless = [kind for kind in HARMLESS_CLASSES if verdict.records[kind]]
-    return {kind: list(verdict.records[kind]) for kind in (*RECORD_CLASSES, *harmless)}
+    found = {kind: verdict.records[kind] for kind in (*RECORD_CLASSES, *harmless)}
+    return {kind: names if isinstance(names, LazyNames) else list(names) for kind, names in found.items()}
 
 
 def _unread(unread: Mapping[str, Mapping[str, Unread]]) -> dict[str, Any]:

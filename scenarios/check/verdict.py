@@ -14,6 +14,7 @@ from replica.trace.events import InvariantBroken
 from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.language.record_sets import format_record_names
 from scenarios.observe.final_logs import FinalReplica, LogEntry
+from scenarios.observe.lazy_names import LazyNames
 from scenarios.observe.ledger import ReadJump, RecordLedger
 from scenarios.observe.mirror import COMPACTED, EXPIRED
 from scenarios.observe.wording import count_of
@@ -49,7 +50,7 @@ class Verdict:
 
     kinds: tuple[str, ...]
     anomalies: tuple[Anomaly, ...]
-    records: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    records: dict[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -92,9 +93,10 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
     return Verdict(tuple(dict.fromkeys(anomaly.kind for anomaly in found)), tuple(found), records)
 
 
-def classify(ledger: RecordLedger, kind: str) -> tuple[str, ...]:
+def classify(ledger: RecordLedger, kind: str) -> Sequence[str]:
     """Names of the records of one class, in sending order; all but the first three need a final log."""
-    return tuple(_CLASSES[kind](ledger))
+    names = _CLASSES[kind](ledger)
+    return names if isinstance(names, LazyNames) else tuple(names)
 
 
 # -------------------------------------------------------------------------------------------- classes of records
@@ -164,7 +166,7 @@ def _reordered(ledger: RecordLedger) -> list[str]:
     return [ledger.records.index.name(place) for place in sorted(overtaken)]
 
 
-_CLASSES: dict[str, Callable[[RecordLedger], Iterable[str]]] = {
+_CLASSES: dict[str, Callable[[RecordLedger], Sequence[str]]] = {
     "acked": lambda ledger: ledger.named("acked"),
     "failed": lambda ledger: ledger.named("failed"),
     "unknown": lambda ledger: ledger.named("unknown"),
@@ -176,13 +178,13 @@ _CLASSES: dict[str, Callable[[RecordLedger], Iterable[str]]] = {
     "dirty": _dirty,
     EXPIRED: lambda ledger: ledger.taken(EXPIRED),
     COMPACTED: lambda ledger: ledger.taken(COMPACTED),
-    ABORTED: lambda ledger: (entry.name for entry in ledger if entry.acked and ledger.is_aborted_record(entry)),
+    ABORTED: lambda ledger: [entry.name for entry in ledger if entry.acked and ledger.is_aborted_record(entry)],
 }
 
 
 # ------------------------------------------------------------------------------------------------------ anomalies
 
-Records = dict[str, tuple[str, ...]]
+Records = dict[str, Sequence[str]]
 
 
 def _by_partition(ledger: RecordLedger, names: Iterable[str]) -> list[tuple[TopicPartition, tuple[str, ...]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from scenarios.observe.lazy_names import write_json
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -115,7 +115,8 @@ def must_be_written(path: Path, fix: str = "make room, or choose another place")
 
 
 def print_json(document: Any) -> None:
-    click.echo(json.dumps(document, indent=2))
+    write_json(document, sys.stdout)
+    sys.stdout.flush()
 
 
 def open_page(page: Path) -> None:

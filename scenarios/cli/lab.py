@@ -20,6 +20,7 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
+from scenarios.observe.lazy_names import encodable
 from scenarios.process.whole_files import write_new, write_whole
 from scenarios.terminal.exit_codes import ExitCode
 
@@ -82,7 +83,7 @@ def start(name: str, student: str) -> int:
             result = run_scenario(given, runs_dir=Path(kept), keep_logs=False)
             assert result.run_dir is not None, "it was played into a folder"
             summary = {**result.summary, "run_dir": str(run_dir)}
-            write_whole(result.run_dir / "summary.json", json.dumps(summary, indent=2) + "\n")
+            write_whole(result.run_dir / "summary.json", json.dumps(summary, indent=2, default=encodable) + "\n")
             result.run_dir.rename(run_dir)
         click.echo(f"  {run_dir}/")
     for file, text in texts.items():

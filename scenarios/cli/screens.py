@@ -10,7 +10,7 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from scenarios.check.verdict import HARMLESS_CLASSES
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
+from scenarios.observe.lazy_names import count_different
 from scenarios.observe.story import PartitionHistory, Story
 from scenarios.observe.story_groups import cropped, grouped, ungrouped
 from scenarios.observe.wording import count_of, played_by, settings_of
@@ -144,7 +145,7 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         lines += [f"  {f'Records of {producer}'.ljust(22)}  {first.lstrip()}", *rest]
         errors = [f"{error} x{count}" for error, count in told["errors"].items()]
         lines += style.packed(errors, ", ", 26) if errors else []
-    readable = sum(len(dict.fromkeys(log)) for log in summary["logs"].values()) - len(records["unseen"])
+    readable = sum(map(count_different, summary["logs"].values())) - len(records["unseen"])
     true = [f"{readable} readable", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
     if records["missing"]:
         true.append(f"{len(records['missing'])} never arrived")
@@ -329,7 +330,7 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
     timed = latencies and not handed_over
     windows = [window[1] - window[0] for found in summary["unavailable"].values() for window in found]
     lost = len(records["lost"])
-    readable = sum(len(dict.fromkeys(log)) for log in summary["logs"].values()) - len(records["unseen"])
+    readable = sum(map(count_different, summary["logs"].values())) - len(records["unseen"])
     mark, good = style.sign("lost"), style.sign("good")
     unread = [one for found in summary.get("unread", {}).values() for one in found.values()]
     return {
@@ -366,9 +367,10 @@ def _fates(summary: Summary, style: Style, room: int) -> str:
     found += [f"{_record_ranges(records['duplicated'])} twice"] if records["duplicated"] else []
     found += [f"{_record_ranges(records[kind])} {kind}" for kind in HARMLESS_CLASSES if records.get(kind)]
     text = "; ".join(found) or "nothing lost"
-    order = sorted([*records["acked"], *records["failed"], *records["unknown"]], key=split_record_name)
-    if len(order) + len(text) + 3 > room:
+    fates = (records["acked"], records["failed"], records["unknown"])
+    if sum(map(len, fates)) + len(text) + 3 > room:
         return text
+    order = sorted(chain(*fates), key=split_record_name)
     gone, acked = {*records["lost"], *records["missing"]}, set(records["acked"])
     signs = ["gone-record" if name in gone else "good-record" if name in acked else "step" for name in order]
     return f"{''.join(style.sign(sign) for sign in signs)}   {text}"

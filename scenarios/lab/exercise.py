@@ -200,7 +200,7 @@ def last_event(result: RunResult, kind: type[E]) -> E:
     return [row.event for row in result.rows if isinstance(row.event, kind)][-1]
 
 
-def lost(result: RunResult) -> tuple[str, ...]:
+def lost(result: RunResult) -> Sequence[str]:
     return result.verdict.records["lost"]
 
 

@@ -50,7 +50,7 @@ EXPLANATIONS: dict[str, str] = {
     "E136": "The patch or the name of a variant cannot be used.",
     "E137": "The path of a `--set` or `--vary` leads nowhere. It is the path that error messages print, such as\n"
     "workloads.p1.config.acks or timeline.3.at (steps are counted from 1).",
-    "E140": "The scenario asks for more than a run may hold (1,000,000 records, 31 brokers, 1,000 partitions,\n"
+    "E140": "The scenario asks for more than a run may hold (10,000,000 records, 31 brokers, 1,000 partitions,\n"
     "2,000 steps that fire 10,000 times, 8 questions).",
     "W201": "acks=all waits for the in-sync replicas, however few they are; with min.insync.replicas=1 that can be\n"
     "the leader alone. Set min.insync.replicas to 2 with three replicas.",

@@ -34,6 +34,7 @@ DEFAULT_RECORD_BYTES = 100
 RECORD_BYTES_MAX = 1 << 20
 BATCH_MAX = 100_000
 TRANSACTION_RECORDS_MAX = 10_000
+RUN_RECORDS_MAX = 10_000_000
 ABORT_EVERY_MAX = 1_000_000
 PHASES_END_US = 600_000_000
 """The longest period of a broker's checks (PeriodicProducerExpirationCheck), a multiple of Kafka's other ones."""

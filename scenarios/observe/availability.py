@@ -35,7 +35,7 @@ class Window(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The requests of producers to one partition, in microseconds.
+    """The requests of producers to one partition, in microseconds; of neighbours that are the same in both, one.
 
     sent: ascending     answered: of the same records     acks: as they came, after one at 0
     """
@@ -64,11 +64,13 @@ def _demands(entries: Iterable[RecordEntry], end_us: int) -> dict[TopicPartition
         demand = demands.get(entry.topic_partition)
         if demand is None:
             demand = demands[entry.topic_partition] = Demand(array("q"), array("q"), array("q", [0]))
-        acked_us, failed_us = entry.acked_us, entry.failed_us
-        if acked_us is not None:
+        sent_us, acked_us, failed_us = entry.sent_us, entry.acked_us, entry.failed_us
+        if acked_us is not None and acked_us != demand.acks[-1]:
             demand.acks.append(acked_us)
-        demand.sent.append(entry.sent_us)
-        demand.answered.append(acked_us if acked_us is not None else end_us if failed_us is None else failed_us)
+        answered_us = acked_us if acked_us is not None else end_us if failed_us is None else failed_us
+        if not demand.sent or (sent_us, answered_us) != (demand.sent[-1], demand.answered[-1]):
+            demand.sent.append(sent_us)
+            demand.answered.append(answered_us)
     return demands
 
 

@@ -6,11 +6,13 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from replica.ids import TopicPartition
+from scenarios.observe.lazy_names import LazyNames
 from scenarios.observe.name_index import NameIndex
+from scenarios.observe.packed_column import UNKNOWN, PackedColumn
 
 
 class LogEntry(NamedTuple):
@@ -23,75 +25,94 @@ class LogEntry(NamedTuple):
     seq: int
 
 
-class _Runs:
-    """Integers that mostly count up by one: only where they do not is kept."""
+class _Runs(NamedTuple):
+    """Stretches of a log in which offset, place of the name and place in the trace count up by one: where they begin.
 
-    __slots__ = ("_length", "_next", "_places", "_starts")
+    firsts: entry     offsets, places, seqs: of that entry
+    """
 
-    def __init__(self) -> None:
-        self._starts = array("q")
-        self._places = array("q")
-        self._length = 0
-        self._next: int | None = None
+    firsts: array[int]
+    offsets: array[int]
+    places: array[int]
+    seqs: array[int]
 
-    def append(self, value: int) -> None:
-        if value != self._next:
-            self._starts.append(value)
-            self._places.append(self._length)
-        self._next = value + 1
-        self._length += 1
 
-    def __len__(self) -> int:
-        return self._length
+class _Batches(NamedTuple):
+    """Stretches of a log with one leader epoch and CRC: the entry with which each begins, and these two."""
 
-    def __getitem__(self, place: int) -> int:
-        run = bisect_right(self._places, place) - 1
-        return self._starts[run] + place - self._places[run]
-
-    def __iter__(self) -> Iterator[int]:
-        for start, first, end in zip(self._starts, self._places, [*self._places[1:], self._length], strict=False):
-            yield from range(start, start + end - first)
+    firsts: array[int]
+    epochs: array[int]
+    crcs: array[int]
 
 
 class LogEntries:
-    """The entries of one log, twelve bytes for each; a LogEntry is made when one is looked at.
+    """The entries of one log, twelve bytes for each batch; a LogEntry is made when one is looked at.
 
     names: shared by the logs that hold the same records, so that each name is kept once
     """
 
-    __slots__ = ("_crcs", "_epochs", "_names", "_places", "_seqs", "offsets")
+    __slots__ = ("_batch", "_batches", "_length", "_names", "_next", "_runs")
 
     def __init__(self, entries: Iterable[LogEntry] = (), names: NameIndex | None = None) -> None:
-        self.offsets = _Runs()
         self._names = NameIndex() if names is None else names
-        self._places = array("i")
-        self._epochs = array("i")
-        self._crcs = array("I")
-        self._seqs = _Runs()
+        self._runs = _Runs(array("q"), array("q"), array("q"), array("q"))
+        self._batches = _Batches(array("q"), array("i"), array("I"))
+        self._length = 0
+        self._next = (UNKNOWN, UNKNOWN, UNKNOWN)
+        self._batch = (UNKNOWN, UNKNOWN)
         for entry in entries:
             self.append(*entry)
 
     def append(self, offset: int, record: str, leader_epoch: int, crc: int, seq: int) -> None:
-        self.offsets.append(offset)
-        self._places.append(self._names.place_or_add(record))
-        self._epochs.append(leader_epoch)
-        self._crcs.append(crc)
-        self._seqs.append(seq)
+        place, length = self._names.place_or_add(record), self._length
+        if self._next != (offset, place, seq):
+            runs = self._runs
+            runs.firsts.append(length)
+            runs.offsets.append(offset)
+            runs.places.append(place)
+            runs.seqs.append(seq)
+        if self._batch != (leader_epoch, crc):
+            self._batch = (leader_epoch, crc)
+            batches = self._batches
+            batches.firsts.append(length)
+            batches.epochs.append(leader_epoch)
+            batches.crcs.append(crc)
+        self._next, self._length = (offset + 1, place + 1, seq + 1), length + 1
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return self._length
 
-    def __getitem__(self, place: int) -> LogEntry:
-        name = self._names.name(self._places[place])
-        return LogEntry(self.offsets[place], name, self._epochs[place], self._crcs[place], self._seqs[place])
+    def __getitem__(self, index: int) -> LogEntry:
+        runs, batches = self._runs, self._batches
+        run, batch = bisect_right(runs.firsts, index) - 1, bisect_right(batches.firsts, index) - 1
+        behind = index - runs.firsts[run]
+        name = self._names.name(runs.places[run] + behind)
+        return LogEntry(
+            runs.offsets[run] + behind, name, batches.epochs[batch], batches.crcs[batch], runs.seqs[run] + behind
+        )
 
     @property
-    def records(self) -> Iterator[str]:
+    def offsets(self) -> Iterator[int]:
+        """In the order of the entries."""
+        firsts = chain(self._runs.firsts, (self._length,))
+        for offset, (first, end) in zip(self._runs.offsets, pairwise(firsts), strict=True):
+            yield from range(offset, offset + end - first)
+
+    @property
+    def records(self) -> LazyNames:
         """The records in the order of the entries."""
-        return map(self._names.name, self._places)
+        return LazyNames(self._names, self._place, self._length)
 
     def __iter__(self) -> Iterator[LogEntry]:
-        return map(LogEntry, self.offsets, self.records, self._epochs, self._crcs, self._seqs)
+        return map(self.__getitem__, range(self._length))
+
+    def _place(self, index: int) -> int:
+        """Of an entry's name."""
+        run = bisect_right(self._runs.firsts, index) - 1
+        return self._runs.places[run] + index - self._runs.firsts[run]
+
+    def _crc(self, index: int) -> int:
+        return self._batches.crcs[bisect_right(self._batches.firsts, index) - 1]
 
     def in_order(self) -> LogEntries:
         """By offset; the entries themselves if they are."""
@@ -114,11 +135,12 @@ class LogEntries:
         return found
 
     def _same(self, mine: int, other: LogEntries, theirs: int) -> bool:
-        if self._crcs[mine] != other._crcs[theirs]:
+        if self._crc(mine) != other._crc(theirs):
             return False
+        place, their_place = self._place(mine), other._place(theirs)
         if self._names is other._names:
-            return self._places[mine] == other._places[theirs]
-        return self._names.name(self._places[mine]) == other._names.name(other._places[theirs])
+            return place == their_place
+        return self._names.name(place) == other._names.name(their_place)
 
 
 @dataclass(slots=True)
@@ -146,8 +168,8 @@ class Presence:
     def __init__(self) -> None:
         self._index = NameIndex()
         self._partitions: list[TopicPartition] = []
-        self._partition = array("i")
-        self._first = array("q")
+        self._partition = PackedColumn()
+        self._first = PackedColumn()
         self._more: dict[int, list[tuple[int, int]]] = {}
         """Further copies, by partition and offset: a name that no client gave can stand for as many as there are."""
 
@@ -155,12 +177,12 @@ class Presence:
         number = len(self._partitions)
         self._partitions.append(partition)
         for offset, record in zip(entries.offsets, entries.records, strict=True):
-            place = self._index.place_or_add(record)
-            if place == len(self._partition):
-                self._partition.append(number)
-                self._first.append(offset)
+            known = self._index.place(record)
+            if known < 0:
+                place = self._index.add(record)
+                self._partition[place], self._first[place] = number, offset
             else:
-                self._more.setdefault(place, []).append((number, offset))
+                self._more.setdefault(known, []).append((number, offset))
 
     def __contains__(self, record: str) -> bool:
         return self._index.place(record) >= 0

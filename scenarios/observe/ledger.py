@@ -19,7 +19,9 @@ from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
 from scenarios.observe.gone_topics import IsGone, drop
+from scenarios.observe.lazy_names import LazyNames
 from scenarios.observe.name_index import NameIndex
+from scenarios.observe.packed_column import PackedColumn
 from scenarios.observe.record_table import RecordEntry, RecordTable
 from scenarios.observe.transaction_ends import TransactionEnds
 
@@ -135,9 +137,14 @@ class RecordLedger:
     def __iter__(self) -> Iterator[RecordEntry]:
         return iter(self.records)
 
-    def named(self, kind: str) -> list[str]:
+    def named(self, kind: str) -> LazyNames:
         """Names of the acked, failed or unknown records, in sending order."""
-        return [entry.name for entry in self if entry.fate == kind]
+        places, count = PackedColumn(), 0
+        for entry in self:
+            if entry.fate == kind:
+                places[count] = entry.place
+                count += 1
+        return LazyNames(self.records.index, places.__getitem__, count)
 
     def is_gone(self, name: str) -> bool:
         """In no final log, and not deleted on purpose."""

@@ -1,4 +1,4 @@
-"""Every record of a run in columns, some fifty bytes for each: a run of a million records is one to look at, too.
+"""Every record of a run in columns, some fifty bytes for each, and of long runs a few (packed_column.py).
 
 table = RecordTable()
 place = table.add("r12", "p1", TopicPartition("t", 0), -1, at_us, seq)         # places count from 0, in sending order
@@ -12,7 +12,8 @@ from array import array
 from collections.abc import Iterator
 
 from replica.ids import TopicPartition
-from scenarios.observe.name_index import UNKNOWN, NameIndex
+from scenarios.observe.name_index import NameIndex
+from scenarios.observe.packed_column import PackedColumn
 
 
 class WordTable:
@@ -33,36 +34,6 @@ class WordTable:
 
     def get(self, place: int) -> str | None:
         return None if place < 0 else self.values[place]
-
-
-class _Column:
-    """Integers by place. A place that was never set is UNKNOWN; behind the last one set, places take no room.
-
-    Four bytes for each, eight from the first on that needs them.
-    """
-
-    __slots__ = ("_values",)
-
-    def __init__(self, typecode: str = "i") -> None:
-        self._values = array(typecode)
-
-    def __getitem__(self, place: int) -> int:
-        values = self._values
-        return values[place] if place < len(values) else UNKNOWN
-
-    def __setitem__(self, place: int, value: int) -> None:
-        values = self._values
-        length = len(values)
-        try:
-            if place < length:
-                values[place] = value
-                return
-            if place > length:
-                values.extend(array(values.typecode, [UNKNOWN]) * (place - length))
-            values.append(value)
-        except OverflowError:
-            self._values = array("q", values)
-            self._values[place : place + 1] = array("q", [value])
 
 
 class RecordTable:
@@ -104,26 +75,26 @@ class RecordTable:
         self.origins: list[tuple[str, TopicPartition, int]] = []
         self._origins: dict[tuple[str, TopicPartition, int], int] = {}
         self._origin = array("h")
-        self.sent_us = _Column()
-        self.sent_seq = _Column()
-        self.last_sent_seq = _Column()
+        self.sent_us = PackedColumn()
+        self.sent_seq = PackedColumn()
+        self.last_sent_seq = PackedColumn()
         """Of the few that are sent more than once: a transform does its work again."""
-        self.acked_us = _Column()
-        self.acked_seq = _Column()
-        self.acked_offset = _Column()
-        self.acked_by = _Column("h")
-        self.handed_over_us = _Column()
-        self.failed_us = _Column()
-        self.failed_seq = _Column()
-        self.error = _Column("h")
-        self.definite = _Column("b")
-        self.latency_us = _Column()
-        self.first_read_us = _Column()
-        self.first_read_seq = _Column()
-        self.first_reader = _Column("h")
-        self.unaborted = _Column("b")
+        self.acked_us = PackedColumn()
+        self.acked_seq = PackedColumn()
+        self.acked_offset = PackedColumn()
+        self.acked_by = PackedColumn()
+        self.handed_over_us = PackedColumn()
+        self.failed_us = PackedColumn()
+        self.failed_seq = PackedColumn()
+        self.error = PackedColumn()
+        self.definite = PackedColumn()
+        self.latency_us = PackedColumn()
+        self.first_read_us = PackedColumn()
+        self.first_read_seq = PackedColumn()
+        self.first_reader = PackedColumn()
+        self.unaborted = PackedColumn()
         """Of records of transactions: how often it was sent in one that has not been aborted."""
-        self.committed = _Column("b")
+        self.committed = PackedColumn()
 
     def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:
         """Returns the place of a record that is not there yet."""

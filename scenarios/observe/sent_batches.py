@@ -9,6 +9,7 @@ from replica.ids import TopicPartition
 from scenarios.observe.compacted_batches import CompactedBatches
 from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.name_index import NameIndex
+from scenarios.observe.packed_column import PackedColumn
 from scenarios.observe.record_table import WordTable
 
 _RECENT_MIN = 1024
@@ -103,7 +104,7 @@ class PartitionBatches:
 
 
 class SentBatches:
-    """Every batch of every producer, some thirty-five bytes for each and sixteen for each of its records.
+    """Every batch of every producer, some thirty-five bytes for each and sixteen for each of its records, or less.
 
     A batch in a log is found by partition, base offset and CRC: clients that we do not know send the same bytes to
     several partitions, and to one partition more than once.
@@ -122,7 +123,7 @@ class SentBatches:
         self._sender = array("h")
         self._base_offset = array("q")
         self._first = array("i", [0])
-        self._records = array("i")
+        self._records = PackedColumn()
 
     # ----------------------------------------------------------------------------------------------------------- events
 
@@ -137,8 +138,8 @@ class SentBatches:
             number = len(self._sender)
             self._sender.append(0)
             self._base_offset.append(_NOWHERE)
-            self._records.extend(map(self.names.place_or_add, records))
-            self._first.append(len(self._records))
+            self._records.put(self._first[-1], map(self.names.place_or_add, records))
+            self._first.append(self._first[-1] + len(records))
         if number != latest:
             known.numbers[crc] = number
         self._sender[number] = self._senders.place(client)
@@ -249,4 +250,5 @@ class SentBatches:
         return known.at(base_offset, crc)
 
     def _of(self, number: int) -> tuple[str, ...]:
-        return tuple(map(self.names.name, self._records[self._first[number] : self._first[number + 1]]))
+        places = map(self._records.__getitem__, range(self._first[number], self._first[number + 1]))
+        return tuple(map(self.names.name, places))

@@ -6,7 +6,6 @@ The run folder appears under its final name only when it is whole: everything is
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import time
@@ -29,6 +28,7 @@ from scenarios.check.verdict import Verdict, judge
 from scenarios.language.spec import Scenario
 from scenarios.language.write import lock
 from scenarios.observe.gone_topics import GoneTopics
+from scenarios.observe.lazy_names import write_json
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
@@ -377,8 +377,7 @@ def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[st
     lock_text = lock.dump(scenario)
     summary["lock_sha256"] = lock_sha256(lock_text)
     with (work_dir / "summary.json").open("w", encoding="utf-8") as file:
-        json.dump(summary, file, indent=2)
-        file.write("\n")
+        write_json(summary, file)
     (work_dir / "scenario.lock.yaml").write_text(lock_text, encoding="utf-8")
     if not keep_logs:
         shutil.rmtree(work_dir / "logs", ignore_errors=True)

@@ -11,6 +11,7 @@ from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.write.lock import dump
+from scenarios.observe.lazy_names import encodable
 from scenarios.run.runner import run_scenario
 from tests.catalogue import bundled_files
 from tests.soak import one_in
@@ -35,7 +36,7 @@ def test_it_holds(scenario: Scenario) -> None:
     assert not failed, "\n".join(failed)
     assert not result.broke_an_invariant, [anomaly.sentence for anomaly in result.verdict.of("invariant")]
     assert result.expectations, "a scenario that expects nothing proves nothing"
-    json.dumps(result.summary)
+    json.dumps(result.summary, default=encodable)
 
 
 def test_acks_1_loses_what_only_the_leader_had() -> None:

@@ -126,8 +126,18 @@ class ConsumerFetcher:
 
     def _fetch(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
         session = self._sessions.setdefault(node_id, FetchSessionHandler())
-        wanted = {position.topic_partition: self._wanted(position) for position in positions}
-        fetch = session.build(wanted, session.partitions)
+        before = session.partitions
+        wanted: dict[TopicPartition, Wanted] = {}
+        for position in positions:
+            known = before.get(position.topic_partition)
+            if (
+                known is None
+                or known.entry.fetch_offset != position.offset
+                or known.entry.current_leader_epoch != position.leader.epoch
+            ):
+                known = self._wanted(position)
+            wanted[position.topic_partition] = known
+        fetch = session.build(wanted, [name for name, known in before.items() if wanted.get(name) is not known])
         assert fetch is not None, "there are positions to fetch from"
         asked = {position.topic_partition: position.offset for position in positions}
         self._pending_nodes[node_id] = True

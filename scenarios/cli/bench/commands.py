@@ -324,20 +324,20 @@ def report(format_: str) -> int:
 # --------------------------------------------------------------------------------------------------------- bench spark
 
 
-def _events(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
+def sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
     found = []
     for text in values:
         number = re.fullmatch(r"(\d{1,9})(k|M|)", text)
-        events = int(number[1]) * {"k": 1_000, "M": 1_000_000, "": 1}[number[2]] if number else 0
-        if not 1 <= events <= 1_000_000_000:
-            raise click.BadParameter(f"`{text}` is no number of events, such as 1M or 10M")
-        found.append(events)
+        size = int(number[1]) * {"k": 1_000, "M": 1_000_000, "": 1}[number[2]] if number else 0
+        if not 1 <= size <= 1_000_000_000:
+            raise click.BadParameter(f"`{text}` is no size, such as 1M or 10M")
+        found.append(size)
     return found
 
 
 @bench.command()
 @click.option(
-    "--events", multiple=True, default=("1M", "10M"), show_default=True, callback=_events,
+    "--events", multiple=True, default=("1M", "10M"), show_default=True, callback=sizes,
     help="Size of a trace; may be repeated. 100M takes 1 GB of disk and several minutes.",
 )  # fmt: skip
 @click.option(

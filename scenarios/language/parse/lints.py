@@ -13,9 +13,9 @@ from scenarios.language.parse.process_order import (
     report_order,
     report_unchosen,
 )
-from scenarios.language.record_sets import RECORDS_MAX, split_record_name
+from scenarios.language.record_sets import split_record_name
 from scenarios.language.selectors import Term
-from scenarios.language.spec import Scenario, Workload
+from scenarios.language.spec import RUN_RECORDS_MAX, Scenario, Workload
 from scenarios.language.steps import DEFAULT, At, Payload, Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
@@ -83,8 +83,8 @@ def _limits(scenario: Scenario, reader: Reader) -> None:
         reader.error(
             "E140", f"the timeline fires {firings:,} steps; allowed are {FIRINGS_MAX:,}", place, path="timeline"
         )
-    if records > RECORDS_MAX:
-        reader.error("E140", f"about {records:,} records; allowed are {RECORDS_MAX:,}", place, path="timeline")
+    if records > RUN_RECORDS_MAX:
+        reader.error("E140", f"about {records:,} records; allowed are {RUN_RECORDS_MAX:,}", place, path="timeline")
 
 
 def _does_nothing(step: Step, reader: Reader, why: str) -> None:
@@ -160,7 +160,7 @@ def _arrivals_at_most(scenario: Scenario, producer: Workload) -> int:
     if arrival is None:
         return 0
     if arrival.poisson:
-        return RECORDS_MAX
+        return RUN_RECORDS_MAX
     span_us = max(0, scenario.sends_until_us(producer) - producer.start_us)
     batches = -(-span_us * arrival.count // (arrival.period_us * producer.batch))
     return batches * producer.batch

@@ -11,6 +11,7 @@ from cluster.network.passage import ByteCounts
 from scenarios.check.expectations import Expectation
 from scenarios.check.summary import Counters, build_summary
 from scenarios.language.parse.loading import load_text
+from scenarios.observe.lazy_names import encodable
 from scenarios.observe.unread import Unread
 
 SCENARIO = """
@@ -43,7 +44,7 @@ def test_it_holds_what_the_contract_names_as_plain_json() -> None:
     summary = build_summary(
         scenario, script.ledger, {"g": {"t-0": Unread(9, 4, 3, 1)}}, script.verdict(), results, counters
     )
-    assert json.loads(json.dumps(summary)) == summary
+    assert json.loads(json.dumps(summary, default=encodable)) == summary
     assert {key: summary[key] for key in ("scenario", "variant", "seed", "held", "verdict", "events", "virtual_s")} == {
         "scenario": "by-hand", "variant": None, "seed": 3, "held": False, "verdict": ["lost"], "events": 53,
         "virtual_s": 40.0,

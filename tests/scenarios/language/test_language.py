@@ -232,7 +232,7 @@ def test_limits_on_what_a_file_may_ask_for() -> None:
     assert "E140" in [error.code for error in errors_of(file_of(head=head))]
     much = HEAD.replace("p2: {kind: producer, topic: t}", "p2: {kind: producer, topic: t, rate: 1000000/s}")
     assert [error.code for error in errors_of(file_of(head=much))] == ["E140"]
-    often = "{at: 1s, produce: {from: p1, count: 1000}, every: 1ms, times: 2000}"
+    often = "{at: 1s, produce: {from: p1, count: 10000}, every: 1ms, times: 2000}"
     assert [error.code for error in errors_of(file_of(often))] == ["E140"]
 
 

@@ -1,0 +1,71 @@
+"""A column with most of its blocks packed, against a plain dict; names that are made when they are asked for."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from io import StringIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scenarios.observe import packed_column
+from scenarios.observe.lazy_names import LazyNames, count_different, encodable, write_json
+from scenarios.observe.name_index import NameIndex
+from scenarios.observe.packed_column import BLOCK, UNKNOWN, PackedColumn
+
+PLACES = st.integers(0, 8 * BLOCK)
+VALUES = st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**61]) | st.integers(0, 2**61)
+
+
+@pytest.fixture(autouse=True)
+def _few_open_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_column, "OPEN_BLOCKS_MAX", 2)
+
+
+@given(st.lists(st.tuples(PLACES, VALUES), max_size=30))
+def test_a_packed_column_is_a_dict(entries: list[tuple[int, int]]) -> None:
+    """Blocks are packed and opened again, in any order."""
+    column, expected = PackedColumn(), dict[int, int]()
+    for place, value in entries:
+        column[place] = expected[place] = value
+        assert column[place] == value
+    assert all(column[place] == value for place, value in expected.items())
+    assert max(expected, default=-1) < column.end
+    assert [column[place] for place in range(9 * BLOCK)] == [expected.get(place, UNKNOWN) for place in range(9 * BLOCK)]
+    column.put(BLOCK - 1, [5, 6, 7])
+    assert [column[place] for place in range(BLOCK - 1, BLOCK + 2)] == [5, 6, 7]
+
+
+def test_what_counts_up_or_stays_takes_next_to_nothing() -> None:
+    column = PackedColumn()
+    count = 100 * BLOCK
+    for place in range(count):
+        column[place] = place // 100 * 1_000_000
+    assert len(column._packed) == 98
+    assert sum(map(len, column._packed.values())) < count / 8
+
+
+def named(*names: str) -> LazyNames:
+    index = NameIndex()
+    places = [index.place_or_add(name) for name in names]
+    return LazyNames(index, places.__getitem__, len(places))
+
+
+def test_names_are_a_sequence_and_a_list_for_json_and_other_processes() -> None:
+    names = named("r0", "r1", "?7", "r1")
+    assert names == ["r0", "r1", "?7", "r1"] == names
+    assert names == ("r0", "r1", "?7", "r1") and names != ["r0"] and names != "r0"
+    assert (len(names), names[1], names[-1], names[1:3], "?7" in names) == (4, "r1", "r1", ["r1", "?7"], True)
+    with pytest.raises(IndexError):
+        names[4]
+    assert (count_different(names), count_different(["a", "b", "a"])) == (3, 2)
+    again = pickle.loads(pickle.dumps(names))
+    assert type(again) is list and again == names
+    document = {"acked": names, "lost": named(), "sent": 4}
+    stream = StringIO()
+    write_json(document, stream)
+    assert stream.getvalue() == json.dumps({"acked": list(names), "lost": [], "sent": 4}, indent=2) + "\n"
+    with pytest.raises(TypeError, match="set is no JSON value"):
+        json.dumps({"x": {1}}, default=encodable)
