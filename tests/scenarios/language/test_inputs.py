@@ -47,8 +47,6 @@ def test_it_seeks_in_what_it_reads() -> None:
     assert (error.code, error.title) == ("E131", "`c1r` reads `t, u`, not `v`")
 
 
-def test_javas_consumers_read_one_topic() -> None:
-    scenario = load(head=TWO)
-    (limit,) = limits_of(scenario, "4.1.0")
-    assert limit.what == "workloads.c1r.topics"
-    assert limits_of(scenario, "4.1.0", java_clients=False) == []
+@pytest.mark.parametrize("java_clients", [True, False])
+def test_either_kind_of_consumers_reads_both_on_kafka(java_clients: bool) -> None:
+    assert limits_of(load(head=TWO), "4.1.0", java_clients=java_clients) == []
