@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -26,6 +27,25 @@ def shown(text: str) -> str:
     """A name chosen by a client or a file, fit for a trace and a screen: only printable characters, bounded."""
     cut = text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 3] + "..."
     return spelt_out(cut)
+
+
+_UUID = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_UUID_OF_KAFKA = re.compile(r"[A-Za-z0-9_-]{22}$")
+SUFFIX_CHARACTERS = 6
+
+
+def member_name(member_id: str, client_id: str = "") -> str:
+    """A member of a group, for people: `shop-1f3a9c`, its client.id and the end of its UUID.
+
+    A coordinator puts a UUID behind the client.id or the group.instance.id (KIP-394, KIP-345); with KIP-848 the id is
+    a UUID alone, as Kafka's Uuid.toString spells it. An id of another shape is shown as it is.
+    """
+    found = _UUID.search(member_id)
+    if found is not None:
+        return shown(f"{member_id[: found.start()] or client_id}-{member_id[-SUFFIX_CHARACTERS:]}")
+    if client_id and _UUID_OF_KAFKA.match(member_id):
+        return shown(f"{client_id}-{member_id[-SUFFIX_CHARACTERS:]}")
+    return shown(member_id)
 
 
 def spelt_out(text: str) -> str:

@@ -12,7 +12,7 @@ from cluster.groups.topic_directory import TopicDirectory
 from cluster.protocol.consumer_protocol import CONSUMER
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
-from replica.wording import shown
+from replica.wording import member_name, shown
 
 
 class ConsumerGroupEvents:
@@ -24,7 +24,11 @@ class ConsumerGroupEvents:
         self, group: ConsumerGroup, member: ConsumerMember, replaced: ConsumerMember | None = None
     ) -> TraceEvent:
         """replaced: the holder of its group.instance.id until now"""
-        place = "" if replaced is None else f", and it takes the place of {shown(replaced.member_id)}"
+        place = (
+            ""
+            if replaced is None
+            else f", and it takes the place of {member_name(replaced.member_id, replaced.client_id)}"
+        )
         name = shown(group.group_id)
         request = "first heartbeat" if member.classic is None else "JoinGroup"
         return trace.GroupMemberJoined(
@@ -111,4 +115,4 @@ def _wishes(member: ConsumerMember) -> str:
 
 def _called(member: ConsumerMember) -> str:
     kind = "member" if member.instance_id is None else f"static member {shown(member.instance_id)},"
-    return f"{kind} {shown(member.member_id)}"
+    return f"{kind} {member_name(member.member_id, member.client_id)}"

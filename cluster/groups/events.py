@@ -14,7 +14,7 @@ from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
-from replica.wording import shown
+from replica.wording import member_name, shown
 
 ASSIGNMENT_BYTES_MAX = 16_384
 """Some 4,000 partitions. An assignment is what a client has written: what is in a longer one is in no event."""
@@ -183,7 +183,7 @@ class GroupEvents:
                 partition=name.partition,
                 offset=value.offset,
                 reason=f"group {shown(group.group_id)} goes on from {name} at {value.offset}: the commit of "
-                f"{who or 'a client outside the group'} is on all in-sync replicas",
+                f"{_by(member_id, group)} is on all in-sync replicas",
             )
         )
 
@@ -255,7 +255,7 @@ class GroupEvents:
                 member=who,
                 generation=generation,
                 error=error.name,
-                reason=f"{self._node} refuses a commit of {who or 'a client outside the group'}{when} for group "
+                reason=f"{self._node} refuses a commit of {_by(member_id)}{when} for group "
                 f"{shown(group_id)}: {error.name}",
             )
         )
@@ -294,9 +294,17 @@ def _member_or_none(member_id: str) -> str | None:
     return None if member_id == NO_MEMBER_ID else shown(member_id)
 
 
+def _by(member_id: str, group: Group | ConsumerGroup | None = None) -> str:
+    """Who commits, for people. group: if it is known"""
+    member = None if group is None else group.members.get(member_id)
+    if member_id == NO_MEMBER_ID:
+        return "a client outside the group"
+    return member_name(member_id, "" if member is None else member.client_id)
+
+
 def _called(member: Member) -> str:
     kind = "member" if member.instance_id is None else f"static member {shown(member.instance_id)},"
-    return f"{kind} {shown(member.member_id)}"
+    return f"{kind} {member_name(member.member_id, member.client_id)}"
 
 
 def _listed(partitions: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from cluster.groups.state.member import Member
 from cluster.groups.state.records import group_key, group_value
 from replica.errors import ErrorCode
 from replica.ids import Offset
-from replica.wording import duration, shown
+from replica.wording import duration, member_name, shown
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A new member that waits longer is dropped: its client may be gone, for the connection is not read meanwhile."""
@@ -63,7 +63,7 @@ class Rebalances:
         group.add(member)
         self._events.joined(group, member, f"it is new{_as_it_says(given)}")
         self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, given.now_us)
-        self._maybe_prepare(group, f"{shown(member_id)} has joined", given.now_us)
+        self._maybe_prepare(group, f"{member_name(member_id, given.client_id)} has joined", given.now_us)
 
     def update(self, group: Group, member: Member, given: JoinGroup, why: str) -> None:
         """A member joins again. source: updateMemberAndRebalance"""
@@ -96,7 +96,9 @@ class Rebalances:
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         self.keep_alive(group, member, given.now_us)
         _take_over(member, given, given.request)
-        self._events.joined(group, member, f"it has come back, and takes the place of {shown(old_id)}")
+        self._events.joined(
+            group, member, f"it has come back, and takes the place of {member_name(old_id, given.client_id)}"
+        )
         if group.state is State.COMPLETING_REBALANCE:
             # The leader may be assigning to the old id already.
             self.prepare(group, f"static member {shown(given.instance_id or '')} has come back", given.now_us)
@@ -311,7 +313,7 @@ class Rebalances:
         group.remove(member.member_id)
         self._events.left(group, member, why)
         if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-            self._maybe_prepare(group, f"{shown(member.member_id)} is gone", now_us)
+            self._maybe_prepare(group, f"{member_name(member.member_id, member.client_id)} is gone", now_us)
         else:
             self.maybe_complete_join(group, now_us)
 

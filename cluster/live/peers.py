@@ -1,4 +1,7 @@
-"""The name of a client from outside: `client/` and its client.id, made safe to print and to file."""
+"""The name of a client from outside: `client/` and its client.id, made safe to print.
+
+Letters, digits, `_.-~:` and spaces stay; everything else is spelt as in a URL. No file has such a name.
+"""
 
 from __future__ import annotations
 
@@ -23,4 +26,4 @@ def client_name(frame: bytearray, address: str) -> str:
         client_id = read_request_header(frame[:HEADER_BYTES]).client_id
     except PeerViolation:
         client_id = None
-    return f"{OUTSIDE}{quote(client_id or address, safe=':')[:MAX_NAME_CHARACTERS]}"
+    return f"{OUTSIDE}{quote(client_id or address, safe=': ')[:MAX_NAME_CHARACTERS]}"

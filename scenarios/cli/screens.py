@@ -14,6 +14,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
+from cluster.live.producer_names import client_of
 from replica.ids import TopicPartition
 from replica.trace.broker_marks import mark_places
 from replica.wording import duration
@@ -145,6 +146,8 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         lines += [f"  {f'Records of {producer}'.ljust(22)}  {first.lstrip()}", *rest]
         errors = [f"{error} x{count}" for error, count in told["errors"].items()]
         lines += style.packed(errors, ", ", 26) if errors else []
+        if (client := client_of(producer)) != producer:
+            lines.append(f"{'':26}{producer} is another producer with the client.id of {client}")
     readable = sum(map(count_different, summary["logs"].values())) - len(records["unseen"])
     true = [f"{readable} readable", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
     if records["missing"]:

@@ -21,7 +21,7 @@ WORDS = ("controller", "brokers", "clients")
 
 _CALL = re.compile(r"([a-z]+)\(([^()]*)\)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_OUTSIDER = re.compile(re.escape(OUTSIDE) + r"[A-Za-z0-9._~%:-]+")
+_OUTSIDER = re.compile(re.escape(OUTSIDE) + r"[A-Za-z0-9._~%: -]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.wording import member_name
 from scenarios.observe.groups import Groups, GroupView
 from scenarios.view.places import NOTHING, PlacesOfNames
 
@@ -43,7 +44,8 @@ class CoordinatorNames:
         if len(self.groups):
             found["groups"] = list(self.groups)
             found["assigned"] = list(self.assigned)
-            found["members"] = [[member, self.clients.get(member, "")] for member in self.members]
+            clients = ((member, self.clients.get(member, "")) for member in self.members)
+            found["members"] = [[member_name(member, client), client] for member, client in clients]
         return found
 
 

@@ -151,9 +151,9 @@ def _group_moves(consume: DataFrame, group: DataFrame) -> DataFrame:
 
 def _members(group: DataFrame) -> DataFrame:
     """Clients that are members of one group and of no other. out: run, group, client"""
-    # As Python's quote(client_id, safe=":") spells it.
+    # As Python's quote(client_id, safe=": ") spells it.
     quoted = F.url_encode("client_id")
-    for theirs, ours in (("+", "%20"), ("*", "%2A"), ("%7E", "~"), ("%3A", ":")):
+    for theirs, ours in (("+", " "), ("*", "%2A"), ("%7E", "~"), ("%3A", ":")):
         quoted = F.replace(quoted, F.lit(theirs), F.lit(ours))
     name = F.concat(F.lit(OUTSIDE), F.substring(quoted, 1, _CLIENT_NAME_CHARACTERS))
     joined = group.filter(F.col("event") == GROUP_MEMBER_JOINED).select(RUN, "group", name.alias("client")).distinct()

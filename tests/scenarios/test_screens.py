@@ -72,6 +72,16 @@ def test_many_records_and_errors_fit_80_columns() -> None:
         assert any(f"{error} x{count}" in line for line in lines)
 
 
+def test_a_number_behind_the_name_of_a_client_is_explained() -> None:
+    script = nothing_lost()
+    summary = summary_of(script, [])
+    told_to_p1 = summary["producers"].pop("p1")
+    summary["producers"] |= {"client/shop app": told_to_p1, "client/shop app#2": told_to_p1}
+    screen = run_screen(summary, story_of(script), Style(), "")
+    told = "client/shop app#2 is another producer with the client.id of client/shop app"
+    assert [line.strip() for line in screen.splitlines() if "another producer" in line] == [told]
+
+
 def test_nothing_lost_is_said_in_green_and_only_with_colour() -> None:
     script = nothing_lost()
     summary = summary_of(script, EXPECTED[:0], variant="acks-all", acks="all")

@@ -68,7 +68,7 @@ def group_reads(run_dir: Path) -> None:
         story.at(at).commit()
 
     commit(1, "r0")
-    for client in ("client/my%20app", "client/twice", "client/kcat"):
+    for client in ("client/my app", "client/twice", "client/kcat"):
         story.at(2).read("r0", 0, by=client)
     story.emit(
         t.PositionReset(client="client/kcat", peer="b1", topic="t", partition=0, offset=0, previous_offset=1,
@@ -76,16 +76,14 @@ def group_reads(run_dir: Path) -> None:
     )  # fmt: skip
     commit(3, "r1")
     story.at(4).emit(
-        t.FetchFailed(
-            client="client/my%20app", peer="b1", topic="t", partition=0, offset=1, error="UNKNOWN_SERVER_ERROR"
-        )
+        t.FetchFailed(client="client/my app", peer="b1", topic="t", partition=0, offset=1, error="UNKNOWN_SERVER_ERROR")
     )
-    story.at(5).read("r1", 1, by="client/my%20app")
+    story.at(5).read("r1", 1, by="client/my app")
     commit(6, "r2")
     story.at(8).emit(emptied("g"))
     commit(9, "r3")
     story.at(10).emit(assigned("g"))
-    story.at(11).read("r2", 2, by="client/my%20app")
+    story.at(11).read("r2", 2, by="client/my app")
     story.at(14).finish()
 
 

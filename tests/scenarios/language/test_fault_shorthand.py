@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 from scenarios.language.parse.fault_shorthand import step_of
+from scenarios.language.selectors import parse_term
 from scenarios.language.verbs.command_words import ShorthandError
 from scenarios.language.verbs.every import VERBS
 
@@ -49,6 +50,13 @@ NODES = ("b1", "b2", "b3", "c1", "eu-1", "eu-2", "client/app-b1")
 )
 def test_words(words: str, step: object) -> None:
     assert step_of(words.split(), NODES, None, None) == step
+
+
+def test_a_client_may_have_a_space_in_its_name() -> None:
+    """In a shell it stands in quotes."""
+    step = step_of(["cut", "client/shop app", "b1"], NODES, None, None)
+    assert step == {"cut": {"between": ["client/shop app", "b1"]}}
+    assert parse_term("client/shop app").names == ("client/shop app",)
 
 
 def test_for_and_as_are_fields_of_the_step() -> None:

@@ -338,7 +338,7 @@ def write_stalls(rows: list[Row]) -> Found:
 
 
 def client_name(client_id: str) -> str:
-    return f"client/{quote(client_id, safe=':')[:60]}"
+    return f"client/{quote(client_id, safe=': ')[:60]}"
 
 
 def read_stalls(rows: list[Row]) -> Found:
