@@ -8,6 +8,7 @@ import trio
 
 from cluster.kafka.addresses import Address
 from cluster.protocol import cold
+from cluster.protocol.config_resources import BROKER, DELETE, GROUP, SET, TOPIC
 from cluster.protocol.entities import Entity
 from cluster.protocol.framing import FrameReader
 from cluster.protocol.versions import (
@@ -51,10 +52,8 @@ VERSIONS = {
 ANSWER_S = 30
 REQUEST_TIMEOUT_MS = 25_000
 ANSWER_BYTES_MAX = 16 << 20
-TOPIC, BROKER, GROUP = 2, 4, 32
-SET, DELETE = 0, 1
 SOURCE_TOPIC = 1
-"""ConfigResource.Type, AlterConfigOp.OpType, DescribeConfigsResponse.ConfigSource"""
+"""DescribeConfigsResponse.ConfigSource"""
 
 
 class NoAnswer(Exception):

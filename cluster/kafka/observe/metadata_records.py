@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
+from cluster.protocol.config_resources import BROKER, GROUP, TOPIC
 from cluster.protocol.primitives import (
     INT8,
     INT16,
@@ -45,8 +46,6 @@ from replica.ids import EVERY_BROKER, BrokerId
 from replica.log.batches.records import BatchHeader, Record
 
 FRAME_VERSION = 1
-TOPIC, BROKER, GROUP = 2, 4, 32
-"""ConfigResource.Type"""
 SEGMENT_BYTES, INTERNAL_SEGMENT_BYTES = "segment.bytes", "internal.segment.bytes"
 """Kafka 4.1 has a key of its own for the small segments of tests. source: LogConfig.INTERNAL_SEGMENT_BYTES_CONFIG"""
 LEADER_CHANGE = 2

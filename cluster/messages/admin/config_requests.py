@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cluster.config import BrokerConfig
 from cluster.messages.admin.config_entries import is_list
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
+from cluster.protocol.config_resources import APPEND, BROKER, BROKER_LOGGER, DELETE, GROUP, SET, SUBTRACT, TOPIC
 from cluster.protocol.entities import Entity
 from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeGroupConfig, SingleReply
 from controller.topics import check_legal
@@ -20,10 +21,6 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER
 from replica.passive_topic_keys import PassiveTopicConfig
 
-TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
-"""ConfigResource.Type"""
-SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-"""AlterConfigOp.OpType"""
 Changes = dict[str, str | None]
 
 

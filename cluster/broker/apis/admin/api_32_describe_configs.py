@@ -22,9 +22,10 @@ from cluster.messages.admin.config_entries import (
     settings_of_all,
     topic_entries,
 )
-from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, GROUP, TOPIC, broker_of
+from cluster.messages.admin.config_requests import broker_of
 from cluster.node import ConnectionId
 from cluster.protocol import cold
+from cluster.protocol.config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_CONFIGS

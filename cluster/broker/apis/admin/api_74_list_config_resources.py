@@ -9,9 +9,9 @@ source: KafkaApis.handleListConfigResources
 from __future__ import annotations
 
 from cluster.broker.apis.api import Api, BrokerParts
-from cluster.messages.admin.config_requests import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from cluster.node import ConnectionId
 from cluster.protocol import cold
+from cluster.protocol.config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import LIST_CONFIG_RESOURCES
 from replica.errors import ErrorCode

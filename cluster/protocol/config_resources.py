@@ -1,0 +1,6 @@
+"""What has a configuration, and what may be done to it. source: ConfigResource.Type, AlterConfigOp.OpType"""
+
+from __future__ import annotations
+
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
