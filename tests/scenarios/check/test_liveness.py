@@ -72,6 +72,17 @@ def test_liveness_is_judged_only_at_rest(name: str, story: Story, disturbance: s
     assert (name in broken) is (disturbance == "none")
 
 
+@pytest.mark.parametrize(("written", "broken"), [("long ago", ["L5"]), ("just now", [])])
+def test_metadata_that_was_written_just_now_brokers_need_not_know(written: str, broken: list[str]) -> None:
+    """Any client may write some: rules, quotas, users."""
+    script = TraceScript()
+    script.replicate("r0")
+    script.checker.probe(FakeProbe(metadata=(9 if written == "long ago" else 8, {"b1": 8})))
+    rest(script)
+    script.checker.probe(FakeProbe(metadata=(9, {"b1": 8})))
+    assert script.broken() == broken
+
+
 @pytest.mark.parametrize(("elr", "name"), [((), "L2 cleared-elr"), (("b2",), "L2")])
 def test_a_partition_whose_elr_was_cleared_while_nobody_was_in_sync_is_a_case_of_its_own(
     elr: tuple[str, ...], name: str
