@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replica.trace.events import TraceRow
+from replica.trace.events import RecordAcked, TraceRow
 from scenarios.explain.explanation import Explanation
 from scenarios.explain.record import RecordUnknown, explain_record
 from scenarios.view.tape import Tape
@@ -34,6 +34,21 @@ def stories_of(rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> list[Exp
     return stories
 
 
+SLOW_US = 1_000_000
+"""An ack that takes as long is a story, where a run has no other."""
+
+
+def slowest_story(rows: Sequence[TraceRow], tape: Tape) -> list[Explanation]:
+    """Of a run in which nothing happened but load: the record that waited longest for its ack. rows: all of the run"""
+    if any(sign and at_us > 0 for sign, at_us in zip(tape.key, tape.at_us, strict=True)):
+        return []
+    acks = [row.event for row in rows if isinstance(row.event, RecordAcked)]
+    slowest = max(acks, key=lambda ack: ack.latency_us, default=None)
+    if slowest is None or slowest.latency_us < SLOW_US:
+        return []
+    return [explain_record(rows, slowest.record)]
+
+
 def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[str, Any]) -> int:
     """The place on the tape at which the page opens."""
     for story in stories:
@@ -48,6 +63,10 @@ def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[
         for place, found in enumerate(tape.key):
             if found == sign and tape.at_us[place] > 0:
                 return place
+    for story in stories:
+        places = [tape.places[one.seq] for one in story.moments if one.seq in tape.places]
+        if places:
+            return places[-1]
     first_change = next((place for place, changes in enumerate(tape.changes) if changes), 0)
     return first_change
 

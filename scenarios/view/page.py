@@ -17,7 +17,7 @@ from replica.trace.events import TraceRow
 from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.language.questions import ScenarioQuestion
 from scenarios.view.difference import first_difference
-from scenarios.view.moments import decisive_place, stories_of, story_json
+from scenarios.view.moments import decisive_place, slowest_story, stories_of, story_json
 from scenarios.view.questions import questions_of
 from scenarios.view.tape import Tape, head, record_tape
 
@@ -49,7 +49,7 @@ def run_of_page(
     what_if: by record, what became of it in runs with one thing changed
     """
     tape = record_tape(rows)
-    stories = stories_of(rows, summary)
+    stories = stories_of(rows, summary) or slowest_story(rows, tape)
     document = {
         "head": {**head(summary), "question": question},
         "tape": tape.as_json(),

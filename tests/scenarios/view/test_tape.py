@@ -10,7 +10,7 @@ import pytest
 from replica.trace.events import RecordSent, TraceRow
 from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.language.parse.catalogue import find_scenario
-from scenarios.language.parse.loading import load_file
+from scenarios.language.parse.loading import load_file, load_text
 from scenarios.observe.trace_writer import read_rows
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
@@ -100,6 +100,31 @@ def test_a_message_goes_from_another_node_and_takes_time(killed: Played) -> None
         for place, sender in enumerate(tape.sender)
         if sender >= 0
     )
+
+
+QUIET = """\
+schema: 1
+id: quiet
+title: One record after the other through a narrow card
+seed: 1
+duration: 20s
+cluster: {brokers: {north: {}, south: {}}}
+network: {cards: {north: CARD}}
+topics: {shop.orders: {partitions: {0: [north, south]}}}
+workloads: {till: {kind: producer, topic: shop.orders, size: 10kB, rate: 2/s, start: 2s, stop: 4s, config: {acks: all}}}
+timeline: [{at: 19s, check: {state: {shop.orders-0: {leader: north}}}}]
+expect: {verdict: ok}
+"""
+
+
+@pytest.mark.parametrize(
+    ("card", "opens_on"), [("5kB/s", "till gets the ack of r3 from north after 13.3 s"), ("5MB/s", "")]
+)
+def test_a_page_of_nothing_but_load_opens_on_the_slowest_ack(card: str, opens_on: str) -> None:
+    run = run_scenario(load_text(QUIET.replace("CARD", card), "quiet.yaml").scenario, runs_dir=None, keep_rows=True)
+    document = run_of_page(run.rows, run.summary).document
+    told = document["tape"]["texts"][document["tape"]["text"][document["opens_at"]]]
+    assert told.startswith(opens_on) and bool(document["stories"]) == bool(opens_on)
 
 
 def test_the_page_opens_on_what_decided_and_asks_before_it(killed: Played) -> None:
