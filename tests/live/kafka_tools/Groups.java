@@ -8,6 +8,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -70,8 +71,17 @@ class Groups {
                 for (ConsumerRecord<String, String> record : member.poll(Duration.ofMillis(50))) {
                     read.merge(record.value(), 1, Integer::sum);
                 }
-                member.commitSync();
+                commit(member);
             }
+        }
+    }
+
+    /** A member that has not heard of its new epoch yet is refused (STALE_MEMBER_EPOCH): the next turn commits again. */
+    static void commit(KafkaConsumer<String, String> member) {
+        try {
+            member.commitSync();
+        } catch (CommitFailedException early) {
+            System.err.println(early.getMessage());
         }
     }
 
