@@ -94,6 +94,19 @@ class Config:
         return _coerce(name, value, item)
 
 
+_UNITS = {
+    "ms": {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000},
+    "bytes": {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30},
+}
+
+
+def _in_own_unit(name: str, text: str) -> str | None:
+    """`30s` of a key that ends in `.ms` is 30000; None for what has no such meaning."""
+    parts = re.fullmatch(r"([0-9]{1,12}) ?([A-Za-z]{1,3})", text)
+    factor = _UNITS.get(name.rpartition(".")[2], {}).get(parts[2]) if parts else None
+    return str(int(parts[1]) * factor) if parts and factor else None
+
+
 def _coerce(name: str, value: object, item: Field[Any]) -> Any:
     default, low, high, choices = item.default, *(item.metadata[part] for part in ("low", "high", "choices"))
     text = str(value).strip()
@@ -115,7 +128,8 @@ def _coerce(name: str, value: object, item: Field[Any]) -> Any:
     if text == "never":
         return high
     if not re.fullmatch(_FRACTION if isinstance(default, float) else _INTEGER, text):
-        raise ConfigError(name, f"`{text[:60]}` is not a number (Kafka's own unit, without suffix)")
+        title = f"`{text[:60]}` is not a number (Kafka's own unit, without suffix)"
+        raise ConfigError(name, title, _in_own_unit(name, text))
     number = float(text) if isinstance(default, float) else int(text)
     if low is not None and number < low:
         raise ConfigError(name, f"{text} is below {low:g}")
