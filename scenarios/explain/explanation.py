@@ -31,7 +31,8 @@ class Holding:
 
 @dataclass(slots=True)
 class Explanation:
-    """The story of one record. fate: as the verdict has it, or kept.
+    """The story of one record. fate: as the verdict has it; kept; or in the log, but of a transaction that is open or
+    was aborted.
 
     chain: seqs of the events that lead from the send to the last moment, each the cause of the next
     """

@@ -310,7 +310,7 @@ class _Teller:
 
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         if event.record == self.record:
-            self.believes = "knows that it failed"
+            self.believes = "knows that it failed" if event.definite else "does not know"
             surely = "It was never written." if event.definite else "It may be in the log all the same."
             self._say(row, f"{event.client} gives {self.record} up: {event.error}, {event.reason}. {surely}")
 
@@ -442,7 +442,7 @@ class _Teller:
         for kind in ("lost", "unseen", "duplicated", "missing", "failed", "reordered", *HARMLESS_CLASSES):
             if self.record in records[kind]:
                 return kind
-        return "kept"
+        return self.transaction.fate or "kept"
 
     def _ending(self, fate: str) -> str:
         copies = self.ledger.copies(self.record) or self.ledger.present.copies(self.record)

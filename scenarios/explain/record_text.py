@@ -22,7 +22,7 @@ def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Record
     headline = f"  {_headline(story)}"
     lines = ["", f"{style.bold(headline)}    {story.scenario} {dot} acks={acks} {dot} seed {story.seed}", ""]
     lines += _moments(story, style)
-    lines += ["", f"  {story.ending}"]
+    lines += ["", *textwrap.wrap(story.ending, style.width, initial_indent="  ", subsequent_indent="  ")]
     if any(moment.decisive for moment in story.moments):
         lines.append(f"  {style.sign('decisive')} marks the decisive steps.")
     if story.holdings:
@@ -58,6 +58,7 @@ def _headline(story: Explanation) -> str:
         "expired": "is gone",
         "compacted": "is gone",
         "aborted": "was aborted",
+        "open": "waits in an open transaction",
         "kept": "is safe",
     }
     return f"Why record {story.record} {words[story.fate]}"

@@ -44,11 +44,19 @@ class TransactionOfRecord:
         self.ended = event.committed
         return True
 
-    def ending(self, record: str, where: str) -> str | None:
-        """What can be said at the end of a record that is in the log; None: what can be said of any."""
+    @property
+    def fate(self) -> str | None:
+        """Of a record in the log that nothing else can be said of: open or aborted. None: its transaction is committed,
+        or it was in none."""
         if not self.is_transactional or self.ended:
             return None
-        if self.ended is None:
+        return "open" if self.ended is None else "aborted"
+
+    def ending(self, record: str, where: str) -> str | None:
+        """What can be said at the end of a record that is in the log; None: what can be said of any."""
+        if self.fate is None:
+            return None
+        if self.fate == "open":
             return (
                 f"{record} is at offset {where}, in a transaction that is still open: a reader of everything "
                 "gets it, readers of committed records wait before it."

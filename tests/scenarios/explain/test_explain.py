@@ -102,6 +102,8 @@ def test_other_fates(fate: str) -> None:
     script.find("b1", *found, hw=0 if fate == "unseen" else None)
     story = explain_record(script.rows, "r0")
     assert story.fate == fate and "r0" in story.ending
+    believes = {"missing": "does not know", "failed": "knows that it failed"}.get(fate, "believes r0 is safe")
+    assert story.holdings[-1].producer == believes
 
 
 def test_an_unknown_record_is_an_error() -> None:

@@ -8,10 +8,12 @@ import pytest
 
 from replica.trace.events import TraceRow
 from scenarios.explain.record import explain_record
+from scenarios.explain.record_text import explanation_text
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.observe.trace_writer import read_rows
 from scenarios.run.runner import run_scenario
+from scenarios.terminal.style import Style
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,17 @@ def test_an_aborted_record_is_in_the_log_and_left_out(held_up: list[TraceRow]) -
     assert explain_record(held_up, "r5").ending == (
         "r5 is at offset 6, and its transaction was aborted: readers of committed records leave it out."
     )
+
+
+def headline(rows: list[TraceRow], record: str) -> str:
+    return explanation_text(explain_record(rows, record), Style()).strip().partition("    ")[0]
+
+
+def test_the_headline_calls_a_record_safe_only_if_its_transaction_is_committed(held_up: list[TraceRow]) -> None:
+    before = [row for row in held_up if row.at_us < 20_000_000 or row.event.TABLE == "final_log"]
+    assert headline(before, "r5") == "Why record r5 waits in an open transaction"
+    assert headline(held_up, "r5") == "Why record r5 was aborted"
+    assert headline(held_up, "r0") == "Why record r0 is safe"
 
 
 def test_a_record_behind_an_open_transaction_waits_and_a_committed_one_can_be_read(held_up: list[TraceRow]) -> None:
