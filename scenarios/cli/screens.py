@@ -288,15 +288,25 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
     first = summaries[0]
     lines = ["", f"  {style.bold(first['scenario'])} {style.sign('dot')} seed {first['seed']}", ""]
     columns = [(name, _compared(summary, style)) for name, summary in zip(names, summaries, strict=True)]
+    for label in _RARE:
+        if all(column[label] == "0" for _, column in columns):
+            for _, column in columns:
+                del column[label]
     while columns:
         table, shown = _table(columns, style)
         lines += [*table, ""]
         columns = columns[shown:]
     name_width = max(len(name) for name in names) + 2
     room = style.width - name_width - 4
+    drawn: set[str] = set()
     for name, summary in zip(names, summaries, strict=True):
-        fates, *more = textwrap.wrap(_fates(summary, style, room), room + 2)
-        lines += [f"  {name:<{name_width}}{fates}", *(f"  {'':<{name_width}}{line}" for line in more)]
+        words = _fates(summary)
+        if signs := _signs(summary, room - len(words) - 3):
+            drawn.update(signs)
+            words = f"{''.join(map(style.sign, signs))}   {words}"
+        first, *more = textwrap.wrap(words, room + 2)
+        lines += [f"  {name:<{name_width}}{first}", *(f"  {'':<{name_width}}{line}" for line in more)]
+    lines += [f"  {'':<{name_width}}{style.sign(sign)} {text}" for sign, text in _MEANING.items() if sign in drawn]
     return "\n".join([*lines, ""])
 
 
@@ -325,6 +335,11 @@ def _column_name(summary: Summary) -> str:
     return f"{name} (live)" if summary.get("live") else str(name)
 
 
+_UNSEEN = "acked, cannot be read"
+_RARE = (_UNSEEN,)
+"""Rows that are there only if one of the runs has such records."""
+
+
 def _compared(summary: Summary, style: Style) -> dict[str, str]:
     records = summary["records"]
     none = style.sign("none")
@@ -340,6 +355,7 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
         "sent": str(records["sent"]),
         "acked": "not asked" if handed_over else str(len(records["acked"])),
         "acked, then lost": none if handed_over else f"{mark} {lost}" if lost else f"{good} 0",
+        _UNSEEN: str(len(records["unseen"])),
         "never arrived": str(len(records["missing"])),
         "readable at the end": str(readable),
         "duplicated": str(len(records["duplicated"])),
@@ -362,21 +378,33 @@ def _compared_groups(unread: Sequence[Mapping[str, int]]) -> dict[str, str]:
     }
 
 
-def _fates(summary: Summary, style: Style, room: int) -> str:
-    """One sign per record in sending order when they fit, then the losses by name."""
+_MEANING = {
+    "step": "no ack: refused, not answered, or not asked for",
+    "unseen-record": "acked and in the log, but it cannot be read",
+}
+"""Of those signs of records that say less than a tick and a cross."""
+
+
+def _signs(summary: Summary, most: int) -> list[str]:
+    """The sign of each record, in sending order; none where there are more than `most`."""
     records = summary["records"]
-    found = [f"{_record_ranges(records['lost'])} lost"] if records["lost"] else []
-    found += [f"{_record_ranges(records['missing'])} never arrived"] if records["missing"] else []
-    found += [f"{_record_ranges(records['duplicated'])} twice"] if records["duplicated"] else []
-    found += [f"{_record_ranges(records[kind])} {kind}" for kind in HARMLESS_CLASSES if records.get(kind)]
-    text = "; ".join(found) or "nothing lost"
     fates = (records["acked"], records["failed"], records["unknown"])
-    if sum(map(len, fates)) + len(text) + 3 > room:
-        return text
+    if sum(map(len, fates)) > most:
+        return []
     order = sorted(chain(*fates), key=split_record_name)
-    gone, acked = {*records["lost"], *records["missing"]}, set(records["acked"])
-    signs = ["gone-record" if name in gone else "good-record" if name in acked else "step" for name in order]
-    return f"{''.join(style.sign(sign) for sign in signs)}   {text}"
+    sign_of = dict.fromkeys(records["acked"], "good-record")
+    sign_of |= dict.fromkeys(records["unseen"], "unseen-record")
+    sign_of |= dict.fromkeys(chain(records["lost"], records["missing"]), "gone-record")
+    return [sign_of.get(name, "step") for name in order]
+
+
+def _fates(summary: Summary) -> str:
+    """What became of the records that are not simply there, by name."""
+    records = summary["records"]
+    words = {"lost": "lost", "unseen": "cannot be read", "missing": "never arrived", "duplicated": "twice"}
+    words |= {kind: kind for kind in HARMLESS_CLASSES}
+    found = [f"{_record_ranges(records[kind])} {text}" for kind, text in words.items() if records.get(kind)]
+    return "; ".join(found) or "nothing lost"
 
 
 def era_line(summary: Summary, style: Style) -> str:

@@ -42,6 +42,7 @@ _SIGNS: Mapping[str, tuple[str, str]] = {
     "gone": ("╌", "x"),
     "good-record": ("✓", "+"),
     "gone-record": ("✕", "x"),
+    "unseen-record": ("?", "?"),
     "none": ("–", "-"),
 }
 _COLOURS: Mapping[str, str] = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}

@@ -108,6 +108,25 @@ def test_compare(request: pytest.FixtureRequest) -> None:
     compare_with_golden("screen_compare.txt", compare_table(summaries, Style()), request)
 
 
+def test_records_that_cannot_be_read_or_have_no_ack_are_compared_too() -> None:
+    unseen, unanswered = TraceScript(), TraceScript()
+    unseen.replicate("r0", "r1")
+    unseen.find("b1", "r0", "r1", hw=1)
+    unanswered.replicate("r0")
+    unanswered.send("r1", acks=0)
+    unanswered.hand_over("r1")
+    unanswered.find("b1", "r0", "r1")
+    table = compare_table([summary_of(unseen), summary_of(unanswered, variant="acks-0", acks="0")], Style())
+    assert table.splitlines()[-4:] == [
+        "  as written  ✓?   r1 cannot be read",
+        "  acks-0      ✓○   nothing lost",
+        "              ○ no ack: refused, not answered, or not asked for",
+        "              ? acked and in the log, but it cannot be read",
+    ]
+    (row,) = [line.split() for line in table.splitlines() if line.startswith("  acked, cannot be read")]
+    assert row[-2:] == ["1", "0"]
+
+
 def test_what_only_some_variants_have_is_compared_too() -> None:
     one = {"observed_us": 9_000_000, "unread_us": 3_000_000, "longest_us": 2_000_000, "moved": 1}
     with_group = {**summary_of(nothing_lost(), [], variant="group"), "unread": {"g": {"t-0": one}}}
