@@ -25,7 +25,7 @@ from scenarios.observe.availability import PATIENCE_US
 from scenarios.observe.lazy_names import count_different
 from scenarios.observe.story import PartitionHistory, Story
 from scenarios.observe.story_groups import cropped, grouped, ungrouped
-from scenarios.observe.wording import count_of, played_by, settings_of
+from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.ribbon import ribbon
 from scenarios.terminal.style import Style
@@ -184,9 +184,8 @@ def _unread(summary: Summary) -> list[str]:
 
 
 _TITLES = {
-    "lost": "ACKED {records} LOST",
-    "undone": "{records} LOST",
-    "unseen": "ACKED {records} THAT CANNOT BE READ",
+    "lost": "{lost}",
+    "unseen": "{acked} THAT CANNOT BE READ",
     "dirty-read": "{records} READ THAT THE LOG NO LONGER HAS",
     "duplicated": "{records} STORED TWICE",
     "reordered": "{records} OUT OF ORDER",
@@ -203,11 +202,11 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
         told[kind] += 1
         if kind in _TITLES and told[kind] > PARTITIONS_MAX:
             continue
-        count = count_of(len(names), "RECORD") if len(names) == 1 else f"{len(names)} RECORDS"
-        if kind == "lost" and not set(names) <= set(summary["records"]["acked"]):
-            kind = "undone"
-        title = _TITLES.get(kind, kind.upper().replace("-", " ")).format(records=count)
-        title = title if title[0].isdigit() or "ACKED" not in title else _count_first(title, len(names))
+        title = _TITLES.get(kind, kind.upper().replace("-", " ")).format(
+            lost=lost_words(names, summary["records"]).upper(),
+            acked=count_of(len(names), "acked record").upper(),
+            records=count_of(len(names), "record").upper(),
+        )
         shown = f": {_record_ranges(names)}" if names and kind in _TITLES else ""
         lines.append(style.paint(f"  {style.sign('bad' if style.plain else 'lost')} {title}{shown}", "red"))
         where = f"{anomaly['partition']}: " if names_partitions and anomaly["partition"] else ""
@@ -237,11 +236,6 @@ def _record_ranges(names: Sequence[str]) -> str:
 
 def _where_all_are(summary: Summary) -> str:
     return "all are in summary.json" if summary["run_dir"] else "--format json has all"
-
-
-def _count_first(title: str, count: int) -> str:
-    """`ACKED 5 RECORDS LOST` -> `5 ACKED RECORDS LOST`."""
-    return f"{count} " + title.replace(f"{count} ", "", 1)
 
 
 def _expectations(summary: Summary, style: Style) -> list[str]:
@@ -304,8 +298,8 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
         if signs := _signs(summary, room - len(words) - 3):
             drawn.update(signs)
             words = f"{''.join(map(style.sign, signs))}   {words}"
-        first, *more = textwrap.wrap(words, room + 2)
-        lines += [f"  {name:<{name_width}}{first}", *(f"  {'':<{name_width}}{line}" for line in more)]
+        row, *more = textwrap.wrap(words, room + 2)
+        lines += [f"  {name:<{name_width}}{row}", *(f"  {'':<{name_width}}{line}" for line in more)]
     lines += [f"  {'':<{name_width}}{style.sign(sign)} {text}" for sign, text in _MEANING.items() if sign in drawn]
     return "\n".join([*lines, ""])
 
@@ -336,7 +330,8 @@ def _column_name(summary: Summary) -> str:
 
 
 _UNSEEN = "acked, cannot be read"
-_RARE = (_UNSEEN,)
+_OWED = "lost, never acked"
+_RARE = (_UNSEEN, _OWED)
 """Rows that are there only if one of the runs has such records."""
 
 
@@ -347,7 +342,7 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
     latencies = [told["latency_us"] for told in summary["producers"].values() if told["latency_us"]]
     timed = latencies and not handed_over
     windows = [window[1] - window[0] for found in summary["unavailable"].values() for window in found]
-    lost = len(records["lost"])
+    lost = len(acked_of(records["lost"], records))
     readable = sum(map(count_different, summary["logs"].values())) - len(records["unseen"])
     mark, good = style.sign("lost"), style.sign("good")
     unread = [one for found in summary.get("unread", {}).values() for one in found.values()]
@@ -355,6 +350,7 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
         "sent": str(records["sent"]),
         "acked": "not asked" if handed_over else str(len(records["acked"])),
         "acked, then lost": none if handed_over else f"{mark} {lost}" if lost else f"{good} 0",
+        _OWED: str(len(records["lost"]) - lost),
         _UNSEEN: str(len(records["unseen"])),
         "never arrived": str(len(records["missing"])),
         "readable at the end": str(readable),

@@ -17,6 +17,18 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def acked_of(names: Sequence[str], records: Mapping[str, Any]) -> list[str]:
+    """Those of the names that a producer got an ack for. records: of a summary"""
+    acked = set(records["acked"]) if names else ()
+    return [name for name in names if name in acked]
+
+
+def lost_words(names: Sequence[str], records: Mapping[str, Any]) -> str:
+    """`5 acked records lost`; `1 record lost` where one was never acked: its application owes that output."""
+    noun = "acked record" if len(acked_of(names, records)) == len(names) else "record"
+    return f"{count_of(len(names), noun)} lost"
+
+
 def settings_of(summary: Mapping[str, Any]) -> list[str]:
     """What a run was built of: `3 brokers`, `t: 1 partition, RF 3, min.insync.replicas 2`, `p1 acks=all`; where there
     are transactions `p1 transactional.id=orders` and `c1r isolation.level=read_committed`, too.

@@ -18,7 +18,7 @@ from replica.trace.events import EVENT_NAMES, TraceRow
 from scenarios.language.spec import Scenario
 from scenarios.observe.story import Story, is_internal
 from scenarios.observe.view import ClusterView, PartitionView
-from scenarios.observe.wording import played_by, settings_of
+from scenarios.observe.wording import acked_of, lost_words, played_by, settings_of
 from scenarios.view.coordinators import CoordinatorChanges, CoordinatorNames
 from scenarios.view.places import NOTHING, PlacesOfNames
 from scenarios.view.sentences import sentence_of
@@ -434,6 +434,8 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
             for anomaly in summary["anomalies"]
         ],
         "lost": list(summary["records"]["lost"]),
+        "lost_in_words": lost_words(summary["records"]["lost"], summary["records"]),
+        "acked_and_lost": len(acked_of(summary["records"]["lost"], summary["records"])),
         "missing": list(summary["records"]["missing"]),
         "acked": len(summary["records"]["acked"]),
         "sent": summary["records"]["sent"],
@@ -469,6 +471,8 @@ def live_head(scenario: Scenario) -> dict[str, Any]:
         "verdict": ["running"],
         "findings": nothing,
         "lost": nothing,
+        "lost_in_words": "",
+        "acked_and_lost": 0,
         "missing": nothing,
         "acked": 0,
         "sent": 0,

@@ -17,6 +17,7 @@ from scenarios.observe.story import Story
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import replay_command
 from scenarios.terminal.style import Style
+from scenarios.view.tape import head
 
 
 def story_of(script: TraceScript) -> Story:
@@ -106,6 +107,24 @@ def test_compare(request: pytest.FixtureRequest) -> None:
         summary_of(handed_over_and_gone(), [], variant="acks-0", acks="0"),
     ]
     compare_with_golden("screen_compare.txt", compare_table(summaries, Style()), request)
+
+
+@pytest.mark.parametrize(
+    ("acked", "words", "counts"),
+    [(["r0", "r1", "r2"], "2 acked records lost", ["✕ 2"]), (["r0", "r1"], "2 records lost", ["✕ 1", "1"])],
+)
+def test_a_lost_record_is_called_acked_only_if_it_was(acked: list[str], words: str, counts: list[str]) -> None:
+    """`run`, `compare` and the page say the same. The others are outputs that a transform owes for inputs it is done
+    with."""
+    script = acks_1_leader_dies()
+    summary = {**summary_of(script), "title": "By hand"}
+    summary["records"] |= {"acked": acked, "unknown": [name for name in ("r1", "r2") if name not in acked]}
+    assert f"  ✕ {words.upper()}: r1..r2\n" in run_screen(summary, story_of(script), Style())
+    table = compare_table([summary], Style()).splitlines()
+    rows = [line.split(",")[1] for line in table if line.startswith(("  acked, then lost", "  lost, never acked"))]
+    assert [row.removeprefix(" then lost").removeprefix(" never acked").strip() for row in rows] == counts
+    of_page = head(summary)
+    assert (of_page["lost_in_words"], of_page["acked_and_lost"]) == (words, int(counts[0].removeprefix("✕ ")))
 
 
 def test_records_that_cannot_be_read_or_have_no_ack_are_compared_too() -> None:

@@ -24,7 +24,7 @@ export interface Head {
   scenario: string; label: string; title: string; question: string; seed: number; era: string; live: boolean; sampled: string;
   built: string[]; verdict: string[]; acked: number; sent: number;
   findings: { kind: string; sentence: string; records: string[]; partition: string }[];
-  lost: string[]; missing: string[]; duplicated: string[];
+  lost: string[]; lost_in_words: string; acked_and_lost: number; missing: string[]; duplicated: string[];
 }
 
 /** Lists of one item an event, and the names that they refer to by place. Times are microseconds. brokers: in the order of every picture */
@@ -139,7 +139,7 @@ const RUNNING = "running";
 
 export function verdictOf(head: Head): { good: boolean; text: string } {
   if (head.verdict[0] === RUNNING) return { good: true, text: "running" };
-  if (head.lost.length) return { good: false, text: `${head.lost.length} acked ${head.lost.length === 1 ? "record" : "records"} lost` };
+  if (head.lost.length) return { good: false, text: head.lost_in_words };
   const other = head.verdict.filter((word) => word !== "ok");
   if (other.length) return { good: false, text: other.join(", ") };
   if (head.missing.length) return { good: false, text: `${head.missing.length} never arrived` };

@@ -128,8 +128,10 @@ export function verdictPane(runs: Run[], shown: number): HTMLElement {
   for (const finding of head.findings) pane.append(h("p", {}, finding.sentence));
   if (head.missing.length) pane.append(h("p", {}, `Never arrived, and never promised: ${ranges(head.missing)}`));
   if (runs.length > 1) {
-    const rows: [string, (head: Run["head"]) => string][] = [["sent", (one) => String(one.sent)], ["acked", (one) => String(one.acked)], ["acked, then lost", (one) => String(one.lost.length)],
+    const rows: [string, (head: Run["head"]) => string][] = [["sent", (one) => String(one.sent)], ["acked", (one) => String(one.acked)], ["acked, then lost", (one) => String(one.acked_and_lost)],
       ["never arrived", (one) => String(one.missing.length)], ["stored twice", (one) => String(one.duplicated.length)], ["verdict", (one) => verdictOf(one).text]];
+    const owed = (one: Run["head"]) => one.lost.length - one.acked_and_lost;
+    if (runs.some((one) => owed(one.head))) rows.splice(3, 0, ["lost, never acked", (one) => String(owed(one))]);
     pane.append(h("table", {}, h("caption", {}, "All runs of this page"), h("thead", {}, h("tr", {}, h("td", {}), ...runs.map((one) => h("th", { scope: "col" }, one.head.label)))),
       h("tbody", {}, ...rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), ...runs.map((one) => h("td", {}, value(one.head))))))));
   }
