@@ -248,7 +248,8 @@ class ClusterUnderTest:
         machine.stopping = machine.starts_when_stopped = False
         if machine.host.running:
             await self._seize(name)
-            self._state_stop(name, "kill", f"{name} is killed (kill -9): its page cache survives")
+            kept = "" if machine.log_dir is None else ": its page cache survives"
+            self._state_stop(name, "kill", f"{name} is killed (kill -9){kept}")
             await machine.host.kill()
             self._close_files(name)
 
