@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ PARTITIONS_MAX = 3
 UNREAD_MAX = 8
 """partitions of a group whose times unread the screen has"""
 SENTENCE_LINES_MAX = 3
+LABEL_WIDTH_MAX = 44
+"""columns of a label, which has names in it; a longer one moves what follows it on its line"""
 _MARGIN = 9
 
 
@@ -132,8 +134,25 @@ def _not_drawn(partitions: int) -> list[str]:
 
 
 def _told_and_true(summary: Summary, style: Style) -> list[str]:
-    records = summary["records"]
+    rows = [*_told(summary), ("The log says", "    ", _true(summary)), *_unwritable(summary)]
+    width = _label_width((label for label, _, _ in rows), 24)
     lines = []
+    for label, between, parts in rows:
+        first, *rest = style.packed(parts, between, width + 2)
+        lines += [f"  {label:<{width - 1}} {first.lstrip()}", *rest]
+    return lines
+
+
+def _label_width(labels: Iterable[str], least: int) -> int:
+    """Of a first column: room for its longest label and a gap, unless a name pushes the rest off the screen."""
+    return max(least, min(max(len(label) for label in labels) + 2, LABEL_WIDTH_MAX))
+
+
+_Row = tuple[str, str, Sequence[str]]
+"""A label, what stands between its parts, and the parts."""
+
+
+def _told(summary: Summary) -> Iterator[_Row]:
     for producer, told in summary["producers"].items():
         parts = [f"{told['sent']} sent"]
         parts.append(f"{told['handed_over']} handed over" if told["handed_over"] else f"{told['acked']} acked")
@@ -142,29 +161,36 @@ def _told_and_true(summary: Summary, style: Style) -> list[str]:
         latency = told["latency_us"]
         if latency and not told["handed_over"]:
             parts.append(f"ack {duration(latency['p50'])} median, {duration(latency['max'])} worst")
-        first, *rest = style.packed(parts, "    ", 26)
-        lines += [f"  {f'Records of {producer}'.ljust(22)}  {first.lstrip()}", *rest]
-        errors = [f"{error} x{count}" for error, count in told["errors"].items()]
-        lines += style.packed(errors, ", ", 26) if errors else []
+        yield f"Records of {producer}", "    ", parts
+        if told["errors"]:
+            yield "", ", ", [f"{error} x{count}" for error, count in told["errors"].items()]
         if (client := client_of(producer)) != producer:
-            lines.append(f"{'':26}{producer} is another producer with the client.id of {client}")
+            yield "", "", [f"{producer} is another producer with the client.id of {client}"]
+
+
+def _true(summary: Summary) -> list[str]:
+    records = summary["records"]
     readable = sum(map(count_different, summary["logs"].values())) - len(records["unseen"])
     true = [f"{readable} readable", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
     if records["missing"]:
         true.append(f"{len(records['missing'])} never arrived")
-    true += [f"{len(records[kind])} {kind}" for kind in HARMLESS_CLASSES if records.get(kind)]
-    first, *rest = style.packed(true, "    ", 26)
-    lines += [f"  {'The log says'.ljust(24)}{first.lstrip()}", *rest]
-    unwritable = {
+    return true + [f"{len(records[kind])} {kind}" for kind in HARMLESS_CLASSES if records.get(kind)]
+
+
+def _unwritable(summary: Summary) -> Iterator[_Row]:
+    longest = {
         partition: max(end_us - begin_us for begin_us, end_us in windows)
         for partition, windows in summary["unavailable"].items()
         if windows
     }
-    for partition in sorted(unwritable, key=lambda name: -unwritable[name])[:PARTITIONS_MAX]:
-        lines.append(f"  {f'{partition} unwritable'.ljust(24)}{duration(unwritable[partition])} at a stretch")
-    if len(unwritable) > PARTITIONS_MAX:
-        lines.append(f"  {'':<24}and for less long {count_of(len(unwritable) - PARTITIONS_MAX, 'partition')} more")
-    return lines
+    for partition in sorted(longest, key=lambda name: -longest[name])[:PARTITIONS_MAX]:
+        yield f"{partition} unwritable", "", [f"{duration(longest[partition])} at a stretch"]
+    if len(longest) > PARTITIONS_MAX:
+        yield "", "", [_for_less_long(len(longest) - PARTITIONS_MAX)]
+
+
+def _for_less_long(partitions: int) -> str:
+    return f"{count_of(partitions, 'more partition')}, for a shorter time"
 
 
 def _unread(summary: Summary) -> list[str]:
@@ -177,9 +203,12 @@ def _unread(summary: Summary) -> list[str]:
             for name, one in longest[:UNREAD_MAX]
         ]
         rows.insert(0, (f"No reader in {group}", "at a stretch", "in all", "of", "times moved"))
-        lines += [f"  {name:<22}{most:>14}{in_all:>12}{of:>12}{moved:>14}" for name, most, in_all, of, moved in rows]
+        width = _label_width((row[0] for row in rows), 22)
+        lines += [
+            f"  {name:<{width}}{most:>14}{in_all:>12}{of:>12}{moved:>14}" for name, most, in_all, of, moved in rows
+        ]
         if len(longest) > UNREAD_MAX:
-            lines.append(f"  and for less long {count_of(len(longest) - UNREAD_MAX, 'partition')} more")
+            lines.append(f"  {_for_less_long(len(longest) - UNREAD_MAX)}")
     return lines
 
 

@@ -83,6 +83,21 @@ def test_a_number_behind_the_name_of_a_client_is_explained() -> None:
     assert [line.strip() for line in screen.splitlines() if "another producer" in line] == [told]
 
 
+@pytest.mark.parametrize("producer", ["p1", "client/rdkafka", "client/" + "x" * 60])
+def test_what_follows_a_label_stands_in_one_column_as_far_as_its_name_allows(producer: str) -> None:
+    script = nothing_lost()
+    summary = summary_of(script, [])
+    summary["producers"] = {producer: summary["producers"]["p1"]}
+    summary["unavailable"] = {"eu.orders.v1-0": [(0, 9_000_000)], **{f"t-{n}": [(0, 1_000_000)] for n in range(3)}}
+    lines = run_screen(summary, story_of(script), Style(), "").splitlines()
+    texts = ("3 readable", "9 s at", "1 s at", "1 more")
+    starts = {line.index(text) for line in lines for text in texts if text in line}
+    (of_producer,) = [line.index(" 3 sent") + 1 for line in lines if " 3 sent" in line]
+    assert len(starts) == 1
+    assert of_producer in starts or of_producer == len(f"  Records of {producer} ")
+    assert [line.strip() for line in lines if "more partition" in line] == ["1 more partition, for a shorter time"]
+
+
 def test_nothing_lost_is_said_in_green_and_only_with_colour() -> None:
     script = nothing_lost()
     summary = summary_of(script, EXPECTED[:0], variant="acks-all", acks="all")
