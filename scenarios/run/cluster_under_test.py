@@ -266,7 +266,7 @@ class ClusterUnderTest:
             self._close_files(name)
         for disk in machine.disks.values():
             for loss in disk.lose_unflushed():
-                self._state_loss(name, loss.topic_partition, loss.bytes, "was never flushed and died with the power")
+                self._state_loss(name, loss.topic_partition, loss.bytes, "were never flushed and died with the power")
 
     def stop(self, name: str) -> None:
         """Controlled shutdown of a server: begins now, the process exits by itself. raises: NotPossibleNow"""
@@ -342,7 +342,7 @@ class ClusterUnderTest:
             disks.append(disk)
         for name, disk in zip(names, disks, strict=True):
             loss = disk.tear(topic_partition, size_bytes)
-            self._state_loss(name, topic_partition, loss.bytes, "was torn off the end of the log")
+            self._state_loss(name, topic_partition, loss.bytes, "were torn off the end of the log")
 
     def flip_bit(self, names: Sequence[str], topic_partition: TopicPartition, offset: int) -> None:
         """Damage the batch at `offset` on the disks, whether the brokers run or not. raises: NotPossibleNow"""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from replica.trace.events import GroupMemberLeft, NodeStarted, NodeStopped, TraceEvent, TransactionEnded
+from replica.trace.events import DataLost, GroupMemberLeft, NodeStarted, NodeStopped, TraceEvent, TransactionEnded
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
 
@@ -128,3 +130,10 @@ def test_only_a_node_with_a_log_has_a_page_cache_that_survives() -> None:
     kept = ": its page cache survives"
     stops = [row.event.reason for row in run.rows if isinstance(row.event, NodeStopped) and row.event.how == "kill"]
     assert stops == [f"{node} is killed (kill -9){clause}" for node, clause in (("t1", ""), ("b3", kept), ("c1", kept))]
+
+
+def test_bytes_that_a_disk_loses_are_many() -> None:
+    run = play("{at: 20s, power_off: b2}")
+    lost = [row.event.reason for row in run.rows if isinstance(row.event, DataLost)]
+    told = re.compile(r"\d+ bytes of \S+ on b2 were never flushed and died with the power")
+    assert lost and all(map(told.fullmatch, lost))
