@@ -63,7 +63,7 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         summary = read_summary(run_dir)
         asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
         lost_records = summary["records"]["lost"]
-        records = [] if asks_invariant else _records(record, lost, lost_records)
+        records = [] if asks_invariant else _records(run, record, lost, summary["records"])
         rows = trace_of(run_dir, summary)
     try:
         stories = [explain_record(rows, name) for name in records]
@@ -198,12 +198,18 @@ def _keep(run_dir: Path, summary: Mapping[str, Any], outcomes: Mapping[str, Sequ
                 write_page([run_dir], run_dir / PAGE_NAME)
 
 
-def _records(record: str | None, lost: bool, lost_records: list[str]) -> list[str]:
+def _records(run: str, record: str | None, lost: bool, records: Mapping[str, Any]) -> list[str]:
     if record is not None:
         return [record]
-    if not lost_records:
-        fail("no acked record was lost in this run", ExitCode.USAGE, "name a record: highwater explain RUN r12")
-    return lost_records if lost else lost_records[:1]
+    found: list[str] = records["lost"]
+    if not found:
+        # Those with something to explain first.
+        kinds = ("unseen", "duplicated", "reordered", "dirty", "missing", "failed", "unknown", "aborted", "acked")
+        some = next((records[kind][0] for kind in kinds if records.get(kind)), None)
+        command = f"highwater explain {shlex.join([run, some or ''])}"
+        fix = "its producers sent none" if some is None else f"name a record: {command}"
+        fail("no acked record was lost in this run", ExitCode.USAGE, fix)
+    return found if lost else found[:1]
 
 
 def _explain_code(code: str) -> int:

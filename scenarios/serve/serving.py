@@ -22,6 +22,7 @@ from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
 from scenarios.language.expect import Expect
+from scenarios.language.parse.cluster import why_no_topic
 from scenarios.language.parse.loading import load_text
 from scenarios.language.record_sets import format_record_names
 from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
@@ -62,8 +63,10 @@ class TopicWish:
     def parse(cls, text: str, brokers: int) -> TopicWish:
         """name[:partitions[:replication factor]]; 1 and as many as there are brokers, at most 3. raises: ValueError"""
         name, *numbers = text.split(":")
-        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) or len(numbers) > 2:
+        if not name or len(numbers) > 2:
             raise ValueError(f"`{text}` is not NAME:PARTITIONS:REPLICATION_FACTOR, for example orders:3:3")
+        if why := why_no_topic(name):
+            raise ValueError(f"a topic cannot be called `{name[:80]}`: {why}")
         if not all(re.fullmatch(r"[1-9]\d{0,3}", number) for number in numbers):
             raise ValueError(f"`{text}`: partitions and replication factor are numbers from 1 to 9999")
         partitions, factor = (*map(int, numbers), *(1, min(3, brokers))[len(numbers) :])

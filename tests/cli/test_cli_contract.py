@@ -177,6 +177,14 @@ def test_explain_tells_why(highwater: Highwater, mini: str) -> None:
 
 
 @pytest.mark.soak
+def test_explain_of_a_run_that_lost_nothing_names_a_record_that_it_has(highwater: Highwater, mini: str) -> None:
+    highwater("run", mini, "--set", "workloads.p1.config.acks=all")
+    asked = highwater("explain", "last")
+    assert (asked.code, asked.out) == (2, "")
+    command = asked.err.rpartition("highwater ")[2].split()
+    assert command[:2] == ["explain", "last"] and highwater(*command).code == 0
+
+
 def test_explain_names_the_missing_rule_that_broke_an_invariant(highwater: Highwater) -> None:
     highwater("run", "kip101-replica-divergence")
     assert "truncation=leader-epoch   KIP-101 (0.11)" in highwater("explain", "last", "r1").out
@@ -239,6 +247,8 @@ def test_the_catalogue_answers_in_both_formats(highwater: Highwater, words: tupl
         (("explain", "E999"), 2, "E999"),
         (("list", "--tag", "nonsense"), 2, "nonsense"),
         (("serve", "--topic", "a:20000"), 2, "1 to 9999"),
+        (("serve", "--topic", "../x:1:3"), 2, "a topic cannot be called `../x`: 1 to 249 letters, digits"),
+        (("serve", "--topic", "__x"), 2, "a topic cannot be called `__x`: names with __ are Kafka's own"),
         (("serve", "--topic", "a", "--topic", "a:2"), 2, "twice"),
         (("serve", "--scenario", "acks1-leader-kill", "--brokers", "5"), 2, "--set"),
     ],

@@ -261,17 +261,23 @@ def _check_whole(
 # ------------------------------------------------------------------------------------------------------------ topics
 
 
+def why_no_topic(name: str) -> str | None:
+    """Why a topic cannot have that name; None if it can.
+
+    Topic.validate (Kafka): the name becomes a directory, so this rule also keeps runs inside their folder.
+    """
+    if name.startswith("__"):
+        return "names with __ are Kafka's own"
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        return "1 to 249 letters, digits, `.`, `_`, `-`; not `.` or `..`"
+    return None
+
+
 def read_topics(scope: Scope, node: Node, path: str, cluster: ClusterSpec) -> dict[str, TopicSpec]:
     reader = scope.reader
     topics: dict[str, TopicSpec] = {}
     for name, key_node, value, value_path in reader.entries(node, path, "`topics`"):
-        # Topic.validate (Kafka): the name becomes a directory, so this rule also keeps runs inside their folder.
-        if not _TOPIC.fullmatch(name) or name in (".", "..") or name.startswith("__"):
-            why = (
-                "names with __ are Kafka's own"
-                if name.startswith("__")
-                else "letters, digits, `.`, `_`, `-`; not `.` or `..`"
-            )
+        if why := why_no_topic(name):
             reader.error("E113", f"a topic cannot be called `{name[:80]}`", key_node.place, path=path, label=why)
             scope.refused.append(name)
             continue
