@@ -79,13 +79,20 @@ def _stable_offsets(own: list[Row], ends: set[tuple[int, int]], producers: set[i
     """(row, last stable offset, high watermark) whenever a high watermark is stated. own: rows of one replica"""
     begun: dict[int, int] = {}
     ended: dict[int, int] = {}
+    marked: list[tuple[int, int, int]] = []
     found = []
     for row in own:
         who = row.get("producer_id")
-        if row["event"] == "log_truncated":
-            begun = {one: offset for one, offset in begun.items() if offset < row["log_end_offset"]}
+        if row["event"] in ("log_truncated", "log_recovered"):
+            end = row["log_end_offset"]
+            begun = {one: offset for one, offset in begun.items() if offset < end}
+            # A transaction whose marker is cut off, and its records are not, is open again.
+            begun |= {one: first for marker, one, first in marked if first < end <= marker}
+            marked = [one for one in marked if one[0] < end]
+            ended = {first: last for first, last in ended.items() if last < end}
         elif row["event"] == "batch_appended" and (row["leader_epoch"], row["base_offset"]) in ends:
             if who in begun:
+                marked.append((row["base_offset"], who, begun[who]))
                 ended[begun.pop(who)] = row["base_offset"]
         elif row["event"] == "batch_appended" and who in producers:
             begun.setdefault(who, row["base_offset"])
