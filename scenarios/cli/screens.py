@@ -168,10 +168,17 @@ def _told(summary: Summary) -> Iterator[_Row]:
             yield "", "", [f"{producer} is another producer with the client.id of {client}"]
 
 
+def _readable(summary: Summary) -> tuple[int, str]:
+    """How many records the logs have for some reader, and what they are: those of aborted and of open transactions
+    count, which readers of committed records do not get."""
+    count = sum(map(count_different, summary["logs"].values())) - len(summary["records"]["unseen"])
+    return count, "readable or uncommitted" if "transactional.id" in summary["setting"] else "readable"
+
+
 def _true(summary: Summary) -> list[str]:
     records = summary["records"]
-    readable = sum(map(count_different, summary["logs"].values())) - len(records["unseen"])
-    true = [f"{readable} readable", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
+    readable, what = _readable(summary)
+    true = [f"{readable} {what}", f"{len(records['lost'])} lost", f"{len(records['duplicated'])} duplicated"]
     if records["missing"]:
         true.append(f"{len(records['missing'])} never arrived")
     return true + [f"{len(records[kind])} {kind}" for kind in HARMLESS_CLASSES if records.get(kind)]
@@ -372,7 +379,7 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
     timed = latencies and not handed_over
     windows = [window[1] - window[0] for found in summary["unavailable"].values() for window in found]
     lost = len(acked_of(records["lost"], records))
-    readable = sum(map(count_different, summary["logs"].values())) - len(records["unseen"])
+    readable, what = _readable(summary)
     mark, good = style.sign("lost"), style.sign("good")
     unread = [one for found in summary.get("unread", {}).values() for one in found.values()]
     return {
@@ -382,7 +389,7 @@ def _compared(summary: Summary, style: Style) -> dict[str, str]:
         _OWED: str(len(records["lost"]) - lost),
         _UNSEEN: str(len(records["unseen"])),
         "never arrived": str(len(records["missing"])),
-        "readable at the end": str(readable),
+        f"{what} at the end": str(readable),
         "duplicated": str(len(records["duplicated"])),
         "ack latency, median": duration(latencies[0]["p50"]) if timed else none,
         "ack latency, worst": duration(max(latency["max"] for latency in latencies)) if timed else none,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 from stories import acks_1_leader_dies, compare_with_golden, summary_of
@@ -140,6 +141,20 @@ def test_a_lost_record_is_called_acked_only_if_it_was(acked: list[str], words: s
     assert [row.removeprefix(" then lost").removeprefix(" never acked").strip() for row in rows] == counts
     of_page = head(summary)
     assert (of_page["lost_in_words"], of_page["acked_and_lost"]) == (words, int(counts[0].removeprefix("✕ ")))
+
+
+def test_what_is_readable_may_be_uncommitted_where_there_are_transactions() -> None:
+    script = nothing_lost()
+    summary = summary_of(script)
+    for words in ("readable", "readable or uncommitted"):
+        screen = run_screen(summary, story_of(script), Style())
+        assert f"  The log says            3 {words}    0 lost" in screen
+        assert any(line.split() == [*words.split(), "at", "the", "end", "3"] for line in table_lines(summary))
+        summary["setting"]["transactional.id"] = {"p1": "orders"}
+
+
+def table_lines(summary: dict[str, Any]) -> list[str]:
+    return compare_table([summary], Style()).splitlines()
 
 
 def test_records_that_cannot_be_read_or_have_no_ack_are_compared_too() -> None:
