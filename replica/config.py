@@ -94,9 +94,12 @@ class Config:
         return _coerce(name, value, item)
 
 
+SIZE_UNITS = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+"""Bytes of each."""
+
 _UNITS = {
     "ms": {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000},
-    "bytes": {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30},
+    "bytes": SIZE_UNITS,
 }
 
 

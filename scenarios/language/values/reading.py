@@ -12,7 +12,7 @@ from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from typing import TypeVar
 
-from replica.config import Config, ConfigError
+from replica.config import SIZE_UNITS, Config, ConfigError
 from scenarios.language.conditions import NumberTest, TimeTest
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, did_you_mean
 from scenarios.language.steps import DEFAULT
@@ -39,7 +39,6 @@ _TIME = re.compile(TIME_PATTERN)
 _UNITS_US = {"us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000}
 _NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SIZE = re.compile(SIZE_PATTERN, re.ASCII)
-_SIZES = {"B": 1, "kB": 1000, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SHARE = re.compile(SHARE_PATTERN)
 SLUG = re.compile(SLUG_PATTERN)
 
@@ -340,7 +339,7 @@ class Reader:
             self.error("E123", f"{what}: `{text}` is not a size", node.place, path=path, label="write 100B, 1kB or 1MB")
             return low
         whole, fraction, unit = found.groups()
-        size = int(whole + (fraction or "")) * _SIZES[unit or "B"] // _power_of_ten(fraction)
+        size = int(whole + (fraction or "")) * SIZE_UNITS[unit or "B"] // _power_of_ten(fraction)
         if not low <= size <= high:
             self.error("E112", f"{what} is {size:,} bytes; allowed are {low:,} to {high:,}", node.place, path=path)
             return low

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kept_objects import Kept
 from live_cluster import live_cluster
 from verdicts import expect_nothing_broken
+from waiting import wait_for
 
 pytestmark = pytest.mark.live
 WARM, ROUNDS, PARTITIONS = 15, 45, 4
@@ -64,7 +64,9 @@ def open_files() -> list[str]:
 
 def wait_until_removed(record: Path) -> None:
     """All brokers have heard of the deletions, and the delay is over."""
-    until = time.monotonic() + PATIENCE_S
-    while found := [path for path in record.glob(".run-*/logs/*/come-and-go*") if path.is_dir()]:
-        assert time.monotonic() < until, found
-        time.sleep(0.1)
+    wait_for(
+        lambda: [path for path in record.glob(".run-*/logs/*/come-and-go*") if path.is_dir()],
+        PATIENCE_S,
+        holds=lambda found: not found,
+        pause_s=0.1,
+    )
