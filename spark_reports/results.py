@@ -304,7 +304,8 @@ RESULT_TABLES: dict[str, ResultTable] = {
         f"{_PARTITION} observed_us offline_us under_replicated_us under_min_isr_us internal",
     ),
     "write_stalls": ResultTable(
-        "stretches in which a producer waited and no write succeeded",
+        "stretches in which at least one attempt of a producer to write is pending (its record sent, neither answered "
+        "nor given up, its client alive) and none succeeds",
         f"{_PARTITION} client from_us until_us refused errors recovered",
     ),
     "read_stalls": ResultTable(

@@ -18,7 +18,7 @@ from scenarios.language.expect import DivergedTest, ErrorTest, Expect, LatencyTe
 from scenarios.language.record_sets import format_record_names
 from scenarios.language.values.trees import time_text
 from scenarios.language.verbs.checks import Check
-from scenarios.observe.availability import ServiceTimes, Window, write_windows
+from scenarios.observe.availability import ServiceTimes, Window
 from scenarios.observe.final_logs import FinalReplica, LogEntries, LogEntry
 from scenarios.observe.gone_topics import IsGone
 from scenarios.observe.ledger import ErrorTally, RecordLedger
@@ -100,7 +100,7 @@ class Expectations:
     def unavailable(self, partition: TopicPartition, what: str, end_us: int) -> list[Window]:
         """Windows without `writes` or `reads`."""
         if what == "writes":
-            return write_windows(self.sight.ledger, partition, end_us)
+            return self.sight.ledger.writes.windows(partition, end_us)
         return self._service.read_windows(partition, end_us)
 
 

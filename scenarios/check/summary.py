@@ -12,7 +12,6 @@ from replica.ids import INTERNAL_TOPICS, TopicPartition
 from scenarios.check.expectations import Expectation, latency_statistics
 from scenarios.check.verdict import HARMLESS_CLASSES, RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
-from scenarios.observe.availability import all_write_windows
 from scenarios.observe.lazy_names import LazyNames
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.unread import Unread
@@ -45,7 +44,6 @@ def build_summary(
 ) -> dict[str, Any]:
     """The document; plain JSON values and, for many records, LazyNames. The ledger must be closed."""
     partitions = _partitions(scenario, ledger)
-    unavailable = all_write_windows(ledger, scenario.duration_us)
     return {
         "scenario": scenario.id,
         "variant": scenario.variant,
@@ -64,7 +62,8 @@ def build_summary(
         "setting": _setting(scenario),
         "producers": {name: _told(ledger, name) for name in _producers(scenario, ledger)},
         "unavailable": {
-            str(partition): [list(window) for window in unavailable.get(partition, [])] for partition in partitions
+            str(partition): [list(window) for window in ledger.writes.windows(partition, scenario.duration_us)]
+            for partition in partitions
         },
         **({"unread": _unread(unread)} if unread else {}),
         "retries": ledger.retries,

@@ -134,7 +134,7 @@ def _not_drawn(partitions: int) -> list[str]:
 
 
 def _told_and_true(summary: Summary, style: Style) -> list[str]:
-    rows = [*_told(summary), ("The log says", "    ", _true(summary)), *_unwritable(summary)]
+    rows = [*_told(summary), ("The log says", "    ", _true(summary)), *_unwritten(summary)]
     width = _label_width((label for label, _, _ in rows), 24)
     lines = []
     for label, between, parts in rows:
@@ -184,16 +184,16 @@ def _true(summary: Summary) -> list[str]:
     return true + [f"{len(records[kind])} {kind}" for kind in HARMLESS_CLASSES if records.get(kind)]
 
 
-def _unwritable(summary: Summary) -> Iterator[_Row]:
-    longest = {
+def _unwritten(summary: Summary) -> Iterator[_Row]:
+    unwritten = {
         partition: max(end_us - begin_us for begin_us, end_us in windows)
         for partition, windows in summary["unavailable"].items()
         if windows
     }
-    for partition in sorted(longest, key=lambda name: -longest[name])[:PARTITIONS_MAX]:
-        yield f"{partition} unwritable", "", [f"{duration(longest[partition])} at a stretch"]
-    if len(longest) > PARTITIONS_MAX:
-        yield "", "", [_for_less_long(len(longest) - PARTITIONS_MAX)]
+    for partition in sorted(unwritten, key=lambda name: -unwritten[name])[:PARTITIONS_MAX]:
+        yield f"No write to {partition}", "", [f"{duration(unwritten[partition])} at a stretch, while records waited"]
+    if len(unwritten) > PARTITIONS_MAX:
+        yield "", "", [_for_less_long(len(unwritten) - PARTITIONS_MAX)]
 
 
 def _for_less_long(partitions: int) -> str:

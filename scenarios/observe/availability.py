@@ -1,25 +1,19 @@
 """Times in which a partition could not be written to or read from.
 
-Writes are judged by demand: a window is a stretch without a single ack while some record waited for one. It begins
-when the first such record was sent (or at the last ack before, if that is later) and ends with the next ack; if none
-follows, when the producer gave up the last waiting record, or with the run. Reads are judged by service: a window is
-a stretch in which no running broker leads the partition.
+Writes are judged by demand: a window without a write is time in which at least one attempt to write is pending (its
+record sent, neither answered nor given up, its client alive) and none succeeds. Reads are judged by service: a window
+is a stretch in which no running broker leads the partition.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Iterable
-from itertools import islice, pairwise, zip_longest
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.observe.gone_topics import IsGone, drop
-from scenarios.observe.ledger import RecordLedger
-from scenarios.observe.record_table import RecordEntry
 
 PATIENCE_US = 1_000_000
 """Shorter waits are latency, not unavailability."""
@@ -34,78 +28,98 @@ class Window(NamedTuple):
         return self.to_us - self.from_us
 
 
-class Demand(NamedTuple):
-    """The requests of producers to one partition, in microseconds; of neighbours that are the same in both, one.
+class _Attempts:
+    """Those of all clients to write to one partition, in microseconds."""
 
-    sent: ascending     answered: of the same records     acks: as they came, after one at 0
-    """
+    __slots__ = ("pending", "succeeded_us", "vain", "windows")
 
-    sent: array[int]
-    answered: array[int]
-    acks: array[int]
+    def __init__(self) -> None:
+        self.pending: dict[str, dict[str, int]] = {}
+        """client -> record -> when it was sent, ascending"""
+        self.succeeded_us = 0
+        """the last time that one did"""
+        self.vain: list[Window] = []
+        """times of attempts that have ended without success since then"""
+        self.windows: list[Window] = []
 
+    def end_in_vain(self, sent_us: int, at_us: int) -> None:
+        last = self.vain[-1] if self.vain else None
+        if last is not None and last.from_us <= sent_us <= last.to_us:
+            self.vain[-1] = Window(last.from_us, max(last.to_us, at_us))
+        else:
+            self.vain.append(Window(sent_us, at_us))
 
-def write_windows(ledger: RecordLedger, partition: TopicPartition, end_us: int) -> list[Window]:
-    """Stretches of at least PATIENCE_US in which records waited for an ack and none came; acks=0 never waits."""
-    entries = (entry for entry in ledger if entry.topic_partition == partition)
-    return _windows(_demands(entries, end_us).get(partition), end_us)
+    def succeed(self, sent_us: int, at_us: int) -> None:
+        """sent_us: of the attempt that has succeeded, which is no longer pending"""
+        if at_us - self.succeeded_us >= PATIENCE_US:
+            self.windows += self.stretches(at_us, sent_us)
+        self.succeeded_us = max(self.succeeded_us, at_us)
+        self.vain.clear()
 
+    def stretches(self, until_us: int, *sent_us: int) -> Iterator[Window]:
+        """Those of at least PATIENCE_US, since the last success, in which an attempt was pending.
 
-def all_write_windows(ledger: RecordLedger, end_us: int) -> dict[TopicPartition, list[Window]]:
-    """The same of every partition that was written to."""
-    return {partition: _windows(demand, end_us) for partition, demand in _demands(ledger, end_us).items()}
-
-
-def _demands(entries: Iterable[RecordEntry], end_us: int) -> dict[TopicPartition, Demand]:
-    demands: dict[TopicPartition, Demand] = {}
-    for entry in entries:
-        if entry.handed_over_us is not None:
-            continue
-        demand = demands.get(entry.topic_partition)
-        if demand is None:
-            demand = demands[entry.topic_partition] = Demand(array("q"), array("q"), array("q", [0]))
-        sent_us, acked_us, failed_us = entry.sent_us, entry.acked_us, entry.failed_us
-        if acked_us is not None and acked_us != demand.acks[-1]:
-            demand.acks.append(acked_us)
-        answered_us = acked_us if acked_us is not None else end_us if failed_us is None else failed_us
-        if not demand.sent or (sent_us, answered_us) != (demand.sent[-1], demand.answered[-1]):
-            demand.sent.append(sent_us)
-            demand.answered.append(answered_us)
-    return demands
-
-
-def _windows(demand: Demand | None, end_us: int) -> list[Window]:
-    if demand is None:
-        return []
-    sent, answered, acks = demand
-    windows = []
-    done = 0  # all before this place were answered by the latest ack looked at
-    if any(one > other for one, other in pairwise(acks)):
-        acks = array("q", sorted(acks))
-    for last_ack, next_ack in zip_longest(acks, islice(acks, 1, None)):
-        if next_ack is not None and next_ack - last_ack < PATIENCE_US:
-            continue
-        while done < len(sent) and answered[done] <= last_ack:
-            done += 1
-        window = _window_between(sent, answered, done, last_ack, next_ack, end_us)
-        if window is not None and window.length_us >= PATIENCE_US:
-            windows.append(window)
-    return windows
+        sent_us: of attempts that were pending until `until_us`, beside those that still are
+        """
+        still = (next(iter(sent.values())) for sent in self.pending.values() if sent)
+        waits = sorted([*self.vain, *(Window(since_us, until_us) for since_us in (*still, *sent_us))])
+        from_us = to_us = self.succeeded_us
+        for wait in waits:
+            if wait.from_us > to_us:
+                if to_us - from_us >= PATIENCE_US:
+                    yield Window(from_us, to_us)
+                from_us = wait.from_us
+            to_us = max(to_us, min(wait.to_us, until_us))
+        if to_us - from_us >= PATIENCE_US:
+            yield Window(from_us, to_us)
 
 
-def _window_between(
-    sent: array[int], answered: array[int], first: int, last_ack: int, next_ack: int | None, end_us: int
-) -> Window | None:
-    """sent: ascending; answered: `end_us` if never. Records before place `first` waited no longer at `last_ack`."""
-    close = end_us if next_ack is None else next_ack
-    first_us, given_up_us = None, 0
-    for place in range(first, bisect_left(sent, close)):
-        if answered[place] > last_ack:
-            first_us = sent[place] if first_us is None else first_us
-            given_up_us = max(given_up_us, answered[place])
-    if first_us is None:
-        return None
-    return Window(max(last_ack, first_us), min(given_up_us, end_us) if next_ack is None else next_ack)
+class WriteTimes:
+    """When attempts to write began and ended, and the windows of each partition; the RecordLedger reports them."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[tuple[str, int], _Attempts] = {}
+
+    def windows(self, partition: TopicPartition, end_us: int) -> list[Window]:
+        """Those of at least PATIENCE_US; `end_us`, when the run ended, also ends the last one."""
+        attempts = self._partitions.get(partition)
+        return [] if attempts is None else [*attempts.windows, *attempts.stretches(end_us)]
+
+    def sent(self, at_us: int, event: trace.RecordSent) -> None:
+        pending = self._of(event.topic, event.partition).pending
+        of_client = pending.get(event.client)
+        if of_client is None:
+            of_client = pending[event.client] = {}
+        of_client.setdefault(event.record, at_us)
+
+    def succeeded(self, at_us: int, event: trace.RecordAcked | trace.RecordHandedOver) -> None:
+        """Whether acked, or handed over with acks=0: its client knows no better."""
+        self._of(event.topic, event.partition).succeed(self._taken(at_us, event), at_us)
+
+    def failed(self, at_us: int, event: trace.RecordFailed) -> None:
+        self._of(event.topic, event.partition).end_in_vain(self._taken(at_us, event), at_us)
+
+    def client_stopped(self, at_us: int, client: str) -> None:
+        """Nothing that it has sent is pending any more, and the name may be started again."""
+        for attempts in self._partitions.values():
+            sent = attempts.pending.pop(client, None)
+            if sent:
+                attempts.end_in_vain(next(iter(sent.values())), at_us)
+
+    def _of(self, topic: str, partition: int) -> _Attempts:
+        attempts = self._partitions.get((topic, partition))
+        if attempts is None:
+            attempts = self._partitions[topic, partition] = _Attempts()
+        return attempts
+
+    def _taken(self, at_us: int, event: trace.RecordAcked | trace.RecordHandedOver | trace.RecordFailed) -> int:
+        """When the attempt that ends was sent; `at_us` if it is not known. Some are sent without a partition (-1)."""
+        for partition in (event.partition, -1):
+            attempts = self._partitions.get((event.topic, partition))
+            sent = None if attempts is None else attempts.pending.get(event.client)
+            if sent and event.record in sent:
+                return sent.pop(event.record)
+        return at_us
 
 
 class ServiceTimes:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from scenarios.observe.availability import WriteTimes
 from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
 from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.lazy_names import LazyNames
@@ -88,6 +89,7 @@ class RecordLedger:
         self.deleted = deleted
         self.records = RecordTable()
         self.ends = TransactionEnds(self.records)
+        self.writes = WriteTimes()
         self.final: dict[TopicPartition, dict[str, FinalReplica]] = {}
         self.reads: dict[tuple[str, TopicPartition], ReadRanges] = {}
         self.jumps: list[ReadJump] = []
@@ -110,6 +112,7 @@ class RecordLedger:
             trace.RecordAcked: self._acked,
             trace.RecordHandedOver: self._handed_over,
             trace.RecordFailed: self._failed,
+            trace.NodeStopped: self._node_stopped,
             trace.BatchRefused: self._refused,
             trace.RecordRead: self._read,
             trace.PositionReset: self._position_reset,
@@ -252,6 +255,7 @@ class RecordLedger:
         return place
 
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
+        self.writes.sent(row.at_us, event)
         known = len(self.records)
         place = self._place(row, event)
         if place < known:
@@ -259,6 +263,7 @@ class RecordLedger:
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         """The first time: a producer that sends a batch again gets another answer."""
+        self.writes.succeeded(row.at_us, event)
         place, records = self._place(row, event), self.records
         if records.acked_seq[place] >= 0:
             return
@@ -267,15 +272,20 @@ class RecordLedger:
         records.acked_offset[place], records.latency_us[place] = event.offset, event.latency_us
 
     def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
+        self.writes.succeeded(row.at_us, event)
         place, records = self._place(row, event), self.records
         records.handed_over_us[place] = row.at_us
         if event.latency_us is not None:
             records.latency_us[place] = event.latency_us
 
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
+        self.writes.failed(row.at_us, event)
         place, records = self._place(row, event), self.records
         records.failed_us[place], records.failed_seq[place] = row.at_us, row.seq
         records.error[place], records.definite[place] = records.words.place(event.error), event.definite
+
+    def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        self.writes.client_stopped(row.at_us, event.node)
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         self.retries += event.will_retry

@@ -6,7 +6,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.events import INTERNAL_TOPICS
-from replica.trace.names import BATCH_REFUSED, RECORD_ACKED, RECORD_FAILED, RECORD_HANDED_OVER, RECORD_SENT
+from replica.trace.names import (
+    BATCH_REFUSED,
+    NODE_STOPPED,
+    RECORD_ACKED,
+    RECORD_FAILED,
+    RECORD_HANDED_OVER,
+    RECORD_SENT,
+)
 from spark_reports.held import is_for_short_traces
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.intervals import overlapping
@@ -86,17 +93,19 @@ def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
     return observed.join(sums, list(PARTITION_KEY), "left").fillna(0).withColumn("internal", is_internal())
 
 
-def write_stalls(produce: DataFrame, ends: DataFrame) -> DataFrame:
-    """One row per stretch in which a producer had records waiting for a partition and no write succeeded.
+def write_stalls(produce: DataFrame, control: DataFrame, ends: DataFrame) -> DataFrame:
+    """One row per stretch in which at least one attempt of a producer to write to a partition is pending (its record
+    sent, neither answered nor given up, its client alive) and none succeeds.
 
     A stretch begins when a record starts to wait, or with the last success while others wait; it ends with the next
-    success, when the last waiting record is given up, or with the run. Those under SHORTEST_STALL_US are left out.
-    in:  produce table, run_ends()
+    success, when the last waiting record is given up, with its client, or with the run. Those under SHORTEST_STALL_US
+    are left out.
+    in:  produce table, control table, run_ends()
     out: run, topic, partition, client, from_us, until_us, refused (attempts), errors (sorted names), recovered (a
          success ended it)
     """
     of_producer = [*PARTITION_KEY, "client"]
-    in_order = Window.partitionBy(*of_producer).orderBy("seq")
+    in_order = Window.partitionBy(*of_producer, "life").orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     waiting = F.sum("change").over(so_far)
@@ -104,13 +113,12 @@ def write_stalls(produce: DataFrame, ends: DataFrame) -> DataFrame:
     waits = F.col("waiting") > 0
     begins = waits & (F.col("is_success") | ~waited)
     steps = (
-        _waiting_changes(produce, of_producer)
+        _until_their_client_stops(_waiting_changes(produce, of_producer), control, ends)
         .withColumn("waiting", waiting)
         .withColumn("open", F.last(F.when(begins, F.struct("seq", "at_us")), ignorenulls=True).over(before))
         .withColumn("is_last", F.lead("seq").over(in_order).isNull())
-        .join(F.broadcast(ends), RUN)
     )
-    # A row may end one stretch and begin the last one, which the run ends.
+    # A row may end one stretch and begin the last one, which the client's end or the run's ends.
     ended = F.when(waited & (F.col("is_success") | ~waits), _stretch("open", F.col("at_us"), F.col("is_success")))
     last_from = F.when(begins, F.struct("seq", "at_us")).otherwise(F.col("open"))
     unended = F.when(waits & F.col("is_last"), _stretch(last_from, F.col("end_us"), F.lit(False)))
@@ -140,6 +148,25 @@ def _stretch(began: Column | str, until_us: Column, recovered: Column) -> Column
         open_["seq"].alias("from_seq"), open_["at_us"].alias("from_us"), until_us.alias("until_us"),
         recovered.alias("recovered"),
     )  # fmt: skip
+
+
+def _until_their_client_stops(changes: DataFrame, control: DataFrame, ends: DataFrame) -> DataFrame:
+    """A client that stops waits for nothing any more; started again, it has another life.
+
+    out: changes, life (0, 1, ...), end_us (of this life)
+    """
+    stops = control.filter(F.col("event") == NODE_STOPPED).select(
+        RUN, F.col("node").alias("client"), F.struct("seq", "at_us").alias("stop")
+    )
+    of_each = stops.groupBy(RUN, "client").agg(F.array_sort(F.collect_list("stop")).alias("stops"))
+    stopped_before = F.size(F.filter("stops", lambda stop: stop["seq"] < F.col("seq")))
+    return (
+        changes.join(F.broadcast(of_each), [RUN, "client"], "left")
+        .join(F.broadcast(ends), RUN)
+        .withColumn("life", F.when(F.col("stops").isNull(), 0).otherwise(stopped_before))
+        .withColumn("end_us", F.coalesce(F.get("stops", F.col("life"))["at_us"], "end_us"))
+        .drop("stops")
+    )
 
 
 def _waiting_changes(produce: DataFrame, of_producer: list[str]) -> DataFrame:

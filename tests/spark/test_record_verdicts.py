@@ -382,6 +382,21 @@ def test_a_stall_that_never_ended(spark: SparkSession, written: Written) -> None
     ]
 
 
+def test_a_stall_ends_with_its_client_which_waits_anew_once_it_is_started_again(
+    spark: SparkSession, written: Written
+) -> None:
+    facts: list[Any] = [
+        (1.0, sent("r0")), (3.0, t.NodeStopped(node="p1", how="kill", reason="killed")),
+        (5.0, t.NodeStarted(node="p1", role="producer", reason="starts")),
+        (6.0, sent("r0")), (8.0, acked("r0", 0)), (8.5, sent("r1")),
+        (9.5, t.NodeStopped(node="p1", how="kill", reason="killed")), (20.0, t.RunFinished(reason="over")),
+    ]  # fmt: skip
+    stalls = ResultTables(read_trace(spark, [written("killed", facts)]))["write_stalls"].orderBy("from_us")
+    assert [tuple(row) for row in stalls.select("from_us", "until_us", "recovered").collect()] == [
+        (1_000_000, 3_000_000, False), (6_000_000, 8_000_000, True), (8_500_000, 9_500_000, False),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("partition", [0, -1])
 def test_of_a_long_trace_a_stall_is_found_whether_or_not_records_have_a_partition_when_they_are_sent(
     partition: int, spark: SparkSession, written: Written, monkeypatch: pytest.MonkeyPatch

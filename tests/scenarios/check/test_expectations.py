@@ -41,7 +41,7 @@ from scenarios.language.expect import (
 )
 from scenarios.language.selectors import NOBODY, Selector, Term, resolve
 from scenarios.language.verbs.checks import Check
-from scenarios.observe.availability import Window, write_windows
+from scenarios.observe.availability import Window
 
 S = 1_000_000
 
@@ -256,7 +256,7 @@ def steady_load_with_a_gap(script: TraceScript) -> None:
 def test_writes_are_unavailable_from_the_first_waiting_record_to_the_next_ack() -> None:
     script = TraceScript()
     steady_load_with_a_gap(script)
-    assert write_windows(script.ledger, T0, 40 * S) == [Window(6 * S, 12 * S)]
+    assert script.ledger.writes.windows(T0, 40 * S) == [Window(6 * S, 12 * S)]
     test = UnavailableTest(partition=T0, what="writes", windows=(UnavailableWindow(5_500_000, 12 * S, S),))
     assert one(script, Expect(unavailable=(test,))).held
     late = UnavailableTest(partition=T0, what="writes", windows=(UnavailableWindow(8 * S, 12 * S, S),))
@@ -272,7 +272,7 @@ def test_silence_without_demand_is_not_unavailability() -> None:
     script.at(30)
     script.send("r1")
     script.ack("r1", 1)
-    assert write_windows(script.ledger, T0, 40 * S) == []
+    assert script.ledger.writes.windows(T0, 40 * S) == []
 
 
 @pytest.mark.parametrize(("given_up", "window"), [(None, Window(5 * S, 40 * S)), (9, Window(5 * S, 9 * S))])
@@ -283,7 +283,50 @@ def test_a_window_that_no_ack_ends(given_up: int | None, window: Window) -> None
     if given_up:
         script.at(given_up)
         script.fail("r0", "REQUEST_TIMED_OUT", definite=False)
-    assert write_windows(script.ledger, T0, 40 * S) == [window]
+    assert script.ledger.writes.windows(T0, 40 * S) == [window]
+
+
+def test_a_window_ends_with_its_last_pending_attempt_and_not_with_the_next_ack() -> None:
+    script = TraceScript()
+    script.at(10)
+    script.send("r0")
+    script.at(12)
+    script.fail("r0", "REQUEST_TIMED_OUT", definite=False)
+    script.at(25)
+    script.send("r1")
+    script.ack("r1", 0)
+    assert script.ledger.writes.windows(T0, 40 * S) == [Window(10 * S, 12 * S)]
+
+
+def test_attempts_that_overlap_are_one_window_and_a_success_splits_it() -> None:
+    script = TraceScript()
+    script.at(2)
+    for record in ("r0", "r1", "r2"):
+        script.send(record)
+    script.at(4)
+    script.fail("r1", "REQUEST_TIMED_OUT", definite=False)
+    script.send("r3")
+    script.at(6)
+    script.ack("r0", 0)
+    script.at(7)
+    script.fail("r2", "REQUEST_TIMED_OUT", definite=False)
+    script.at(9)
+    script.fail("r3", "REQUEST_TIMED_OUT", definite=False)
+    assert script.ledger.writes.windows(T0, 40 * S) == [Window(2 * S, 6 * S), Window(6 * S, 9 * S)]
+
+
+def test_a_client_that_died_waits_no_more_and_one_started_again_sends_anew() -> None:
+    script = TraceScript()
+    script.at(5)
+    script.send("r0")
+    script.at(8)
+    script.stop("p1")
+    script.at(20)
+    script.start("p1", "producer", reason="p1 starts again")
+    script.send("r0")
+    script.at(22)
+    script.ack("r0", 0)
+    assert script.ledger.writes.windows(T0, 40 * S) == [Window(5 * S, 8 * S), Window(20 * S, 22 * S)]
 
 
 def test_reads_are_unavailable_while_no_running_broker_leads() -> None:

@@ -318,6 +318,10 @@ def write_stalls(rows: list[Row]) -> Found:
             found.add((*key, from_us, now_us, recovered))
 
     for row in rows:
+        if row["event"] == "node_stopped":
+            for key in [one for one in waiting if one[2] == row["node"]]:
+                ended(key, row["at_us"], False)
+                del waiting[key]
         if row["table"] != "produce" or row["record"] is None:
             continue
         key = (row["topic"], partition_of.get((row["topic"], row["client"], row["record"]), -1), row["client"])
