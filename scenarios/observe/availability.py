@@ -106,6 +106,12 @@ class WriteTimes:
             if sent:
                 attempts.end_in_vain(next(iter(sent.values())), at_us)
 
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful; windows stay, as the records do."""
+        for name, attempts in list(self._partitions.items()):
+            if is_gone(name[0]) and not attempts.windows and not any(attempts.pending.values()):
+                del self._partitions[name]
+
     def _of(self, topic: str, partition: int) -> _Attempts:
         attempts = self._partitions.get((topic, partition))
         if attempts is None:

@@ -353,6 +353,7 @@ class RecordLedger:
     def forget(self, is_gone: IsGone) -> None:
         """As Forgetful; the records stay."""
         drop(is_gone, self._partitions)
+        self.writes.forget(is_gone)
         for seen in (self._highest_end, self.reads):
             for key in [key for key in seen if is_gone(key[1].topic)]:
                 del seen[key]

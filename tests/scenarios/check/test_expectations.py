@@ -329,6 +329,23 @@ def test_a_client_that_died_waits_no_more_and_one_started_again_sends_anew() -> 
     assert script.ledger.writes.windows(T0, 40 * S) == [Window(5 * S, 8 * S), Window(20 * S, 22 * S)]
 
 
+def test_windows_of_a_topic_that_is_gone_stay_and_partitions_without_one_are_forgotten() -> None:
+    script, other = TraceScript(), "other"
+    script.at(2)
+    script.send("r0")
+    script.at(5)
+    script.ack("r0", 0)
+    writes = script.ledger.writes
+    writes.sent(6 * S, trace.RecordSent(client="p1", topic=other, partition=0, record="r1", acks=0))
+    writes.succeeded(
+        6 * S,
+        trace.RecordHandedOver(client="p1", peer="b1", topic=other, partition=0, record="r1", acks=0, latency_us=None),
+    )
+    writes.forget(lambda topic: True)
+    assert writes.windows(T0, 40 * S) == [Window(2 * S, 5 * S)]
+    assert list(writes._partitions) == [(T0.topic, T0.partition)]
+
+
 def test_reads_are_unavailable_while_no_running_broker_leads() -> None:
     test = UnavailableTest(partition=T0, what="reads", windows=(UnavailableWindow(10_500_000, 19 * S, 0),))
     assert one(acks_1_leader_dies(), Expect(unavailable=(test,))).held
