@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cluster.live.frames import SIZE_BYTES
 from cluster.live.peers import client_name
 from cluster.network.links import HoldRule
+from cluster.network.passage import NO_EVENT
 
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric
@@ -26,6 +27,7 @@ class Entrance:
         self._fabric = fabric
         self._node = node
         self._hold: HoldRule | None = None
+        self._held_event = NO_EVENT
 
     def arrival_us(self, client: str, frame: bytearray) -> int:
         """When the request would be here if nothing held it up."""
@@ -37,9 +39,9 @@ class Entrance:
         events = self._fabric.events
         api, hold = _api(frame), self._hold_on(client, frame)
         if hold is not None and hold != self._hold:
-            events.held(client, self._node, api, REQUEST, hold)
+            self._held_event = events.held(client, self._node, api, REQUEST, hold)
         if hold is None and self._hold is not None:
-            events.released(client, self._node, api, REQUEST)
+            events.released(client, self._node, api, REQUEST, self._held_event)
         self._hold = hold
         return hold is not None or self._is_cut(client)
 

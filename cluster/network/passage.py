@@ -35,6 +35,9 @@ from replica.trace.events import (
 END_BYTES = 40
 """Size of a connection's end on its link: a segment without data."""
 
+NO_EVENT = -1
+"""Of a message that no hold has kept."""
+
 CLOSED, RESET = "closed by the other side", "reset by the other side"
 """How a connection ends that this end has not closed."""
 
@@ -60,6 +63,7 @@ class Message(Generic[Frame]):
     part: str
     size_bytes: int
     held_by: HoldRule | None = None
+    held_event: int = NO_EVENT
     on_sent: OnSent | None = None
 
 
@@ -73,6 +77,7 @@ class Withheld:
     cause: int | None
     on_sent: OnSent | None
     hold: HoldRule
+    held_event: int
 
 
 class NetworkEvents:
@@ -82,15 +87,16 @@ class NetworkEvents:
         self._trace = trace
         self._api_name = api_name
 
-    def held(self, node: str, peer: str, api_key: int, part: str, hold: HoldRule) -> None:
+    def held(self, node: str, peer: str, api_key: int, part: str, hold: HoldRule) -> int:
+        """returns: the event, for `released`"""
         api = self._api_name(api_key)
         reason = f"`{hold.fault}` holds the {api} {part} from {node} to {peer}"
-        self._trace.emit(MessageHeld(node=node, peer=peer, api=api, part=part, reason=reason))
+        return self._trace.emit(MessageHeld(node=node, peer=peer, api=api, part=part, reason=reason))
 
-    def released(self, node: str, peer: str, api_key: int, part: str) -> None:
+    def released(self, node: str, peer: str, api_key: int, part: str, held_event: int) -> None:
         api = self._api_name(api_key)
         reason = f"the {api} {part} from {node} to {peer} goes on"
-        self._trace.emit(MessageReleased(node=node, peer=peer, api=api, part=part, reason=reason))
+        self._trace.emit(MessageReleased(node=node, peer=peer, api=api, part=part, reason=reason), held_event)
 
     def dropped(self, node: str, peer: str, api_key: int, part: str, why: str) -> None:
         self._dropped(node, peer, self._api_name(api_key), part, why)
@@ -177,8 +183,8 @@ class Passage(ABC, Generic[Frame]):
         if hold is None:
             self._transmit(segments, api, part, cause, on_sent)
             return
-        self.withheld = Withheld(segments, api, part, cause, on_sent, hold)
-        self._events.held(self._node, self.peer, api, "body", hold)
+        held_event = self._events.held(self._node, self.peer, api, "body", hold)
+        self.withheld = Withheld(segments, api, part, cause, on_sent, hold, held_event)
 
     # ---------------------------------------------------------------------------------- header sent, file bytes not
 
@@ -243,20 +249,20 @@ class Passage(ABC, Generic[Frame]):
             return False
         if message.held_by != hold:
             message.held_by = hold
-            self._events.held(self._node, self.peer, message.api, message.part, hold)
+            message.held_event = self._events.held(self._node, self.peer, message.api, message.part, hold)
         return True
 
     def move_on(self) -> None:
         """After a heal or a release: release the messages that need not wait any longer, in order."""
         withheld = self.withheld
         if withheld is not None and withheld.hold not in self._network.holds:
-            self._events.released(self._node, self.peer, withheld.api, "body")
+            self._events.released(self._node, self.peer, withheld.api, "body", withheld.held_event)
             if self._may_run(self._send_withheld):
                 self._time.at(self._time.now_us, self._send_withheld)
         while self.stopped and not self._must_wait(self.stopped[0]):
             message = self.stopped.popleft()
             if message.held_by is not None:
-                self._events.released(self._node, self.peer, message.api, message.part)
+                self._events.released(self._node, self.peer, message.api, message.part, message.held_event)
             self._let_through(message)
 
     # ------------------------------------------------------------------------------------------------------- the end

@@ -60,6 +60,8 @@ _OF_EVENT: Mapping[str, str] = {
     "group_rebalanced": "note",
     "transactions_loaded": "note",
     "transaction_state_changed": "note",
+    "transaction_marker_written": "note",
+    "batch_appended": "refused",
     "client_quota_altered": "note",
     "client_throttled": "note",
     "transaction_failed": "refused",

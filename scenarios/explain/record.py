@@ -20,10 +20,13 @@ from scenarios.explain.unreadable import UnreadablePositions
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
+from scenarios.observe.transaction_ends import after_its_end
 from scenarios.observe.view import ClusterView
 
 WAITS = "waits"
 """A producer's activity while a record has no answer and is not given up."""
+DOES_NOT_KNOW = "does not know"
+"""Once it is given up without an answer."""
 _AROUND = (
     trace.FaultBegan,
     trace.FaultEnded,
@@ -83,6 +86,8 @@ class _Teller:
         self.committed_us: int | None = None
         self.transaction = TransactionOfRecord()
         self.unreadable = UnreadablePositions()
+        self.stable_offsets: dict[TopicPartition, int] = {}
+        """where a leader's stands, while that is below its high watermark"""
         self.is_held_up = False
         """The last stable offset stands before the record, which is committed."""
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
@@ -93,6 +98,8 @@ class _Teller:
             trace.HighWatermarkAdvanced: self._high_watermark,
             trace.RecordAcked: self._acked,
             trace.RecordHandedOver: self._handed_over,
+            trace.MessageHeld: self._on_its_way,
+            trace.MessageReleased: self._on_its_way,
             trace.ProduceRefused: self._produce_refused,
             trace.BatchRefused: self._refused,
             trace.RecordFailed: self._failed,
@@ -114,6 +121,8 @@ class _Teller:
             trace.TransactionStateChanged: self._transaction_changed,
             trace.TransactionMarkerWritten: self._marker_written,
             trace.LastStableOffsetMoved: self._stable_offset_moved,
+            trace.LeadershipBegan: self._leadership_began,
+            trace.TransactionRefused: self._transaction_refused,
         }
 
     def __call__(self, row: TraceRow) -> None:
@@ -217,7 +226,9 @@ class _Teller:
             return
         self.partition = TopicPartition(event.topic, event.partition)
         self.on_the_wire.append(row.seq)
-        if event.attempt > 1:
+        if event.attempt == 1:
+            self.transaction.sent(event)
+        else:
             again = f"{event.client} sends {self.record} again, to {event.peer} (attempt {event.attempt})."
             self._say(row, again, table=False)
 
@@ -232,9 +243,10 @@ class _Teller:
         self.was_held = True
         self.words[event.node] = "appends it"
         if event.role == "leader":
-            self.transaction.appended(event)
+            marker = self.transaction.appended(event)
             sentence = f"{event.node}, the leader, appends {self.record} at offset {offset}"
-            self._say(row, f"{sentence} a second time." if again else f"{sentence}. {self._only()}")
+            late = "" if marker is None else f" too late: {after_its_end(marker)}"
+            self._say(row, f"{sentence}{late} a second time." if again else f"{sentence}{late}. {self._only()}")
         else:
             self._say(row, f"{event.node} copies {self.record} from the leader. {self._only()}")
 
@@ -245,6 +257,12 @@ class _Teller:
         if event.previous_high_watermark <= offset < event.high_watermark:
             self.committed_us = row.at_us
             self._say(row, f"{self.record} is committed: {_sentence(event.reason)}", table=False)
+            stands = self.stable_offsets.get(TopicPartition(event.topic, event.partition), offset + 1)
+            if stands <= offset and not self.is_held_up:
+                self.is_held_up = True
+                before = f"Readers of committed records wait before {self.record}"
+                where = f"the last stable offset of {self.partition} still stands at {stands}"
+                self._say(row, f"{before}: {where}.", table=False)
 
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         if self.transaction.decided(event):
@@ -255,6 +273,9 @@ class _Teller:
             self._say(row, _sentence(event.reason), table=False)
 
     def _stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
+        self.stable_offsets.pop(name := TopicPartition(event.topic, event.partition), None)
+        if event.last_stable_offset < event.high_watermark:
+            self.stable_offsets[name] = event.last_stable_offset
         offset = self.holders.get(event.node)
         if not self._here(event) or offset is None:
             return
@@ -265,6 +286,10 @@ class _Teller:
         elif self.is_held_up and not is_held_up:
             self._say(row, f"They go on past {self.record}: {_sentence(event.reason)}", table=False)
         self.is_held_up = is_held_up
+
+    def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        """A leader states its last stable offset just afterwards, if that is below its high watermark."""
+        self.stable_offsets.pop(TopicPartition(event.topic, event.partition), None)
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         if event.record != self.record:
@@ -298,10 +323,26 @@ class _Teller:
             )
 
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
-        """With acks=0 no client hears the broker's refusal; otherwise the producer's own event states it."""
-        if self.acks == 0 and any(cause in self.on_the_wire for cause in row.causes):
+        """Where no client hears the broker's refusal: with acks=0, and once the producer has given the record up.
+        Otherwise the producer's own event states it."""
+        if not any(cause in self.on_the_wire for cause in row.causes):
+            return
+        if self.acks == 0:
             closed = f"With acks=0 there is no answer that could say so: {event.node} closes the connection."
             self._say(row, f"{_sentence(event.reason)} {closed}", decisive=True)
+        elif self.believes == DOES_NOT_KNOW:
+            self._say(row, f"{event.error}: {_sentence(event.reason)} {event.peer} no longer waits for an answer.")
+
+    def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
+        """The coordinator's answer to a leader that asks for a batch with the record (KIP-890)."""
+        if any(cause in self.on_the_wire for cause in row.causes):
+            self.on_the_wire.append(row.seq)
+            self._say(row, _sentence(event.reason), table=False)
+
+    def _on_its_way(self, row: TraceRow, event: trace.MessageHeld | trace.MessageReleased) -> None:
+        """A message with the record, which a fault keeps back: what it causes when it goes on concerns the record."""
+        if any(cause in self.on_the_wire for cause in row.causes):
+            self.on_the_wire.append(row.seq)
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         if self.record in event.records:
@@ -310,7 +351,7 @@ class _Teller:
 
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         if event.record == self.record:
-            self.believes = "knows that it failed" if event.definite else "does not know"
+            self.believes = "knows that it failed" if event.definite else DOES_NOT_KNOW
             surely = "It was never written." if event.definite else "It may be in the log all the same."
             self._say(row, f"{event.client} gives {self.record} up: {event.error}, {event.reason}. {surely}")
 
@@ -474,9 +515,17 @@ class _Teller:
                 return f"{self.record} was acked and is gone, and its transaction was aborted: it is not lost."
             case "reordered":
                 return f"{self.record} is at offset {where}, behind records that were sent after it."
-        kept = self.transaction.ending(self.record, where) or f"{self.record} is at offset {where} and can be read."
+        kept = (
+            self.transaction.ending(self.record, where) or f"{self.record} is at offset {where} and {self._read_by()}."
+        )
         stands = self.unreadable.behind(*copies[0], self.record) if copies else ""
         return f"{kept} {stands}" if stands else kept
+
+    def _read_by(self) -> str:
+        stands = self.stable_offsets.get(self.partition) if self.partition is not None and self.is_held_up else None
+        if stands is None:
+            return "can be read"
+        return f"a reader of everything gets it: readers of committed records wait at {stands}, before it"
 
     def _remedies(self, fate: str) -> Remedies:
         if fate != "lost":

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from replica.trace import events as trace
-
-_DECISIONS = ("PrepareCommit", "PrepareAbort")
+from scenarios.observe.transaction_ends import PREPARED, LateBatches
 
 
 class TransactionOfRecord:
@@ -16,30 +15,45 @@ class TransactionOfRecord:
         self.ended: bool | None = None
         self._producers: dict[int, None] = {}
         self._is_decided = False
+        self._late = LateBatches()
 
-    def appended(self, event: trace.BatchAppended) -> None:
-        """A leader has appended the record."""
-        self.producer_id, self._is_decided, self.ended = event.producer_id, False, None
+    def sent(self, event: trace.BatchSent) -> None:
+        """The record is on its way to a leader for the first time."""
+        self.producer_id = event.producer_id
         self.is_transactional = event.producer_id in self._producers
 
+    def appended(self, event: trace.BatchAppended) -> trace.TransactionMarkerWritten | None:
+        """A leader has appended the record. returns: the marker that it came too late for"""
+        self.producer_id, self.ended = event.producer_id, None
+        self.is_transactional = event.producer_id in self._producers
+        _, marker = self._late.overtaken(event) or ("", None)
+        if marker is not None:
+            self._is_decided = False
+        return marker
+
     def decided(self, event: trace.TransactionStateChanged) -> bool:
-        """Whether the event is the decision about the record's transaction, the first that follows its append."""
+        """Whether the event is the decision about the record's transaction, the first that follows its sending, or
+        its late append."""
         self._producers[event.producer_id] = None
+        self._late.changed(event)
         is_it = (
             self.is_transactional
             and not self._is_decided
-            and event.state in _DECISIONS
+            and event.state in PREPARED
             and event.producer_id == self.producer_id
         )
         self._is_decided |= is_it
         return is_it
 
     def marked(self, event: trace.TransactionMarkerWritten, offset: int | None) -> bool:
-        """Whether the event's marker ends the record's transaction, in its partition. offset: of the record there"""
-        first = event.first_offset
-        if self.ended is not None or offset is None or first is None or event.producer_id != self.producer_id:
+        """Whether the event's marker ends the record's transaction, in its partition, or would have done so had the
+        record been there. offset: of the record there"""
+        self._late.marked(event)
+        if self.ended is not None or event.producer_id != self.producer_id or not self.is_transactional:
             return False
-        if not first <= offset < event.offset:
+        if offset is None:
+            return self._is_decided
+        if event.first_offset is None or not event.first_offset <= offset < event.offset:
             return False
         self.ended = event.committed
         return True

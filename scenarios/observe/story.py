@@ -18,6 +18,7 @@ from replica.trace.signs import sign_of
 from replica.wording import duration
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.gone_topics import IsGone, drop
+from scenarios.observe.transaction_ends import LateBatches, after_its_end
 from scenarios.observe.view import ClusterView
 
 
@@ -117,6 +118,9 @@ class Story:
         self._refused: dict[tuple[str, str, str], None] = {}
         self._decided: dict[str, tuple[int, trace.TransactionStateChanged]] = {}
         self._held: dict[TopicPartition, tuple[int, trace.LastStableOffsetMoved]] = {}
+        self._late = LateBatches()
+        self._begun_late: dict[TopicPartition, tuple[int, str]] = {}
+        """the latest transaction that a late batch has begun: its offset, and its transactional.id"""
         self._proposals: dict[tuple[str, int, str], tuple[frozenset[str], str]] = {}
         self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.FaultBegan: self._fault_began,
@@ -156,6 +160,8 @@ class Story:
             trace.GroupRebalanced: self._group_event,
             trace.TransactionsLoaded: self._group_event,
             trace.TransactionStateChanged: self._transaction_changed,
+            trace.TransactionMarkerWritten: self._marker_written,
+            trace.BatchAppended: self._batch_appended,
             trace.TransactionFailed: self._transaction_failed,
             trace.LastStableOffsetMoved: self._last_stable_offset_moved,
             trace.LeadershipBegan: self._leadership_began,
@@ -314,17 +320,46 @@ class Story:
         self._say(row, event.reason)
 
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
-        """What a coordinator does by itself; and an end that was decided long before, or by another coordinator."""
+        """What a coordinator does by itself; that a producer aborts; and an end that was decided long before, or by
+        another coordinator."""
+        self._late.changed(event)
         decided = self._decided.pop(event.transactional_id, None)
         if event.state.startswith("Prepare"):
             self._decided[event.transactional_id] = (row.at_us, event)
         if event.fences:
             self._say(row, event.reason)
+        elif event.state == "PrepareAbort":
+            self._say_once(row, (event.transactional_id, event.state, ""), event.reason)
         elif decided is not None:
             at_us, before = decided
             ago, by = row.at_us - at_us, "" if before.node == event.node else f" by {before.node}"
             if by or before.fences or ago >= LONG_US:
                 self._say(row, f"{event.reason}; {before.state} was decided {duration(ago)} before{by}")
+
+    def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
+        """The abort in each partition; once where it found records to abort, and once where it found none."""
+        self._late.marked(event)
+        if not event.committed:
+            found = "none" if event.first_offset is None else "records"
+            self._say_once(row, (f"{event.topic}-{event.partition}", str(event.producer_id), found), event.reason)
+
+    def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        overtaken = self._late.overtaken(event) if event.producer_id >= 0 else None
+        if overtaken is None:
+            return
+        transactional_id, marker = overtaken
+        name = TopicPartition(event.topic, event.partition)
+        if self._begun_late.get(name, (-1, ""))[0] >= marker.offset:  # More of the same.
+            return
+        self._begun_late[name] = (event.base_offset, transactional_id)
+        late = f"{event.node} appends a late batch of transactional.id {transactional_id} in {name} at"
+        held = f"the last stable offset cannot pass {event.base_offset} until a marker ends it"
+        self._say(row, f"{late} {event.base_offset}: {after_its_end(marker)}; {held}")
+
+    def _begins_at(self, name: TopicPartition, offset: int) -> str:
+        """What a last stable offset stands before, where that is worth a word."""
+        begun, transactional_id = self._begun_late.get(name, (-1, ""))
+        return f", before the late batch of {transactional_id}," if begun == offset else ""
 
     def _transaction_failed(self, row: TraceRow, event: trace.TransactionFailed) -> None:
         left = "it can only be closed" if event.fatal else "the transaction can only be aborted"
@@ -337,7 +372,8 @@ class Story:
         if event.last_stable_offset < event.high_watermark:
             self._held[name] = (row.at_us, event)
         if since is not None and row.at_us - since[0] >= LONG_US:
-            held = f"it had stood at {since[1].last_stable_offset} for {duration(row.at_us - since[0])}"
+            offset = since[1].last_stable_offset
+            held = f"it had stood at {offset}{self._begins_at(name, offset)} for {duration(row.at_us - since[0])}"
             self._say(row, f"{event.reason}; {held}")
 
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
@@ -351,11 +387,10 @@ class Story:
     def _run_finished(self, row: TraceRow, event: trace.RunFinished) -> None:
         for name, (at_us, held) in self._held.items():
             if row.at_us - at_us >= LONG_US:
-                self._say(
-                    row,
-                    f"the last stable offset of {name} still stands at {held.last_stable_offset}, for "
-                    f"{duration(row.at_us - at_us)} now: readers of committed records wait there",
-                )
+                stands = f"the last stable offset of {name} still stands at {held.last_stable_offset}"
+                before = self._begins_at(name, held.last_stable_offset) or ","
+                since = duration(row.at_us - at_us)
+                self._say(row, f"{stands}{before} for {since} now: readers of committed records wait there")
 
     def forget(self, is_gone: IsGone) -> None:
         """As Forgetful; the last few are drawn beside those that are there, and what was said stays said."""
@@ -365,7 +400,8 @@ class Story:
             if name not in drawn:
                 del self._standings[name]
                 self._high_watermarks.pop(name, None)
-        drop(is_gone, self._proposals, self._held)
+        drop(is_gone, self._proposals, self._held, self._begun_late)
+        self._late.forget(is_gone)
 
     # ---------------------------------------------------------------------------------------------------- histories
 

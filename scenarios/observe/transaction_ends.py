@@ -14,6 +14,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from scenarios.observe.gone_topics import IsGone
 from scenarios.observe.record_table import RecordTable
 
 PREPARED = {"PrepareCommit": True, "PrepareAbort": False}
@@ -80,3 +81,49 @@ class TransactionEnds:
             else:
                 self._records.unaborted[place] -= 1
         self._undecided[producer_id] = []
+
+
+def after_its_end(marker: trace.TransactionMarkerWritten) -> str:
+    """Of a batch that is appended behind the marker of the transaction it was sent in."""
+    kind = "COMMIT" if marker.committed else "ABORT"
+    ended = f"the {kind} marker at {marker.offset} has ended its transaction"
+    return f"{ended}, so it begins one that no coordinator knows"
+
+
+class LateBatches:
+    """Which batches come behind the marker of the transaction they were sent in, and begin one that no coordinator
+    knows: before KIP-890 no leader asks whether their transaction is still open (KAFKA-14402).
+
+    What a coordinator has not said is not known, so without its events no batch is late.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[int, str] = {}
+        """By producer id, the transactional.id."""
+        self._joined: dict[tuple[int, str], None] = {}
+        """Producer ids and partitions that their coordinator has put into a transaction, and that wait for a marker."""
+        self._markers: dict[tuple[int, str], trace.TransactionMarkerWritten] = {}
+
+    def changed(self, event: trace.TransactionStateChanged) -> None:
+        self._ids[event.producer_id] = event.transactional_id
+        if event.state == "Ongoing":
+            self._joined |= dict.fromkeys((event.producer_id, partition) for partition in event.partitions)
+
+    def marked(self, event: trace.TransactionMarkerWritten) -> None:
+        key = (event.producer_id, f"{event.topic}-{event.partition}")
+        self._joined.pop(key, None)
+        self._markers[key] = event
+
+    def overtaken(self, event: trace.BatchAppended) -> tuple[str, trace.TransactionMarkerWritten] | None:
+        """The transactional.id, and the marker that the batch came too late for. None: the batch is in time."""
+        if event.producer_id not in self._ids or event.role != "leader" or event.base_sequence < 0:
+            return None
+        key = (event.producer_id, f"{event.topic}-{event.partition}")
+        marker = None if key in self._joined else self._markers.get(key)
+        return None if marker is None else (self._ids[event.producer_id], marker)
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful."""
+        for key, marker in list(self._markers.items()):
+            if is_gone(marker.topic):
+                del self._markers[key]

@@ -201,6 +201,8 @@ class TapeRecorder:
         self._story = Story(view)
         self._names_by_crc: dict[tuple[str, int, int], tuple[str, ...]] = {}
         self._actors: dict[int, str] = {}
+        self._held: dict[int, int] = {}
+        """events of messages that a fault has held back, or let go on -> the event that sent them"""
         self._faults: dict[str, FaultSpan] = {}
         self._replicas: dict[tuple[TopicPartition, str], list[Any]] = {}
         self._standings: dict[TopicPartition, list[Any]] = {}
@@ -267,7 +269,7 @@ class TapeRecorder:
         """The latest cause that is an event of another node, if a message leads from there to this event."""
         if not isinstance(row.event, _MESSAGE_ARRIVES):
             return NOTHING
-        for cause in reversed(row.causes):
+        for cause in (self._held.get(cause, cause) for cause in reversed(row.causes)):
             place = self.tape.places.get(cause, NOTHING)
             sender = self._actors.get(cause)
             if place < 0 or sender is None or sender == actor:
@@ -283,6 +285,8 @@ class TapeRecorder:
         event = row.event
         if isinstance(event, trace.BatchSent):
             self._names_by_crc[event.topic, event.partition, event.crc] = event.records
+        elif isinstance(event, trace.MessageHeld | trace.MessageReleased) and row.causes:
+            self._held[row.seq] = self._held.get(row.causes[0], row.causes[0])
         elif isinstance(event, trace.NodeStarted):
             self.tape.nodes.place(event.node)
             self.tape.roles[event.node] = event.role

@@ -104,6 +104,8 @@ def test_a_hold_takes_one_api_and_what_comes_behind_it(lab: Lab) -> None:
         if isinstance(row.event, MessageHeld | MessageReleased)
     ]
     assert events == [(21, MessageHeld), (100, MessageReleased)]
+    held, released = (row for row in lab.rows if isinstance(row.event, MessageHeld | MessageReleased))
+    assert released.causes == (held.seq,)
 
 
 def test_a_hold_of_responses_lets_requests_pass() -> None:

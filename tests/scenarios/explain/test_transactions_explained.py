@@ -72,3 +72,34 @@ def test_a_transaction_without_an_end_is_open(held_up: list[TraceRow]) -> None:
         "r5 is at offset 6, in a transaction that is still open: a reader of everything gets it, readers of committed "
         "records wait before it."
     )
+
+
+@pytest.fixture(scope="module", params=["", "verified", "v2"])
+def late(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[TraceRow]]:
+    file = load_file(find_scenario("txn-hanging"))
+    scenario = file.variants[request.param] if request.param else file.scenario
+    run_dir = run_scenario(scenario, runs_dir=tmp_path_factory.mktemp("runs"), keep_logs=False).run_dir
+    assert run_dir is not None
+    return request.param, list(read_rows(Path(run_dir) / "trace"))
+
+
+def test_a_late_batch_is_explained_by_the_abort_before_it(late: tuple[str, list[TraceRow]]) -> None:
+    variant, rows = late
+    told = lines(rows, "r5")
+    decided = next(place for place, line in enumerate(told) if "b2, the coordinator, decides" in line)
+    assert "PrepareAbort" in told[decided] and told[decided].endswith("the producer aborts.")
+    after = told[decided + 1 :]
+    refused = {"verified": "TRANSACTION_ABORTABLE", "v2": "INVALID_PRODUCER_EPOCH"}
+    if variant:
+        assert not any("appends r5" in line for line in told)
+        assert any(f"{refused[variant]}: b1 refuses a batch of p1 for t-0" in line for line in after)
+    else:
+        marker = "in t-0 with the ABORT marker at 10: none is open here."
+        assert after[0] == f"12.108 b1 ends a transaction of producer id 0, epoch 0, {marker}"
+        appended = next(line for line in after if "appends r5" in line)
+        assert "at offset 11 too late: the ABORT marker at 10 has ended its transaction" in appended
+        waits = "Readers of committed records wait before s0: the last stable offset of t-0 still stands at 11."
+        assert any(line.endswith(waits) for line in lines(rows, "s0"))
+        assert explain_record(rows, "s0").ending == (
+            "s0 is at offset 12 and a reader of everything gets it: readers of committed records wait at 11, before it."
+        )

@@ -39,8 +39,11 @@ from scenarios.run.runner import run_scenario
         (
             "txn-hanging",
             [
-                "the last stable offset of t-0 still stands at 11, for 40 s now: readers of committed records wait "
-                "there",
+                "b1 appends a late batch of transactional.id orders in t-0 at 11: the ABORT marker at 10 has ended its "
+                "transaction, so it begins one that no coordinator knows; the last stable offset cannot pass 11 until "
+                "a marker ends it",
+                "the last stable offset of t-0 still stands at 11, before the late batch of orders, for 40 s now: "
+                "readers of committed records wait there",
             ],
         ),
         ("txn-aborted-seen", []),
@@ -73,3 +76,51 @@ def test_a_new_leader_says_itself_where_its_last_stable_offset_stands(
     told = [line.text for line in Story.of(ClusterView((), ()), rows).lines if "stable offset" in line.text]
     assert told[0] == "b1 leads t-0 in epoch 1; at b1 the last stable offset of t-0 had stood at 0 for 19 s"
     assert bool(told[1:]) is is_said_to_stand
+
+
+def test_an_abort_is_told_with_who_wants_it_and_with_its_marker(tmp_path: Path) -> None:
+    run_dir = run_scenario(load_file(find_scenario("txn-hanging")).scenario, runs_dir=tmp_path, keep_logs=False).run_dir
+    assert run_dir is not None
+    story = Story.of(ClusterView((), ()), read_rows(run_dir / "trace"))
+    told = [(line.at_us // 1_000_000, line.text) for line in story.lines]
+    first = told.index((12, "transactional.id orders is PrepareAbort (producer id 0, epoch 0): the producer aborts"))
+    marker = "b1 ends a transaction of producer id 0, epoch 0, in t-0 with the ABORT marker at 10: none is open here"
+    assert told[first + 1] == (12, marker)
+
+
+@pytest.mark.parametrize(("is_marked", "tells"), [(False, False), (True, True)])
+def test_a_batch_is_late_only_behind_the_marker_of_its_transaction(is_marked: bool, tells: bool) -> None:
+    rows: list[TraceRow] = []
+    script = TraceBuilder([rows.append])
+
+    def stands(state: str, partitions: tuple[str, ...]) -> None:
+        changed = t.TransactionStateChanged(
+            node="b2", transactional_id="x", previous_state="Empty", state=state, producer_id=7, producer_epoch=0,
+            partitions=partitions, fences=False, reason=state,
+        )  # fmt: skip
+        script.emit(changed)
+
+    def appends(base_sequence: int) -> None:
+        batch = t.BatchAppended(
+            node="b1", role="leader", topic="t", partition=0, leader_epoch=0, base_offset=base_sequence,
+            last_offset=base_sequence, log_end_offset=base_sequence + 1, size_bytes=70, crc=base_sequence,
+            producer_id=7, producer_epoch=0, base_sequence=base_sequence,
+        )  # fmt: skip
+        script.emit(batch)
+
+    script.at(1).leads("b1", 0)
+    stands("Ongoing", ("t-0",))
+    appends(0)
+    stands("PrepareCommit", ("t-0",))
+    if is_marked:
+        marker = t.TransactionMarkerWritten(
+            node="b1", topic="t", partition=0, leader_epoch=0, offset=1, first_offset=0, producer_id=7,
+            producer_epoch=0, coordinator_epoch=0, committed=True, reason="marked",
+        )  # fmt: skip
+        script.emit(marker)
+    appends(2)
+    late = [line.text for line in Story.of(ClusterView((), ()), rows).lines if "late batch" in line.text]
+    assert bool(late) is tells
+    stands("Ongoing", ("t-0",))
+    appends(3)
+    assert len([line for line in Story.of(ClusterView((), ()), rows).lines if "late batch" in line.text]) == len(late)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replica.trace.events import RecordSent, TraceRow
+from replica.trace.events import BatchAppended, RecordSent, TraceRow
 from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
@@ -100,6 +100,15 @@ def test_a_message_goes_from_another_node_and_takes_time(killed: Played) -> None
         for place, sender in enumerate(tape.sender)
         if sender >= 0
     )
+
+
+def test_a_message_that_was_held_back_comes_from_where_it_was_sent(tmp_path: Path) -> None:
+    rows, _ = play("txn-hanging", tmp_path)
+    tape = record_tape(rows)
+    appended = [row for row in rows if isinstance(row.event, BatchAppended) and row.at_us >= 20_000_000]
+    late = tape.places[appended[0].seq]
+    assert tape.key[late] == "refused"
+    assert list(tape.texts)[tape.text[tape.sender[late]]].startswith("p1 sends r5 to b1")
 
 
 QUIET = """\
