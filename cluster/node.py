@@ -82,9 +82,12 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class EndProcess:
-    """The process ends by itself. halted: why not in order, empty when it is"""
+    """The process ends by itself. halted: why not in order, empty when it is     refused: in order, and why its
+    application can only end; empty where its operator has asked for the end
+    """
 
     halted: str = ""
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

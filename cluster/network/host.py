@@ -156,9 +156,9 @@ class Host:
     def decided(self) -> None:
         pass  # What it has stated is in the trace already.
 
-    def exited(self, halted: str) -> None:
+    def exited(self, halted: str, refused: str) -> None:
         self._end_process()
-        self.fabric.exits.append(ProcessExit(self.name, "halt" if halted else "stop", halted))
+        self.fabric.exits.append(ProcessExit(self.name, "halt" if halted else "stop", halted or refused))
 
     def start_soon(self, nursery: trio.Nursery, task: Callable[..., Awaitable[None]], *args: object) -> None:
         place, self._first_place = self._first_place, None

@@ -184,7 +184,7 @@ class NodeShell:
                 self._world.start_soon(self._nursery, self._work_apart, action)
             case EndProcess():
                 assert self._nursery is not None
-                self._world.exited(action.halted)
+                self._world.exited(action.halted, action.refused)
                 self._nursery.cancel_scope.cancel()
 
     def _send(self, action: Send) -> None:

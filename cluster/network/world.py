@@ -31,7 +31,7 @@ class TornSend(Exception):
 class ProcessExit(NamedTuple):
     """A process of a node that ended by itself.
 
-    how: stop, halt, crash or died, as of NodeStopped     why: of all but stop
+    how: stop, halt, crash or died, as of NodeStopped     why: empty where a step has asked for a stop
     """
 
     node: str
@@ -120,10 +120,10 @@ class World(Protocol):
         """A step is decided, and nothing that it wants has been done yet."""
         ...
 
-    def exited(self, halted: str) -> None:
+    def exited(self, halted: str, refused: str) -> None:
         """The process ends by itself: its connections close now, before anything else can happen.
 
-        halted: why out of order, empty when in order
+        halted, refused: as of EndProcess
         """
         ...
 

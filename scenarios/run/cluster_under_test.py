@@ -404,7 +404,7 @@ class ClusterUnderTest:
         while exits:
             name, how, why = exits.pop(0)
             if how == "stop":
-                self._state_stop(name, how, f"{name} has shut down in order")
+                self._state_stop(name, how, f"{name} ends: {why}" if why else f"{name} has shut down in order")
                 if self.machines[name].starts_when_stopped:
                     self.time.at(self.time.now_us, partial(self._start_after_all, name))
                 continue

@@ -301,7 +301,7 @@ class ClassicMembership(GroupMembership):
         elif error is ErrorCode.ILLEGAL_GENERATION:
             self.state, self.generation = JoinState.UNJOINED, NO_GENERATION
         elif error in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNSUPPORTED_VERSION):
-            self.is_fenced = True
+            self._refused_with(error)
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._forget_place()
         else:

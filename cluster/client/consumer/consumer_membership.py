@@ -51,8 +51,8 @@ class HeartbeatMembership(GroupMembership):
         if rules.release in WITH_CONSUMER_GROUPS[:-1]:
             member_id = ""
         self.member_id = member_id
-        # Kafka: UnsupportedVersionException, "The cluster doesn't yet support the new consumer group protocol".
-        self.is_fenced = rules.group_rebalance != "consumer"
+        if rules.group_rebalance != "consumer":  # Kafka: UnsupportedVersionException, in the same words.
+            self.refused = "UNSUPPORTED_VERSION: the cluster does not support group.protocol=consumer"
         self.member = MembershipManager(
             member_id,
             self.instance_id,
@@ -157,7 +157,7 @@ class HeartbeatMembership(GroupMembership):
         elif error in LOOK_AGAIN or error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             self._failed(error, now_us)
         else:
-            self.is_fenced = True
+            self._refused_with(error)
             self.member.fail()
             self._reads_now(())
 

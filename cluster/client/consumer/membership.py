@@ -21,6 +21,7 @@ from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, TopicPartition
+from replica.wording import shown
 
 Committed = Callable[[ErrorCode], None]
 OnAssigned = Callable[[Mapping[TopicPartition, int]], None]
@@ -62,8 +63,8 @@ class GroupMembership(ABC):
         self._requests = CoordinatorRequests(connections, config.retry_backoff_ms)
         self._commits = CoordinatorRequests(connections, config.retry_backoff_ms)
         """Beside the others: in Java a thread of its own sends the heartbeats, and a commit waits for none."""
-        self.is_fenced = False
-        """It was refused, as where another process has its group.instance.id: its application can only end."""
+        self.refused = ""
+        """Why its application can only end, as where another process has its group.instance.id; empty: it goes on"""
         self.has_left = False
         """Its coordinator has answered, or cannot be asked: nothing more is sent."""
         self._is_leaving = self._has_asked_to_leave = False
@@ -157,6 +158,13 @@ class GroupMembership(ABC):
         self._reads_now(())
 
     # ------------------------------------------------------------------------------------------------------- requests
+
+    @property
+    def is_fenced(self) -> bool:
+        return bool(self.refused)
+
+    def _refused_with(self, error: ErrorCode) -> None:
+        self.refused = f"the coordinator of group {shown(self._config.group_id)} answers {error.name}"
 
     def run_once(self, now_us: int) -> bool:
         """Send the next request, if one is due. returns: whether it was sent"""

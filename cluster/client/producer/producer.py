@@ -187,9 +187,12 @@ class ProducerCore(ClientNode[ProducerEvents]):
         return self._transactions is not None and self._transactions.has_committed
 
     @property
-    def is_fenced(self) -> bool:
-        """It can only be closed."""
-        return self._transactions is not None and self._transactions.state is ProducerState.FATAL_ERROR
+    def refused(self) -> str:
+        """Why it can only be closed; empty: it goes on."""
+        transactions = self._transactions
+        if transactions is None or transactions.state is not ProducerState.FATAL_ERROR:
+            return ""
+        return f"{transactions.error.name}: {transactions.reason}"
 
     @property
     def failed_records(self) -> int:

@@ -186,8 +186,9 @@ class TransformCore:
     def _advance(self, now_us: int) -> bool:
         """Whether the application has come a step further."""
         group = self._consumer.group
-        if self._producer.is_fenced or (group is not None and group.is_fenced):
-            self._close(now_us)
+        refused = self._producer.refused or ("" if group is None else group.refused)
+        if refused:
+            self._close(refused, now_us)
             return False
         match self._phase:
             case Phase.POLLS:
@@ -303,15 +304,15 @@ class TransformCore:
         self._of_producer(self._producer.close(now_us))
         return True
 
-    def _close(self, now_us: int) -> None:
-        """Another instance has replaced this one: its application can only end."""
+    def _close(self, refused: str, now_us: int) -> None:
+        """Another instance has replaced this one, or no broker speaks as it does: its application can only end."""
         self._of_consumer(self._consumer.close(now_us))
         self._of_producer(self._producer.close(now_us, 0))
-        self._end()
+        self._end(refused)
 
-    def _end(self) -> None:
+    def _end(self, refused: str = "") -> None:
         self._ended = True
-        self._actions.append(EndProcess())
+        self._actions.append(EndProcess(refused=refused))
 
 
 def _numbered(action: Action, which: int) -> Action:

@@ -1,0 +1,40 @@
+"""A process that ends because it was refused says why, on the screen and in the trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replica.trace.events import NodeStopped
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file
+from scenarios.observe.story import Story
+from scenarios.observe.trace_writer import read_rows
+from scenarios.observe.view import ClusterView
+from scenarios.run.runner import run_scenario
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "expected"),
+    [
+        (
+            "group-one-stalls",
+            "switched-off",
+            {
+                f"m{number} ends: UNSUPPORTED_VERSION: the cluster does not support group.protocol=consumer"
+                for number in (1, 2, 3, 4)
+            },
+        ),
+    ],
+)
+def test_an_application_that_is_refused_ends_with_its_reason(
+    name: str, variant: str, expected: set[str], tmp_path: Path
+) -> None:
+    scenario = load_file(find_scenario(name)).variants[variant]
+    run_dir = run_scenario(scenario, runs_dir=tmp_path, keep_logs=False).run_dir
+    assert run_dir is not None
+    rows = list(read_rows(run_dir / "trace"))
+    ended = {row.event.reason: row.event.how for row in rows if isinstance(row.event, NodeStopped)}
+    assert ended == dict.fromkeys(expected, "stop")
+    assert expected <= {line.text for line in Story.of(ClusterView((), ()), rows).lines}
