@@ -162,7 +162,7 @@ COLUMNS: dict[str, ResultColumn] = {
     "elect_us": ResultColumn(_INT, "from loss to election"),
     "write_us": ResultColumn(_INT, "from loss to the first write"),
     "kind": ResultColumn(_TEXT, "no leader, leader down, under-replicated, under min ISR"),
-    "observed_us": ResultColumn(_INT, "time the partition existed"),
+    "observed_us": ResultColumn(_INT, "time the partition existed; of a group's: time in which the group had members"),
     "offline_us": ResultColumn(_INT, "time without a running leader"),
     "under_replicated_us": ResultColumn(_INT, "time with fewer replicas in sync than assigned"),
     "under_min_isr_us": ResultColumn(_INT, "time with fewer in sync than min.insync.replicas"),
@@ -221,7 +221,9 @@ COLUMNS: dict[str, ResultColumn] = {
     "client_id": ResultColumn(_TEXT, "client.id of the member"),
     "generation": ResultColumn(_INT, "generation of the group; of a consumer group of KIP-848 the member's epoch"),
     "unread_us": ResultColumn(
-        _INT, "time in which the group had members, and none that ran was to read it: it had no owner, or a frozen one"
+        _INT,
+        "time in which the group had members, and none that ran was to read it: its owner was down or frozen, or it "
+        "had none (from when one had given it up until the coordinator gave it to the next)",
     ),
     "longest_unread_us": ResultColumn(_INT, "the longest stretch of that"),
     "members": ResultColumn(_INT, "members that were to read it, one after the other"),

@@ -1,6 +1,9 @@
 """How long no member of a group read a partition: it was nobody's, or its reader was down or frozen.
 
-Whose a partition is follows the coordinator's word (groups.py); whether that one runs is what the run did to it.
+Whose a partition is follows the coordinator's word (groups.py); whether that one runs is what the run did to it. So a
+partition that moves is unread from when the coordinator hears that its member has given it up (at an eager rebalance:
+from its beginning), not from when another one joins, and until the answer that gives it to its next member, whose
+first fetch follows it.
 """
 
 from __future__ import annotations
