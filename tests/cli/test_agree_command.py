@@ -14,6 +14,7 @@ from cluster.network.world import Fabric
 from replica.trace.events import TraceLog
 from scenarios.cli.agree import command
 from scenarios.cli.agree.command import OtherWorld
+from scenarios.language.parse import catalogue
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import Delay
 from scenarios.run.worlds import NewWorld, simulated
@@ -105,10 +106,34 @@ def test_after_ctrl_c_it_shows_what_it_has_and_goes_on_from_there(highwater: Hig
     other(interrupted)
     first = highwater("agree", "mini.yaml", "--live")
     assert first.code == 130 and "1 same, 0 noise, 0 differ" in " ".join(first.out.split())
-    assert "the rest: highwater agree mini.yaml --live --times 1 --out runs/agree" in first.err
+    assert "the rest: highwater agree mini.yaml --live --times 1 --out runs/agree\n" in first.err
     again = highwater("agree", "mini.yaml", "--live", "--format", "json")
     assert (again.code, calls) == (0, [None, "wrong", "wrong"])
     assert again.document["counts"]["same"] == 2
+
+
+def test_the_rest_of_the_whole_catalogue_is_the_same_command(
+    highwater: Highwater, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not 384 names: what is there is not played again."""
+
+    def interrupted(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
+        raise KeyboardInterrupt
+
+    other(interrupted)
+    files = catalogue.bundled()
+    monkeypatch.setattr(catalogue, "bundled", lambda: {"acks1-leader-kill": files["acks1-leader-kill"]})
+    told = highwater("agree", "--live", "--times", "3", "--slack", "1500ms", "--random", "4..5", "--out", "kept").err
+    assert "the rest: highwater agree --live --times 3 --slack 1500ms --random 4..5 --out kept\n" in told
+    told = highwater("agree", "--live", "--out", "kept").err
+    assert "the rest: highwater agree --live --times 1 --out kept\n" in told
+
+
+def test_how_long_it_takes_is_said_before_anything_is_played(highwater: Highwater, other: Other) -> None:
+    """Two runs of 40 s can be played, three times each."""
+    other(simulated)
+    first, *_ = highwater("agree", "mini.yaml", "--live", "--times", "3").err.splitlines()
+    assert first.startswith("agree: 2 of 3 runs can be played, 3 times each: at most 4 min by the clock")
 
 
 def test_errors_are_said_before_anything_is_played(highwater: Highwater, other: Other) -> None:

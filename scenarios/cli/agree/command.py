@@ -54,10 +54,14 @@ SHEET_NAME = "sheet.json"
 
 
 class Job(NamedTuple):
-    """asked_for: what the user wrote to have it, None for one of the whole catalogue"""
+    """scenario: by the rules of the era that both worlds have      why_not: it cannot be played; empty if it can
+
+    asked_for: what the user wrote to have it, None for one of the whole catalogue
+    """
 
     name: str
     scenario: Scenario
+    why_not: str
     asked_for: str | None
 
 
@@ -130,8 +134,11 @@ def agree(
 
     Without NAME, all bundled scenarios with all variants. NAME:base is a scenario without its variants. Each gets the
     verdict same, differs (what, since when, both values) or noise: what no rule decides, or not every repetition shows.
+
+    The other world plays by the clock: each takes the length of its scenario, 1 to 10 minutes, and some 15 s more.
     """
     from scenarios.agree.sheet import Sheet
+    from scenarios.cli.agree.screen import work_text
 
     if is_live == (version_ is not None or kafka_home is not None):
         raise click.UsageError("which other world? Either --kafka VERSION or --live")
@@ -141,6 +148,9 @@ def agree(
     jobs = _jobs(names, seeds, world)
     folder = out / world.name.lower().replace(" ", "-")
     must_hold_files(folder)
+    clock_us = [job.scenario.duration_us for job in jobs if not job.why_not]
+    if clock_us:
+        click.echo(work_text(len(jobs), clock_us, times, processes), err=True)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     sheet = Sheet("simulated", world.name, times, slack_us, date, version("highwater"))
     style = style_for_stdout(plain)
@@ -159,8 +169,8 @@ def agree(
     page = _page(sheet, folder)
     _print(sheet, format_, page)
     if ended is not None:
-        rest = list(dict.fromkeys(job.asked_for or job.name for job in jobs[len(sheet.rows) :]))
-        command = _command(rest, seeds, sheet, out, world)
+        rest = dict.fromkeys(job.asked_for for job in jobs[len(sheet.rows) :] if job.asked_for is not None)
+        command = _command(list(rest), seeds, sheet, out, world)
         if processes > 1:
             command += ["--jobs", str(processes)]
         click.echo(f"the rest: {shlex.join(command)}", err=True)
@@ -223,15 +233,20 @@ def _jobs(names: Sequence[str], seeds: range | None, world: OtherWorld) -> list[
     from scenarios.language.parse.catalogue import bundled
 
     found: list[Job] = []
+
+    def add(name: str, scenario: Scenario, asked_for: str | None) -> None:
+        found.append(Job(name, *_in_the_era_of(world, scenario), asked_for))
+
     for asked_for in names or (() if seeds is not None else bundled()):
         name, _, variant = asked_for.partition(":")
         file = load_scenario(name)
         for one in (variant,) if variant else ("base", *file.variants):
             scenario = pick_variant(file, one, None)
             title = file.scenario.id if one == "base" else f"{file.scenario.id}:{one}"
-            found.append(Job(title, scenario, asked_for if names else None))
+            add(title, scenario, asked_for if names else None)
     profile = world.profile or list(PROFILES)[-1]
-    found += [Job(f"random-{seed}", schedule_of(seed, profile), None) for seed in seeds or ()]
+    for seed in seeds or ():
+        add(f"random-{seed}", schedule_of(seed, profile), None)
     return found
 
 
@@ -282,10 +297,9 @@ def _row(job: Job, world: OtherWorld, folder: Path, sheet: Sheet, show: Callable
     from scenarios.run.cluster_under_test import NotPossibleNow
     from scenarios.run.worlds import simulated
 
-    scenario, why_not = _in_the_era_of(world, job.scenario)
-    if why_not:
-        return SheetRow(name=job.name, why_not=why_not)
-    played_there, real = world.as_played(scenario)
+    if job.why_not:
+        return SheetRow(name=job.name, why_not=job.why_not)
+    played_there, real = world.as_played(job.scenario)
     cannot: tuple[type[Exception], ...] = (NotPossibleNow, *world.failures)
     try:
         played = list(
@@ -357,10 +371,13 @@ def _print(sheet: Sheet, format_: str, page: Path) -> None:
 
 
 def _command(rest: Sequence[str], seeds: range | None, sheet: Sheet, out: Path, world: OtherWorld) -> list[str]:
-    """What plays those that were left over; random schedules are asked for as they were."""
+    """What plays those that were left over. Random schedules and the whole catalogue are asked for as they were: what
+    is there is not played again."""
+    whole_s, rest_us = divmod(sheet.slack_us, 1_000_000)
+    slack = f"{sheet.slack_us // 1000}ms" if rest_us else f"{whole_s}s"
     random = [] if seeds is None else ["--random", f"{seeds.start}..{seeds.stop - 1}"]
-    names = [name for name in rest if not name.startswith("random-")]
-    return ["highwater", "agree", *names, *world.options, "--times", str(sheet.times), *random, "--out", str(out)]
+    options = [*world.options, "--times", str(sheet.times), *([] if slack == DEFAULT_SLACK else ["--slack", slack])]
+    return ["highwater", "agree", *rest, *options, *random, "--out", str(out)]
 
 
 def _exit_code(sheet: Sheet, names: Sequence[str]) -> ExitCode:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from scenarios.agree.comparison import DIFFERS, NOISE, SAME
 from scenarios.agree.difference import WorldDifference
@@ -17,6 +18,20 @@ DIFFERENCES_SHOWN = 6
 
 _COLOURS = {SAME: "green", NOISE: "yellow", DIFFERS: "red", NOT_PLAYED: "dim"}
 _INDENT = 13
+
+
+def work_text(runs: int, clock_us: Sequence[int], times: int, processes: int) -> str:
+    """Before the first is played. clock_us: the lengths of those that can be, at least one"""
+    can = (
+        f"{runs} run{'s' if runs > 1 else ''}"
+        if len(clock_us) == runs
+        else f"{len(clock_us)} of {runs} runs can be played"
+    )
+    minutes = max(1, math.ceil(sum(clock_us) * times / min(processes, len(clock_us)) / 60_000_000))
+    hours, rest = divmod(minutes, 60)
+    length = f"{hours} h {rest} min" if hours else f"{minutes} min"
+    often = "" if times == 1 else f", {times} times each"
+    return f"agree: {can}{often}: at most {length} by the clock, and the time that brokers take to start"
 
 
 def row_text(row: SheetRow, sheet: Sheet, style: Style) -> str:
