@@ -39,6 +39,18 @@ out_option = click.option(
 )
 
 SEEDS_MAX = 1_000_000
+SENTENCE_CHARACTERS_MAX = 200
+
+
+class CommandGroup(click.Group):
+    """Its help has the first sentence of each command in full, on as many lines as that takes."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            names = self.list_commands(ctx)
+            formatter.write_dl(
+                [(name, self.commands[name].get_short_help_str(SENTENCE_CHARACTERS_MAX)) for name in names]
+            )
 
 
 class FileToWrite(click.Path):

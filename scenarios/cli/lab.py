@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scenarios.cli.common import (
+    CommandGroup,
     fail,
     format_option,
     must_be_written,
@@ -33,7 +34,7 @@ FILES_MAX = 500
 """A class, with several answers each."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def lab() -> None:
     """The exercises of a lesson: hand them out, and judge what comes back. scenarios/LESSONS.md is the lesson."""
 

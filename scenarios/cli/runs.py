@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scenarios.cli.common import fail, format_option, out_option, print_json, usable_runs
+from scenarios.cli.common import CommandGroup, fail, format_option, out_option, print_json, usable_runs
 from scenarios.cli.completion import run_names
 from scenarios.terminal.exit_codes import ExitCode
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @out_option
 @format_option
 @click.pass_context

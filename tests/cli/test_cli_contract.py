@@ -309,3 +309,9 @@ def test_no_arguments_show_the_first_steps(highwater: Highwater) -> None:
     assert "highwater run acks1-leader-kill" in done.out
     assert highwater("--help").code == 0
     assert highwater("--version").code == 0
+
+
+@pytest.mark.parametrize("group", ["bench", "kafka", "lab", "runs"])
+def test_the_help_of_a_group_says_what_each_command_does_in_full(highwater: Highwater, group: str) -> None:
+    _, commands = highwater(group, "--help").out.split("Commands:\n")
+    assert commands.rstrip().endswith(".") and "..." not in commands

@@ -23,13 +23,13 @@ from replica.rules import PROFILES
 from scenarios.building.running import build_here
 from scenarios.cli.bench.acks_screen import print_acks
 from scenarios.cli.bench.counts_screen import show_counts, show_growth
-from scenarios.cli.common import format_option, print_json
+from scenarios.cli.common import CommandGroup, format_option, print_json
 from scenarios.process.own_python import environment
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure the simulator, the fetch path, sweeps and the report on this machine."""
 

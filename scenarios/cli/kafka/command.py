@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
+from scenarios.cli.common import CommandGroup, fail, format_option, plain_option, print_json, style_for_stdout
 from scenarios.cli.worlds import kafka_or_fail
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import WaitingLine
@@ -38,7 +38,7 @@ class KafkaVersion(click.ParamType):  # type: ignore[type-arg]
 version_argument = click.argument("version", type=KafkaVersion())
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def kafka() -> None:
     """Versions of Apache Kafka that scenarios can be played on (`run --on kafka`)."""
 
