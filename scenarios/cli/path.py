@@ -23,6 +23,8 @@ from scenarios.terminal.progress import ProgressLine
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow
 
+FIX = "the same scenario in virtual time, or with `run --live`, has them"
+
 
 @click.command()
 @click.argument("run", shell_complete=run_names)
@@ -43,6 +45,8 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     with usable_runs("make the run again"):
         run_dir = find_run(run)
         summary = read_summary(run_dir)
+        if summary.get("real_kafka") or summary.get("watched"):
+            fail(f"{run_dir} is of real Kafka, whose requests cannot be seen stage by stage", ExitCode.USAGE, fix=FIX)
         measured = trace_of(run_dir, summary) if summary.get("live") else None
     requests = RequestJourneys(_played_again(run_dir, summary) if measured is None else measured)
     style = style_for_stdout(plain)

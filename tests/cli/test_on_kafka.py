@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from command import Highwater
+from command import MINI, Highwater
 
 
 @pytest.fixture
@@ -73,3 +74,12 @@ def test_the_list_says_what_kafka_plays_and_fits_the_screen(highwater: Highwater
     runs = {row["id"]: row["runs"] for row in rows["scenarios"]}
     assert rows["kafka"] == "4.1.0"
     assert all(run["limits"] == [] for run in runs["acks1-leader-kill"])
+
+
+def test_the_path_of_a_request_of_it_cannot_be_shown(highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    (file,) = Path("runs").glob("*/summary.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "live": True, "real_kafka": "4.1.0"}))
+    done = highwater("path", "last", "r0")
+    assert done.code == 2 and "cannot be seen stage by stage" in done.err
