@@ -52,7 +52,7 @@ class HostAlarm:
             return
         if self._deadline_us > self._host.fabric.time.now_us:
             self._enqueue(self._deadline_us)
-        elif self._host.may_run(self._wake):
+        elif self._host.may_ring(self._wake):
             self._wake()
 
     def _wake(self) -> None:
@@ -254,6 +254,19 @@ class Host:
         """False while the process is stopped (or gone): `then` is kept for the moment it continues."""
         if self.paused:
             self._deferred.append(then)
+            return False
+        return self.process is not None
+
+    def may_ring(self, then: Callable[[], None]) -> bool:
+        """As `may_run`, for a deadline: it is kept before all that arrives.
+
+        A JVM that goes on after a SIGSTOP finds its epoll_wait interrupted (signal(7)), and does not repeat it when its
+        time is over (EPollSelectorImpl.doSelect): a request that has timed out meanwhile is given up, with its
+        connection, before its answer is read (NetworkClient.poll, handleTimedOutRequests). So a deposed leader needs
+        some round trips more to hear of it. After a pause of the garbage collector the answer would be read first.
+        """
+        if self.paused:
+            self._deferred.insert(0, then)
             return False
         return self.process is not None
 

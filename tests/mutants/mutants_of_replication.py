@@ -160,4 +160,12 @@ REPLICATION: tuple[Mutant, ...] = (
         "stale-fetch-of-a-former-life: "
         "event never follower_fetched with fetch_offset 10, node b1, peer b2, between 25.000 s and 60.000 s",
     ),
+    mutant(
+        "answers-before-timeouts",
+        "After a SIGSTOP what has timed out is given up before the answers are read (NetworkClient.poll)",
+        "cluster.network.host",
+        "            self._deferred.insert(0, then)",
+        "            self._deferred.append(then)",
+        "test tests/simulation/test_fabric.py::test_a_paused_process_misses_its_alarm_and_catches_up[20]",
+    ),
 )
