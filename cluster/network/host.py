@@ -263,9 +263,10 @@ class Host:
         A JVM that goes on after a SIGSTOP finds its epoll_wait interrupted (signal(7)), and does not repeat it when its
         time is over (EPollSelectorImpl.doSelect): a request that has timed out meanwhile is given up, with its
         connection, before its answer is read (NetworkClient.poll, handleTimedOutRequests). So a deposed leader needs
-        some round trips more to hear of it. After a pause of the garbage collector the answer would be read first.
+        some round trips more to hear of it.
         """
         if self.paused:
+            # Simplified: after a pause of the garbage collector a JVM would read the answer first.
             self._deferred.insert(0, then)
             return False
         return self.process is not None
