@@ -117,4 +117,4 @@ def serving(
     finally:
         if process.poll() is None:
             process.kill()
-            process.communicate()
+            print(*process.communicate())  # pytest shows it where the test fails

@@ -345,6 +345,16 @@ CLIENTS: tuple[Mutant, ...] = (
         "test tests/simulation/test_timeline.py::test_a_topic_is_there_from_the_step_on_that_makes_it[kafka-4.1]",
     ),
     mutant(
+        "coordinator-of-kip-848-wants-its-replicas-first",
+        "The coordinator of 4.0 and later appends with any ISR (CoordinatorPartitionWriter.append, acks=1)",
+        MANAGER,
+        "                    1 if name.topic in self._with_any_isr else required_acks,",
+        "                    required_acks,",
+        "group-commit-unreplicated: event offset_committed with offset 1, between 23.000 s and 30.000 s",
+        "test tests/cluster/broker/apis/groups/test_groups_broker.py::"
+        "test_kip_848s_coordinator_appends_with_any_isr_and_waits_for_the_high_watermark",
+    ),
+    mutant(
         "pattern-is-not-told",
         "A member of KIP-848 tells its coordinator the pattern that it subscribes by (SubscribedTopicRegex)",
         MEMBER_STATE,

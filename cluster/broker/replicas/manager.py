@@ -22,14 +22,14 @@ from cluster.protocol.api_00_produce import ProducePartitionResponse
 from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import ACKS_ALL, INTERNAL_TOPICS, BrokerId, TopicPartition
+from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, BrokerId, TopicPartition
 from replica.leader_inputs import ProposeIsr
 from replica.log.batches.validation import Inspected, single_batch
 from replica.log.broker_logs import BrokerLogs
 from replica.log.producers.verification import NOT_ASKED_FOR
 from replica.log.segment import Segment
 from replica.purgatory import Purgatory
-from replica.rules import Rules
+from replica.rules import WITH_ONE_GROUP_COORDINATOR, Rules
 from replica.trace.events import ProduceRefused, Recorder
 
 LOG_TASKS_BEGIN_US = 30_000_000
@@ -95,6 +95,7 @@ class ReplicaManager:
         self._node = node
         self._running = config
         self._rules = rules
+        self._with_any_isr = (OFFSETS_TOPIC,) if rules.release in WITH_ONE_GROUP_COORDINATOR else ()
         self._outbox = outbox
         self._logs = logs
         self._recorder = recorder
@@ -221,6 +222,9 @@ class ReplicaManager:
     ) -> None:
         """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
 
+        What the coordinator of KIP-848 writes is appended whatever the size of the ISR, and waits for the high
+        watermark. source: CoordinatorPartitionWriter.append (acks=1), CoordinatorRuntime.HighWatermarkListener
+
         inspected: what is in each, as far as that is known already
         internal_topics_allowed: the broker itself appends, no client: it is a coordinator's batch, or a marker
         transactional_id: of the producer; its coordinator may have to be asked first
@@ -292,7 +296,7 @@ class ReplicaManager:
                     raise KafkaError(refused[name], message)
                 produced = partition.append_as_leader(
                     batch,
-                    required_acks,
+                    1 if name.topic in self._with_any_isr else required_acks,
                     now_us,
                     inside,
                     from_client=not internal_topics_allowed,
@@ -376,6 +380,8 @@ class ReplicaManager:
                 status = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
                 status = partition.leader.produce_status(required_offset)
+                if status is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND and name.topic in self._with_any_isr:
+                    status = ErrorCode.NONE
             if status is None:
                 continue
             del delayed.required_offsets[name]

@@ -18,7 +18,15 @@ from cluster.protocol.versions import (
 from controller.inputs import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, TopicPartition
-from replica.trace.events import CommittedOffsetRemoved, GroupMemberLeft, GroupsLoaded, GroupsUnloaded, OffsetCommitted
+from replica.rules import PROFILES
+from replica.trace.events import (
+    BatchAppended,
+    CommittedOffsetRemoved,
+    GroupMemberLeft,
+    GroupsLoaded,
+    GroupsUnloaded,
+    OffsetCommitted,
+)
 
 LOG = TopicPartition(OFFSETS_TOPIC, 0)
 
@@ -104,6 +112,22 @@ def test_a_commit_that_misses_its_replicas_is_no_commit(tmp_path):
     assert simple.committed() == (-1, 0)
     world.fall_silent(B2)
     assert simple.commit(5) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_kip_848s_coordinator_appends_with_any_isr_and_waits_for_the_high_watermark(tmp_path):
+    world = BrokerWorld(tmp_path, rules=PROFILES["kafka-4.1"], group_initial_rebalance_delay_ms="0").start()
+    world.run(100)
+    world.join(B2)
+    world.create(B1)
+    world.create(B1, B2, topic=OFFSETS_TOPIC, min_insync_replicas="2")
+    world.run(10)
+    world.fall_silent(B2)
+    simple = Consumer(world, "tool")
+    assert simple.commit(5) is None
+    world.run(5000)
+    assert simple.commit_error() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    (batch,) = [event for event in world.events(BatchAppended) if event.topic == OFFSETS_TOPIC]
+    assert batch.log_end_offset == 1, "it stays, and counts once it is replicated"
 
 
 def test_a_broker_that_starts_again_knows_its_groups_from_the_log(world):
