@@ -81,6 +81,11 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
+class Listen:
+    """Accept connections from now on, at every port of the node; until then they are refused."""
+
+
+@dataclass(frozen=True, slots=True)
 class EndProcess:
     """The process ends by itself. halted: why not in order, empty when it is     refused: in order, and why its
     application can only end; empty where its operator has asked for the end
@@ -98,7 +103,7 @@ class WorkApart:
     done: Callable[[int], None]
 
 
-Action = Connect | Send | ResumeReading | LimitRequests | Close | EndProcess | WorkApart
+Action = Connect | Send | ResumeReading | LimitRequests | Close | Listen | EndProcess | WorkApart
 
 
 def is_answer(action: Action) -> bool:

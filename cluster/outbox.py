@@ -12,6 +12,7 @@ from cluster.node import (
     ConnectionId,
     EndProcess,
     LimitRequests,
+    Listen,
     OnSent,
     ResumeReading,
     Segment,
@@ -63,6 +64,9 @@ class Outbox:
     def work_apart(self, job: Callable[[], None], done: Callable[[int], None]) -> None:
         """done: told the time once the job is done"""
         self._actions.append(WorkApart(job, done))
+
+    def listen(self) -> None:
+        self._actions.append(Listen())
 
     def exit(self, halted: str = "") -> None:
         """halted: why the process ends out of order"""

@@ -76,6 +76,9 @@ class Rules:
     heartbeats: Literal["backoff", "interval"] = _switch(
         "heartbeats", "interval", ("backoff", "interval"), since="KAFKA-19294 (4.1)"
     )
+    startup_port: Literal["open", "closed"] = _switch(
+        "startup-port", "closed", ("open", "closed"), since="KAFKA-14658 (3.5)"
+    )
     transactions: Literal["none", "v1", "verified", "v2"] = _switch(
         "transactions",
         "v2",
@@ -130,7 +133,7 @@ def _eras() -> dict[str, Rules]:
     v4_1 = Rules()
     v3_9 = replace(v4_1, elr=False, heartbeats="backoff", transactions="verified", group_rebalance="cooperative")
     v3_5 = replace(v3_9, hw_advance="isr", transactions="v1")
-    v3_3 = replace(v3_5, isr_eligibility="unfenced")
+    v3_3 = replace(v3_5, isr_eligibility="unfenced", startup_port="open")
     v2_7 = replace(v3_3, isr_eligibility="any", membership="zk-session")
     v2_1 = replace(
         v2_7,

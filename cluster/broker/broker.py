@@ -118,6 +118,7 @@ class BrokerCore:
             cpu=cpu or CpuTimes(),
             outbox=self._outbox,
             recorder=recorder,
+            listens_early=rules.startup_port == "open",
             handle=self._handle,
             on_gone=self._connection_gone,
             requests=None if stopwatch is None else RequestLog(identity.name, recorder, stopwatch),
@@ -174,6 +175,7 @@ class BrokerCore:
             return self._outbox.take()
         for disk in self._disks.values():
             disk.on_failure = self._log_dir_failures.report
+        self._server.start()
         self.replicas.start(now_us)
         self._plane.start(now_us)
         return self._outbox.take()

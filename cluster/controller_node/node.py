@@ -160,6 +160,7 @@ class ControllerCore:
         threshold = self._config.metadata_log_max_record_bytes_between_snapshots
         self._snapshots = SnapshotWriter(self._name, self.log, threshold, self._recorder)
         self.is_open = self.was_opened = True
+        self._outbox.listen()
         self.quorum.start(now_us)
         return self._actions(now_us)
 

@@ -86,6 +86,7 @@ class RegistryCore:
         kept = (decode_transaction(record.value) for _, record in self._log.records() if record.value is not None)
         self.registry.replay(kept, now_us)
         self.is_open = True
+        self._outbox.listen()
         return self._outbox.take()
 
     @property

@@ -13,7 +13,7 @@ from functools import partial
 
 import trio
 
-from cluster.network.world import Connection, ConnectionGone, TornSend, World
+from cluster.network.world import Connection, ConnectionGone, Listener, TornSend, World
 from cluster.node import (
     Action,
     Close,
@@ -21,6 +21,7 @@ from cluster.node import (
     ConnectionId,
     EndProcess,
     LimitRequests,
+    Listen,
     NodeCore,
     ResumeReading,
     Send,
@@ -51,8 +52,6 @@ class NodeShell:
 
     async def _begin(self) -> None:
         assert self._nursery is not None
-        if self._serves:
-            self._world.start_soon(self._nursery, self._accept)
         self._world.start_soon(self._nursery, self._ticks)
         early, self._called_early = self._called_early or [], None
         for method in (self.core.start, *early):
@@ -83,9 +82,8 @@ class NodeShell:
                 raise
             self._alarm.arm(self.core.next_deadline_us)
 
-    async def _accept(self) -> None:
+    async def _accept(self, listener: Listener) -> None:
         assert self._nursery is not None
-        listener = self._world.listen()
         while True:
             end = await listener.accept()
             self._accepted += 1
@@ -179,6 +177,9 @@ class NodeShell:
                     end.allow(action.max_bytes)
             case Close():
                 self._close(action.connection)
+            case Listen():
+                assert self._nursery is not None
+                self._world.start_soon(self._nursery, self._accept, self._world.listen())
             case WorkApart():
                 assert self._nursery is not None
                 self._world.start_soon(self._nursery, self._work_apart, action)

@@ -40,7 +40,8 @@ class Gate(Protocol):
 
 
 class SocketServer:
-    """handle: does a request of `peer`, in a handler, and returns its header; a PeerViolation ends the connection
+    """listens_early: its port is open before its requests are processed (before 3.5, KAFKA-14658)
+    handle: does a request of `peer`, in a handler, and returns its header; a PeerViolation ends the connection
     on_gone: called for every connection that is over, whichever end closed it
     requests: notified of every request that is done; None: not needed
     clock: microseconds, by which handlers are timed
@@ -54,6 +55,7 @@ class SocketServer:
         cpu: CpuTimes,
         outbox: Outbox,
         recorder: Recorder,
+        listens_early: bool,
         handle: Callable[[ConnectionId, str, bytearray, int], RequestHeader],
         on_gone: Callable[[ConnectionId], None] = lambda connection: None,
         requests: RequestLog | None,
@@ -66,6 +68,8 @@ class SocketServer:
         self.times_threads = False
         """Whether anybody wants to know for how long handlers are busy."""
         self._throttled = ThrottledChannels(outbox)
+        self._outbox = outbox
+        self._listens_early = listens_early
         self._handle = handle
         self._on_gone = on_gone
         self.gate: Gate | None = None
@@ -95,7 +99,7 @@ class SocketServer:
         self._is_place_free = False
         self._is_open = False
         self._too_early: dict[ConnectionId, bytearray] = {}
-        """Data received before this server is open; the data of a closed connection is dropped."""
+        """Data received before this server is open, on a port that is; the data of a closed connection is dropped."""
         self._threads_hold_back = cpu.connection_us > 0
         """Whether a network thread may have something to do before it can send an answer."""
 
@@ -161,10 +165,16 @@ class SocketServer:
 
     # ---------------------------------------------------------------------------------------------------- requests
 
+    def start(self) -> None:
+        """The process has started, and the broker is not in the cluster yet."""
+        if self._listens_early:
+            self._outbox.listen()
+
     def open(self, now_us: int) -> None:
-        """Earlier requests of clients and followers are served now (SocketServer.enableRequestProcessing)."""
-        # Differs from Kafka: there, from 3.9 at the latest, the port opens only now (Acceptor.start): a client that
-        # dials a broker that starts is refused, where here it connects and waits. 2.8 is as here.
+        """Requests of clients and followers are served from now on: those that have waited, or that come once the port
+        is open. source: SocketServer.enableRequestProcessing, Acceptor.start"""
+        if not self._listens_early:
+            self._outbox.listen()
         self._is_open = True
         waiting, self._too_early = self._too_early, {}
         for connection, frame in waiting.items():

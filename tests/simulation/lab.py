@@ -11,7 +11,7 @@ from cluster.network.fabric import SimulatedFabric
 from cluster.network.host import Host
 from cluster.network.links import HoldRule, Latency, Network
 from cluster.network.virtual_time import VirtualTime
-from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, ResumeReading, Send
+from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, Listen, ResumeReading, Send
 from replica.trace.events import TraceLog, TraceRow
 
 MS = 1000
@@ -44,7 +44,7 @@ class Node:
 
     def start(self, now_us: int) -> list[Action]:
         self._see(now_us, "started")
-        return []
+        return [Listen()]
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
         self._see(now_us, "accepted", peer)
