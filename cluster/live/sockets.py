@@ -82,6 +82,7 @@ class ServerPort:
 
     def listen(self) -> socket.socket:
         """raises: PortTaken"""
+        # Differs from Kafka: there a port that the system chooses (0) is open before the broker is unfenced (Acceptor).
         server = _bound(self.host, self.address[1])
         try:
             server.listen(BACKLOG)

@@ -376,7 +376,7 @@ CLIENTS: tuple[Mutant, ...] = (
         CONSUMER_GROUP,
         "                self._metadata.topic_ids = self.member.target_topic_ids",
         "                pass",
-        "group-by-pattern / consumer: event record_read with record s0, between 37.000 s and 45.000 s",
+        "group-by-pattern / consumer: event record_read with record s0, between 37.000 s and 46.500 s",
     ),
     mutant(
         "member-does-not-obey-its-leader",

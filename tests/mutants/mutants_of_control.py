@@ -49,6 +49,14 @@ CONTROL: tuple[Mutant, ...] = (
         ("follower-loses-controller: S19",),
     ),
     mutant(
+        "port-opens-with-the-process",
+        "A broker's port opens when it is unfenced, not before (KAFKA-14658)",
+        "cluster.broker.broker",
+        '            listens_early=rules.startup_port == "open",',
+        "            listens_early=True,",
+        "leader-back-too-soon: records.reordered",
+    ),
+    mutant(
         "election-outside-the-isr",
         "A clean election takes a member of the ISR (S1, S5)",
         ELECTION,

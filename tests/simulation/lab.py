@@ -30,21 +30,22 @@ def milliseconds(at_us: int) -> float:
 
 
 class Node:
-    """A NodeCore that decides nothing. `seen` holds (milliseconds, what, detail)."""
+    """A NodeCore that decides nothing. `seen` holds (milliseconds, what, detail). listens: from its start on"""
 
-    def __init__(self, *, answers: bool = False) -> None:
+    def __init__(self, *, answers: bool = False, listens: bool = True) -> None:
         self.seen: list[Seen] = []
         self.next_deadline_us: int | None = None
         self.max_request_bytes = 1 << 20
         self.accepts = True
         self._answers = answers
+        self._listens = listens
 
     def _see(self, now_us: int, what: str, detail: object = None) -> None:
         self.seen.append((milliseconds(now_us), what, detail))
 
     def start(self, now_us: int) -> list[Action]:
         self._see(now_us, "started")
-        return [Listen()]
+        return [Listen()] if self._listens else []
 
     def accepted(self, connection: ConnectionId, peer: str, listener: str, now_us: int) -> list[Action]:
         self._see(now_us, "accepted", peer)

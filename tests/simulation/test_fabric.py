@@ -10,7 +10,7 @@ from lab import FETCH, MS, PRODUCE, Lab, Node, frame
 
 from cluster.network import simulated_connection as connection_module
 from cluster.network.links import Latency
-from cluster.node import Send
+from cluster.node import Listen, Send
 from replica.log.files.file_slice import FileSlice
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
@@ -37,6 +37,17 @@ def test_a_connection_and_a_message_take_their_latency(lab: Lab) -> None:
     lab.run()
     assert lab["a"].seen == [(0, "started", None), (2, "connected", None)]
     assert lab["b"].seen == [(0, "started", None), (1, "accepted", "a"), (11, "received", "hello")]
+
+
+def test_a_process_that_does_not_listen_yet_refuses() -> None:
+    lab = Lab()
+    lab.nodes["b"] = Node(listens=False)
+    lab.connects(0, "a", "b", connection=1)
+    lab.does(10, "b", Listen())
+    lab.connects(20, "a", "b", connection=2)
+    lab.run()
+    assert lab["a"].seen == [(0, "started", None), (2, "disconnected", "refused"), (22, "connected", None)]
+    assert lab["b"].what("accepted") == [(21, "accepted", "a")]
 
 
 def test_each_direction_has_its_own_latency() -> None:

@@ -71,6 +71,7 @@ def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], *
         cpu=CpuTimes(connection_us=10 * MS, connections_per_poll=per_poll),
         outbox=outbox,
         recorder=TraceLog(),
+        listens_early=True,
         handle=handle,
         requests=None,
         clock=lambda: 0,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from cluster.config import BrokerConfig
-from cluster.node import Close, Send, Sent
+from cluster.node import Close, Listen, Send, Sent
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import METADATA
@@ -27,7 +27,9 @@ CORRELATION_ID = 7
 class ServerWorld:
     """Handlers block until `finish` is called, as if every request waited for the disk."""
 
-    def __init__(self, *, is_watched: bool = False, is_open: bool = True, **config: str) -> None:
+    def __init__(
+        self, *, is_watched: bool = False, is_open: bool = True, listens_early: bool = True, **config: str
+    ) -> None:
         self.now_us = 0
         self.rows: list[TraceRow] = []
         self.trace = TraceLog([self.rows.append])
@@ -35,6 +37,7 @@ class ServerWorld:
         self.handled: list[int] = []
         self.closed: list[int] = []
         self.answered: list[int] = []
+        self.listens = 0
         self.blocked: dict[int, Callable[[int], None]] = {}
         self.server = SocketServer(
             node="b1",
@@ -42,6 +45,7 @@ class ServerWorld:
             cpu=CpuTimes(),
             outbox=self.outbox,
             recorder=self.trace,
+            listens_early=listens_early,
             handle=self._handle,
             requests=RequestLog("b1", self.trace, lambda: self.now_us) if is_watched else None,
             clock=lambda: self.now_us,
@@ -85,6 +89,28 @@ class ServerWorld:
                 self.closed.append(action.connection)
             elif isinstance(action, Send):
                 self.answered.append(action.connection)
+            elif isinstance(action, Listen):
+                self.listens += 1
+
+
+@pytest.mark.parametrize("listens_early", [True, False])
+def test_the_port_opens_once_before_or_together_with_request_processing(listens_early: bool) -> None:
+    world = ServerWorld(is_open=False, listens_early=listens_early)
+    world.server.start()
+    world._perform()
+    assert world.listens == listens_early
+    world.server.open(0)
+    world._perform()
+    assert world.listens == 1
+
+
+def test_requests_that_came_early_wait_for_request_processing() -> None:
+    world = ServerWorld(is_open=False)
+    world.accept(-1)
+    world.send(-1)
+    assert world.handled == []
+    world.server.open(0)
+    assert world.handled == [-1]
 
 
 def test_a_full_request_channel_stops_the_network_threads_that_stand_before_it_and_loses_nothing() -> None:
