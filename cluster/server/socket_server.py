@@ -173,7 +173,7 @@ class SocketServer:
     def open(self, now_us: int) -> None:
         """Requests of clients and followers are served from now on: those that have waited, or that come once the port
         is open. source: SocketServer.enableRequestProcessing, Acceptor.start"""
-        # Simplified: with KRaft before 3.5, requests are processed once the broker has caught up with the metadata, just
+        # Simplified: with KRaft before 3.5, requests are processed once the broker has caught up with the metadata and
         # before it asks to be unfenced; here once it is unfenced.
         # Simplified: up to 0.11 the handlers start before the broker is in ZooKeeper; here after that, as from 2.0 on.
         if not self._listens_early:
