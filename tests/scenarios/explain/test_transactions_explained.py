@@ -29,7 +29,7 @@ def lines(rows: list[TraceRow], record: str) -> list[str]:
 
 
 DECIDED = (
-    "30.028 b2, the coordinator, decides: transactional.id orders is PrepareAbort (producer id 1, epoch 2): it was "
+    "30.125 b2, the coordinator, decides: transactional.id orders is PrepareAbort (producer id 1, epoch 2): it was "
     "open for longer than transaction.timeout.ms of 20000, so it is aborted."
 )
 WAIT = (
@@ -42,7 +42,7 @@ def test_an_aborted_record_is_in_the_log_and_left_out(held_up: list[TraceRow]) -
     told = lines(held_up, "r5")
     assert DECIDED in told and WAIT in told
     assert any("with the ABORT marker at 14: its first record here is at 6." in line for line in told)
-    assert told[-1].startswith("30.031 They go on past r5: the last stable offset of t-0 is at the high watermark 15")
+    assert told[-1].startswith("30.128 They go on past r5: the last stable offset of t-0 is at the high watermark 15")
     assert explain_record(held_up, "r5").ending == (
         "r5 is at offset 6, and its transaction was aborted: readers of committed records leave it out."
     )
