@@ -224,6 +224,7 @@ class Server:
 
     async def _say_when_ready(self, run: ScenarioRun) -> None:
         await run.is_ready.wait()
+        await _ports_open(run)
         collect_in_short_pauses()
         address = self._page_place[0].address if self._page_place else None
         for line in ready_lines(run, address):
@@ -261,6 +262,17 @@ class Server:
         await run.is_ready.wait()
         listening = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
         await PageServer(door, page, policy_of(page), self._tape).serve(listening)
+
+
+async def _ports_open(run: ScenarioRun) -> None:
+    """Wait until every broker that runs takes connections: it opens its port a moment after it was unfenced."""
+    for name, (host, port) in zip(run.scenario.cluster.brokers, run.cluster.bootstrap, strict=True):
+        while run.cluster.running(name):
+            try:
+                await (await trio.open_tcp_stream(host, port)).aclose()
+                break
+            except OSError:
+                await trio.sleep(PAUSE_S)
 
 
 def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
