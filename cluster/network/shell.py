@@ -1,9 +1,9 @@
 """The shell round a node's core: sockets, timers, tasks, and not one decision.
 
-One task accepts, from a `Listen` on; one waits for the core's next deadline, one per connection reads frames. Every event is handed
-to the core, and the actions it returns are performed in order and at once: `_step` is synchronous on purpose, so there
-is no checkpoint between a decision and its queueing. Brokers, controllers and clients all run in this shell, in
-virtual time and in wall time.
+One task accepts, from a `Listen` on, one waits for the core's next deadline, one per connection reads frames. Every
+event is handed to the core, and the actions it returns are performed in order and at once: `_step` is synchronous on
+purpose, so there is no checkpoint between a decision and its queueing. Brokers, controllers and clients all run in this
+shell, in virtual time and in wall time.
 """
 
 from __future__ import annotations
