@@ -1,4 +1,4 @@
-"""Reading traces of one or many runs as DataFrames, and writing result tables: the only Spark I/O of the package."""
+"""Reading traces of one or many runs as DataFrames."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES
+from spark_reports.folds.files import DamagedPart, read_part
+from spark_reports.from_files import RunFiles
 from spark_reports.held import held, is_for_short_traces, no_rows, session_for_short_traces
 from spark_reports.schema import RUN, trace_schema
 
@@ -50,6 +52,11 @@ class Trace(NamedTuple):
     request: DataFrame
     transaction: DataFrame
     compaction: DataFrame
+    files: RunFiles
+    """What folds read; no table."""
+
+
+TRACE_TABLES = Trace._fields[:-1]
 
 
 def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
@@ -67,7 +74,8 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
     is_short = is_for_short_traces(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
     read = _held_table if is_short else _read_table
     observed = any(map(_is_observed, run_dirs))
-    return Trace(**{table: read(spark, run_dirs, table, observed) for table in Trace._fields})
+    tables = {table: read(spark, run_dirs, table, observed) for table in TRACE_TABLES}
+    return Trace(**tables, files=RunFiles(spark, run_dirs))
 
 
 def brief_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace | None:
@@ -84,8 +92,9 @@ def brief_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace | None:
             table: _held_table(brief, run_dirs, table, observed)
             if table in FEW_EVENTS
             else no_rows(brief, _columns(table, observed))
-            for table in Trace._fields
-        }
+            for table in TRACE_TABLES
+        },
+        files=RunFiles(brief, run_dirs),
     )
 
 
@@ -111,19 +120,24 @@ def damage_named() -> Iterator[None]:
     """
     try:
         yield
+    except DamagedPart as error:
+        raise RunFolderUnusable(_damaged(str(error))) from error
     except (PySparkException, Py4JJavaError) as error:
         found = _UNREADABLE.search(str(error))
         if found is None:
             raise
-        raise RunFolderUnusable(_damaged(unquote(found["file"]))) from error
+        raise RunFolderUnusable(_damaged(found["part"] or unquote(found["file"]))) from error
 
 
 def _damaged(file: str) -> str:
     return f"{file}: damaged. Make the run again"
 
 
-_UNREADABLE = re.compile(r"\[FAILED_READ_FILE[^\n]*? file:/*(?P<file>/[^\n]*?/trace/\w+/part-\d+\.parquet)")
-"""In the many lines of Spark's own error; it spells a file as an address."""
+_PART = r"/[^\n]*?/trace/\w+/part-\d+\.parquet"
+_UNREADABLE = re.compile(
+    rf"\[FAILED_READ_FILE[^\n]*? file:/*(?P<file>{_PART})|{DamagedPart.__name__}: (?P<part>{_PART})"
+)
+"""In the many lines of Spark's own error, which spells a file as an address, or in those of a fold's."""
 
 
 def _folders(run_dirs: Sequence[Path], table: str) -> list[Path]:
@@ -162,26 +176,10 @@ def _nullable(column: StructField) -> StructField:
 def _rows(part: Path, schema: pa.Schema) -> pa.Table:
     """A part as Spark reads it: columns that it lacks are null. raises: RunFolderUnusable"""
     try:
-        stored = pq.read_table(part, partitioning=None)
-    except (pa.ArrowException, OSError) as error:
+        stored = read_part(part, schema.remove(0))
+    except DamagedPart as error:
         raise RunFolderUnusable(_damaged(str(part))) from error
-    columns = []
-    for field in schema:
-        if field.name == RUN:
-            columns.append(pa.array([part.parents[2].name] * len(stored), field.type))
-        elif field.name not in stored.column_names:
-            columns.append(pa.nulls(len(stored), field.type))
-        elif _is_of(field.type, stored[field.name].type):
-            columns.append(stored[field.name].cast(field.type))
-        else:
-            raise RunFolderUnusable(_damaged(str(part)))
-    return pa.table(columns, schema=schema)
-
-
-def _is_of(kind: pa.DataType, stored: pa.DataType) -> bool:
-    if pa.types.is_list(kind) and pa.types.is_list(stored):
-        return bool(kind.value_type == stored.value_type)
-    return bool(kind == (stored.value_type if pa.types.is_dictionary(stored) else stored))
+    return stored.add_column(0, schema.field(0), pa.repeat(pa.scalar(part.parents[2].name), len(stored)))
 
 
 def _read_table(spark: SparkSession, run_dirs: Sequence[Path], table: str, observed: bool) -> DataFrame:
@@ -204,8 +202,3 @@ def _run_of_row(run_dirs: Sequence[Path]) -> Column:
     encoded = F.substring_index(F.substring_index(F.col("_metadata.file_path"), "/", -4), "/", 1)
     decoded = F.url_decode(F.replace(encoded, F.lit("+"), F.lit("%2B")))
     return F.when(F.contains(encoded, F.lit("%")), decoded).otherwise(encoded)
-
-
-def write_table(table: DataFrame, folder: Path) -> None:
-    """Write a result table as Parquet (zstd), replacing what was there."""
-    table.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))

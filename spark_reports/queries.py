@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from spark_reports.admission import NotAdmitted, admit_analysed, shows_tables, tables_read_by
-from spark_reports.io import Trace, damage_named, read_trace
+from spark_reports.io import TRACE_TABLES, damage_named, read_trace
 from spark_reports.results import COLUMNS, RESULT_TABLES
 from spark_reports.schema import RUN
 from spark_reports.session import SparkFailed
@@ -27,7 +27,7 @@ from spark_reports.statements import Statement, statements_of
 from spark_reports.tables import ResultTables
 
 TRACE_PREFIX = "trace_"
-TABLES = (*RESULT_TABLES, *(TRACE_PREFIX + name for name in Trace._fields))
+TABLES = (*RESULT_TABLES, *(TRACE_PREFIX + name for name in TRACE_TABLES))
 """The tables that a question may read."""
 
 # Nor do these read what a path names (text.`/etc/passwd`), or a variable of the environment (${env:HOME}).

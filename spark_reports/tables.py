@@ -15,7 +15,7 @@ from spark_reports.held import collected, has_no_rows, held, no_rows
 from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
-from spark_reports.transforms.elections import elections, leader_losses
+from spark_reports.transforms.elections import elections
 from spark_reports.transforms.exposure import data_at_risk
 from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
 from spark_reports.transforms.groups import group_assignments, group_unread
@@ -41,13 +41,6 @@ from spark_reports.transforms.transactions import lso_stalls, transactions
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import key_moments, lost_records, runs
 
-Keep = Callable[[str, DataFrame], DataFrame]
-"""For a table that others are computed from: its name and definition in, the same rows out, ready for many reads."""
-
-
-def in_memory(name: str, table: DataFrame) -> DataFrame:
-    return settled(table)
-
 
 class ResultTables(Mapping[str, DataFrame]):
     """Every table over a trace, by name; each is defined on its first use, with the tables that it follows from.
@@ -55,12 +48,9 @@ class ResultTables(Mapping[str, DataFrame]):
     Defining takes PySpark longer than a small trace takes to read. Threads may ask at once; one at a time defines.
     """
 
-    def __init__(self, trace: Trace, keep: Keep = in_memory, brief: ResultTables | None = None) -> None:
-        """keep:  called with tables that grow with the records; tables that grow with the failovers stay in memory
-        brief: of a long trace, its tables that follow from few events (`brief_trace`), in a session for short traces
-        """
+    def __init__(self, trace: Trace, brief: ResultTables | None = None) -> None:
+        """brief: of a long trace, its tables that follow from few events, in a session for short traces"""
         self._trace = trace
-        self._keep = keep
         self._brief = brief
         self._rows: dict[str, pa.Table] = {}
         self._defined: dict[str, DataFrame] = {}
@@ -75,6 +65,14 @@ class ResultTables(Mapping[str, DataFrame]):
                 else:
                     self._defined[name] = self._empty(name) or define(self, self._trace)
             return self._defined[name]
+
+    def rows(self, name: str) -> pa.Table:
+        """The rows of a table that grows with the failovers and not with the records, or of a short trace."""
+        table = self[name]
+        with self._defining:
+            if name not in self._rows:
+                self._rows[name] = collected(table)
+            return self._rows[name]
 
     def rows_at_hand(self, name: str) -> pa.Table | None:
         """The rows of a table that is computed already, and small."""
@@ -112,10 +110,6 @@ class ResultTables(Mapping[str, DataFrame]):
     def node_turns(self) -> DataFrame:
         return self._helper("node_turns", lambda tables: settled(node_turns(tables.control)))
 
-    @property
-    def leader_losses(self) -> DataFrame:
-        return self._helper("leader_losses", lambda tables: leader_losses(tables.control, tables.node_turns))
-
     def _helper(self, name: str, define: Callable[[ResultTables], DataFrame]) -> DataFrame:
         """A table that others follow from, and no result itself."""
         with self._defining:
@@ -132,13 +126,16 @@ class ResultTables(Mapping[str, DataFrame]):
 
     def records(self) -> DataFrame:
         known = known_of_records(self._trace, self.control)
-        return self._keep("records", record_fates(self._trace.produce, self._trace.consume, self.entries, known))
+        fates = record_fates(self._trace.produce, self._trace.consume, self.entries, known)
+        return self._trace.files.kept("records", fates)
 
 
-def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], keep: Keep) -> ResultTables:
-    """keep: as of ResultTables     raises: RunFolderUnusable"""
+def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], folder: Path) -> ResultTables:
+    """folder: for the tables that are written as they are made     raises: RunFolderUnusable"""
     few = brief_trace(spark, run_dirs)
-    return ResultTables(read_trace(spark, run_dirs), keep, None if few is None else ResultTables(few))
+    trace = read_trace(spark, run_dirs)
+    trace = trace._replace(files=trace.files._replace(tables=folder))
+    return ResultTables(trace, None if few is None else ResultTables(few))
 
 
 _Define = Callable[[ResultTables, Trace], DataFrame]
@@ -163,9 +160,7 @@ _DEFINITIONS: dict[str, _Define] = {
     "runs": lambda tables, trace: runs(tables.control),
     "records": lambda tables, trace: tables.records(),
     "record_counts": lambda tables, trace: record_counts(tables["records"]),
-    "anomalies": lambda tables, trace: anomalies(
-        tables["records"], tables.entries, trace.final_log, trace.consume, tables.control
-    ),
+    "anomalies": lambda tables, trace: anomalies(tables["records"], tables.entries, trace, tables.control),
     "lost_records": lambda tables, trace: lost_records(tables["records"], trace.produce, trace.log, tables.control),
     "key_moments": lambda tables, trace: key_moments(tables.control),
     "partition_states": lambda tables, trace: settled(partition_states(tables.control)),
@@ -173,11 +168,9 @@ _DEFINITIONS: dict[str, _Define] = {
     "isr_intervals": lambda tables, trace: isr_intervals(tables["partition_states"]),
     "stopped_intervals": lambda tables, trace: stopped_intervals(tables.control),
     "fault_intervals": lambda tables, trace: fault_intervals(tables.control),
-    "replica_timeline": lambda tables, trace: replica_timeline(tables.control, trace.log, trace.high_watermark),
-    "replication_lag": lambda tables, trace: replication_lag(
-        tables.control, tables.node_turns, trace.log, trace.fetch, tables["leader_terms"]
-    ),
-    "elections": lambda tables, trace: elections(tables.control, tables.leader_losses, trace.log),
+    "replica_timeline": lambda tables, trace: replica_timeline(trace.files),
+    "replication_lag": lambda tables, trace: replication_lag(trace.files, tables.rows("leader_terms")),
+    "elections": lambda tables, trace: elections(trace.files),
     "unavailability": lambda tables, trace: settled(
         unavailability(tables["partition_states"], tables["stopped_intervals"])
     ),
@@ -194,10 +187,10 @@ _DEFINITIONS: dict[str, _Define] = {
     "ack_latency": lambda tables, trace: ack_latency(trace.produce),
     "leader_terms": lambda tables, trace: settled(leader_terms(tables.control, tables.node_turns)),
     "hw_stalls": lambda tables, trace: hw_stalls(
-        tables["partition_states"], tables["leader_terms"], trace.log, trace.fetch, trace.high_watermark
+        trace.files, tables.rows("partition_states"), tables.rows("leader_terms")
     ),
-    "data_at_risk": lambda tables, trace: data_at_risk(trace.produce, tables["leader_terms"], trace.high_watermark),
-    "catch_ups": lambda tables, trace: catch_ups(tables.node_turns, trace.log, trace.fetch, tables["isr_changes"]),
+    "data_at_risk": lambda tables, trace: data_at_risk(trace.files, tables.rows("leader_terms")),
+    "catch_ups": lambda tables, trace: catch_ups(trace.files, tables.rows("isr_changes")),
     "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.fetch, trace.request),
     "transactions": lambda tables, trace: transactions(trace.transaction),
     "lso_stalls": lambda tables, trace: lso_stalls(trace.transaction, trace.high_watermark, tables["leader_terms"]),

@@ -36,7 +36,7 @@ def judge_runs(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, RunVe
     entries = final_entries(trace.final_log, trace.transaction)
     known = known_of_records(trace, trace.control)
     fates = settled(record_fates(trace.produce, trace.consume, entries, known))
-    found = anomalies(fates, entries, trace.final_log, trace.consume, trace.control)
+    found = anomalies(fates, entries, trace, trace.control)
     names_of_run = {row[RUN]: set(row["names"]) for row in _anomaly_names(found).collect()}
     told = [F.when((F.col("told") == fate) & F.col("sent_seq").isNotNull(), F.lit(fate)) for fate in FATES[:3]]
     flags = [F.when(F.col(fate), F.lit(fate)) for fate in FATES[3:]]

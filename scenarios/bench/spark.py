@@ -5,6 +5,7 @@ The traces come from `model.trace`, so every result is held against what is true
 
 from __future__ import annotations
 
+import functools
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +92,6 @@ def _measure_tables(
 ) -> list[dict[str, Any]]:
     """Computes every table once, each in a new session, and discards the rows; writes tables that others are
     computed from."""
-    from spark_reports.report.build import keep_on_disk
     from spark_reports.session import spark_session
     from spark_reports.tables import tables_of_long_traces
 
@@ -106,18 +106,17 @@ def _measure_tables(
         measured.append({"table": name, "s": wall_s, "cpu_s": None if cpu_s is None else round(cpu_s, 2)})
 
     with spark_session(master, settings) as spark:
-        on_disk = keep_on_disk(spark, run_dir / "kept")
-        kept: dict[str, Any] = {}
+        kept = run_dir / "kept"
+        tables = tables_of_long_traces(spark, [run_dir], kept)
 
-        def keep(name: str, table: Any) -> Any:
-            take(name, lambda: kept.update({name: on_disk(name, table)}))
-            return kept[name]
+        def compute(name: str) -> None:
+            table = tables[name]
+            if not (kept / name).exists():
+                table.write.format("noop").mode("overwrite").save()
 
-        tables = tables_of_long_traces(spark, [run_dir], keep)
-        for place, (name, table) in enumerate(tables.items()):
+        for place, name in enumerate(tables):
             progress(0.6 + 0.4 * place / len(tables), name)
-            if name not in kept:
-                take(name, table.write.format("noop").mode("overwrite").save)
+            take(name, functools.partial(compute, name))
     return measured
 
 

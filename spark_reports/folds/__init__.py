@@ -1,5 +1,5 @@
-"""State machines over the ordered events of one partition: plain Python, which Spark runs in its workers.
+"""Tables from the ordered events of each partition, in plain Python or numpy, which Spark runs in its workers.
 
-It may import: the standard library and pyarrow, no other room, for it travels to workers that have nothing else of
-Highwater. Open first: rows.py (how events come and rows go), then hw_stalls.py.
+It may import: the standard library, pyarrow and numpy, no other room, for it travels to workers that have nothing else
+of Highwater. Open first: files.py and rows.py (how events come and rows go), then hw_stalls.py.
 """

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-COLUMNS = ("what", "at_us", "node", "fetch_offset", "log_end_offset", "size_bytes", "records")
+COLUMNS = (
+    "what", "at_us", "node", "fetch_offset", "log_end_offset", "base_offset", "last_offset", "size_bytes", "joined",
+)  # fmt: skip
 STARTED, STOPPED, FETCHED, APPENDED, JOINED = "started", "stopped", "fetched", "appended", "joined"
 
 
@@ -34,6 +36,10 @@ class _Return:
             self.bytes += size_bytes
             self.records += records
 
+    def joins(self, at_us: int) -> None:
+        if self.joined_us is None:
+            self.joined_us = at_us
+
     def row(self, node: str) -> tuple[Any, ...]:
         took_s = 0.0
         if self.first_us is not None and self.caught_us is not None:
@@ -49,7 +55,12 @@ def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """The first life of a broker does not count as a return."""
     known: set[str] = set()
     returned: dict[str, _Return] = {}
-    for what, at_us, node, offset, end, size_bytes, records in facts:
+    for what, at_us, node, offset, end, base_offset, last_offset, size_bytes, joined in facts:
+        if what == JOINED:
+            for name in joined:
+                if name in returned:
+                    returned[name].joins(at_us)
+            continue
         one = returned.get(node)
         if what in (STARTED, STOPPED):
             if one is not None and one.first_us is not None:
@@ -63,10 +74,8 @@ def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
             continue
         elif what == FETCHED:
             one.fetches(at_us, offset, end)
-        elif what == APPENDED:
-            one.appends(size_bytes or 0, records or 0)
-        elif one.joined_us is None:
-            one.joined_us = at_us
+        else:
+            one.appends(size_bytes or 0, last_offset - base_offset + 1)
     for node, one in returned.items():
         if one.first_us is not None:
             yield one.row(node)

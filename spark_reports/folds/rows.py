@@ -16,6 +16,12 @@ _Part = tuple[tuple[Any, ...], list[tuple[Any, ...]]]
 """A partition, and some of its rows one after the other."""
 
 _ROWS_AT_ONCE = 2_000
+_EVENTS_AT_ONCE = 10_000
+
+
+def fold_table(fold: Fold, schema: pa.Schema, facts: pa.Table) -> Iterator[pa.RecordBatch]:
+    """in: events sorted by partition and order, with run, topic and partition in front     out: batches of `schema`"""
+    return fold_batches(fold, schema, 3, iter(facts.to_batches(_EVENTS_AT_ONCE)))
 
 
 def fold_batches(
@@ -59,7 +65,7 @@ def _values(column: pa.Array) -> list[Any]:
     """As to_pylist(), which is several times slower for the most frequent types of trace tables."""
     if pa.types.is_integer(column.type) and not column.null_count:
         return column.to_numpy().tolist()  # type: ignore[no-any-return]
-    if pa.types.is_string(column.type):
+    if pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
         coded = column.dictionary_encode()
         words = [*coded.dictionary.to_pylist(), None]
         return [words[code] for code in coded.indices.fill_null(len(words) - 1).to_numpy().tolist()]

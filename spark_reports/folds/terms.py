@@ -1,4 +1,4 @@
-"""The leaders of a partition, from when to when, and since when it had had no running leader."""
+"""The leaders of a partition, from when to when, and how long each election took."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 TERM_COLUMNS = ("what", "seq", "at_us", "leader", "leader_epoch", "log_end_offset", "high_watermark")
-LOSS_COLUMNS = ("what", "seq", "at_us", "leader", "leader_epoch")
+ELECTION_COLUMNS = (
+    "what", "seq", "at_us", "leader", "leader_epoch", "previous_leader", "clean", "isr", "reason",
+)  # fmt: skip
 BEGAN, CHOSEN, STOPPED, OVER = "began", "chosen", "stopped", "over"
-CREATED, ELECTED, OFFLINE, STARTED = "created", "elected", "offline", "started"
+CREATED, ELECTED, OFFLINE, STARTED, APPENDED = "created", "elected", "offline", "started", "appended"
 
 NEXT_TERM, LEADER_STOPPED, RUN_ENDED = "the next term began", "the leader stopped", "the run ended"
 
@@ -36,15 +38,41 @@ def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
             terms.setdefault((epoch, leader), (at_us, seq, end, high_watermark))
 
 
-def leader_losses(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """A row for each election: since when no leader had been running, null if one was.
+class _Election:
+    """`said`: epoch, seq, at_us, leader and what else the controller said of it."""
+
+    __slots__ = ("first_write_us", "leading_us", "lost_us", "said")
+
+    def __init__(self, said: tuple[Any, ...]) -> None:
+        self.said = said
+        self.lost_us: int | None = None
+        self.leading_us: int | None = None
+        self.first_write_us: int | None = None
+
+    def row(self) -> tuple[Any, ...]:
+        lost_us, written_us = self.lost_us, self.first_write_us
+        elect_us = None if lost_us is None else self.said[2] - lost_us
+        write_us = None if lost_us is None or written_us is None else written_us - lost_us
+        return (*self.said, lost_us, self.leading_us, written_us, elect_us, write_us)
+
+
+def elections(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """A row for each election: since when no leader had been running, null if one was, and what its leader did.
 
     Losses of a leader begin an outage unless one is under way, and the leader that learns of its leadership ends it.
+    A topic made anew counts its epochs from 0 again: what a leader does is of its last election.
     """
+    found: list[_Election] = []
+    last: dict[tuple[str, int], _Election] = {}
     now: tuple[str | None, int] = (None, -1)
     down: set[str] = set()
     lost_us: int | None = None
-    for what, seq, at_us, node, epoch in facts:
+    for what, seq, at_us, node, epoch, previous_leader, clean, isr, reason in facts:
+        if what == APPENDED:
+            its = last.get((node, epoch))
+            if its is not None and its.first_write_us is None:
+                its.first_write_us = at_us
+            continue
         is_lost = False
         if what == STARTED:
             down.discard(node)
@@ -52,6 +80,9 @@ def leader_losses(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]
             down.add(node)
             is_lost = node == now[0]
         elif what == BEGAN:
+            its = last.get((node, epoch))
+            if its is not None and its.leading_us is None:
+                its.leading_us = at_us
             if node == now[0] and epoch >= now[1]:
                 lost_us = None
         else:
@@ -59,7 +90,11 @@ def leader_losses(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]
             if what == CREATED:
                 lost_us = None
             if what == ELECTED:
-                yield seq, lost_us
+                one = last[node, epoch] = _Election((epoch, seq, at_us, node, previous_leader, clean, isr, reason))
+                one.lost_us = lost_us
+                found.append(one)
             is_lost = what == OFFLINE or (what == ELECTED and node in down)
         if is_lost and lost_us is None:
             lost_us = at_us
+    for one in found:
+        yield one.row()

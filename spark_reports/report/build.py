@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_reports.class_archive import ClassArchive
-from spark_reports.held import collected
+from spark_reports.from_files import write_table
 from spark_reports.interrupts import Interrupts
-from spark_reports.io import damage_named, read_trace, trace_bytes, write_table
+from spark_reports.io import damage_named, read_trace, trace_bytes
 from spark_reports.report.heading import heading_of
 from spark_reports.report.page import render, verdict_of
 from spark_reports.report.rows import Rows
 from spark_reports.report.thin import PICTURED, picture
 from spark_reports.results import as_markdown
 from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, name_call_site, spark_session
-from spark_reports.tables import Keep, ResultTables, tables_of_long_traces
+from spark_reports.tables import ResultTables, tables_of_long_traces
 
 Progress = Callable[[str, float], None]
 
@@ -119,16 +119,6 @@ def settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
     return {"spark.sql.shuffle.partitions": str(max(2, size // _PARTITION_BYTES))}
 
 
-def keep_on_disk(spark: SparkSession, folder: Path) -> Keep:
-    """Tables written at once to `folder/<table>`, and read from there column by column: the heap need not hold them."""
-
-    def keep(name: str, table: DataFrame) -> DataFrame:
-        write_table(table, folder / name)
-        return spark.read.schema(table.schema).parquet(str(folder / name))
-
-    return keep
-
-
 def _build(
     spark: SparkSession, run_dirs: Sequence[Path], folder: Path, progress: Progress
 ) -> dict[str, tuple[str, ...]]:
@@ -138,7 +128,7 @@ def _build(
         if is_small:
             tables = ResultTables(read_trace(spark, run_dirs))
         else:
-            tables = tables_of_long_traces(spark, run_dirs, keep_on_disk(spark, folder / "tables"))
+            tables = tables_of_long_traces(spark, run_dirs, folder / "tables")
         _write_all(spark, tables, folder / "tables", is_small, progress)
     progress("drawing", 0.9)
     rows = {name: Rows.stored(folder / "tables" / name) for name in tables}
@@ -163,7 +153,7 @@ def _write_all(
 ) -> None:
     def define_and_write(name: str) -> str:
         table, path = tables[name], folder / name
-        rows = collected(table) if all_are_small else tables.rows_at_hand(name)
+        rows = tables.rows(name) if all_are_small else tables.rows_at_hand(name)
         if rows is not None:
             _write_here(rows, path)
         elif not path.exists():  # Those that others are computed from may be there already.

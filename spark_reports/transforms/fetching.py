@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from replica.trace.names import FOLLOWER_FETCHED, NODE_STARTED, NODE_STOPPED, RECORDS_SENT
 from spark_reports.folds import catch_ups as fold
-from spark_reports.results import RESULT_TABLES
-from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.folding import folded
+from spark_reports.folds.files import Facts, same
+from spark_reports.from_files import RunFiles
+from spark_reports.schema import RUN
 
 
 def fetch_efficiency(fetch: DataFrame, request: DataFrame) -> DataFrame:
@@ -52,25 +53,26 @@ def _ratio(above: str, below: str) -> Column:
     return F.when(F.col(below) > 0, F.col(above) / F.col(below))
 
 
-def catch_ups(turns: DataFrame, log: DataFrame, fetch: DataFrame, changes: DataFrame) -> DataFrame:
+def catch_ups(files: RunFiles, changes: pa.Table) -> DataFrame:
     """One row per replica of a broker that started again: from its first fetch to the leader's end, and into the ISR.
 
-    in:  node_turns(), the tables log and fetch, isr_changes()
+    in:  the trace, isr_changes()
     out: *REPLICA_KEY, started_us, first_fetch_us, from_offset (of its first fetch), caught_up_us (its fetch
          reached the leader's end; null: never), to_offset, joined_us (it came back into the ISR; null: it did not, or
          had never left), records and bytes (appended meanwhile: up to then, or to the end of its life; records that
          are cut off later count too), records_per_s, bytes_per_s
     """
-    at = (*PARTITION_KEY, "seq", "at_us")
+    at = same("seq", "at_us")
+    node = {**at, **same("node")}
     facts = {
-        fold.STOPPED: turns.filter(F.col("event") == NODE_STOPPED).select(*at, "node"),
-        fold.STARTED: turns.filter(F.col("event") == NODE_STARTED).select(*at, "node"),
-        fold.FETCHED: fetch.filter(F.col("event") == FOLLOWER_FETCHED).select(
-            *at, F.col("peer").alias("node"), "fetch_offset", "log_end_offset"
+        fold.STOPPED: Facts("control", node, {"event": [NODE_STOPPED]}, everywhere=True),
+        fold.STARTED: Facts("control", node, {"event": [NODE_STARTED]}, everywhere=True),
+        fold.FETCHED: Facts(
+            "fetch", {**at, "node": "peer", **same("fetch_offset", "log_end_offset")}, {"event": [FOLLOWER_FETCHED]}
         ),
-        fold.APPENDED: log.filter(F.col("role") == "follower").select(
-            *at, "node", "size_bytes", (F.col("last_offset") - F.col("base_offset") + 1).alias("records")
+        fold.APPENDED: Facts(
+            "log", {**node, **same("base_offset", "last_offset", "size_bytes")}, {"role": ["follower"]}
         ),
-        fold.JOINED: changes.select(*at, F.explode("joined").alias("node")),
+        fold.JOINED: Facts(changes, {**at, **same("joined")}),
     }
-    return folded(facts, fold.COLUMNS, fold.catch_ups, RESULT_TABLES["catch_ups"].ddl)
+    return files.folded("catch_ups", fold.catch_ups, facts, fold.COLUMNS)

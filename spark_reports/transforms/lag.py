@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from replica.trace.names import FOLLOWER_FETCHED, LEADERSHIP_BEGAN, NODE_STARTED, NODE_STOPPED
 from spark_reports.folds import lag as fold
-from spark_reports.results import RESULT_TABLES
-from spark_reports.schema import PARTITION_KEY
-from spark_reports.transforms.folding import folded
+from spark_reports.folds.files import Facts, same
+from spark_reports.from_files import RunFiles
 
 
-def replication_lag(
-    control: DataFrame, turns: DataFrame, log: DataFrame, fetch: DataFrame, terms: DataFrame
-) -> DataFrame:
+def replication_lag(files: RunFiles, terms: pa.Table) -> DataFrame:
     """One row per moment a follower's distance to its leader changed: its fetches, and the leader's own appends.
 
     lag_records: records the follower had not asked beyond (>= 0).
@@ -25,22 +22,21 @@ def replication_lag(
     A leader knows nothing of a follower before its first fetch of the term: no row before it. The last moment of a term
     is one, so that the lag of a silent follower is drawn up to it.
 
-    in:  the table control, node_turns(), the tables log and fetch, leader_terms()
+    in:  the trace, leader_terms()
     out: *PARTITION_KEY, leader_epoch, leader, follower, at_us, seq, fetch_offset, log_end_offset, lag_records, lag_us,
          peak_lag_us, behind_us
     """
-    of_leader: list[Column | str] = [*PARTITION_KEY, "seq", "at_us", "leader_epoch", F.col("node").alias("leader")]
-    node: list[Column | str] = [*PARTITION_KEY, "seq", "at_us", F.col("node").alias("leader")]
+    node = {**same("seq", "at_us"), "leader": "node"}
+    of_leader = {**node, **same("leader_epoch", "log_end_offset")}
+    term = {"seq": "until_seq", "at_us": "until_us", **same("leader_epoch", "leader")}
     facts = {
-        fold.TERM_ENDED: terms.select(
-            *PARTITION_KEY, F.col("until_seq").alias("seq"), F.col("until_us").alias("at_us"), "leader_epoch", "leader"
-        ),
-        fold.STOPPED: turns.filter(F.col("event") == NODE_STOPPED).select(*node),
-        fold.STARTED: turns.filter(F.col("event") == NODE_STARTED).select(*node),
-        fold.BEGAN: control.filter(F.col("event") == LEADERSHIP_BEGAN).select(*of_leader, "log_end_offset"),
-        fold.APPENDED: log.filter(F.col("role") == "leader").select(*of_leader, "log_end_offset", "last_offset"),
-        fold.FETCHED: fetch.filter(F.col("event") == FOLLOWER_FETCHED).select(
-            *of_leader, F.col("peer").alias("follower"), "fetch_offset", "log_end_offset"
+        fold.TERM_ENDED: Facts(terms, term),
+        fold.STOPPED: Facts("control", node, {"event": [NODE_STOPPED]}, everywhere=True),
+        fold.STARTED: Facts("control", node, {"event": [NODE_STARTED]}, everywhere=True),
+        fold.BEGAN: Facts("control", of_leader, {"event": [LEADERSHIP_BEGAN]}),
+        fold.APPENDED: Facts("log", {**of_leader, **same("last_offset")}, {"role": ["leader"]}),
+        fold.FETCHED: Facts(
+            "fetch", {**of_leader, "follower": "peer", **same("fetch_offset")}, {"event": [FOLLOWER_FETCHED]}
         ),
     }
-    return folded(facts, fold.COLUMNS, fold.replication_lag, RESULT_TABLES["replication_lag"].ddl)
+    return files.folded("replication_lag", fold.replication_lag, facts, fold.COLUMNS)

@@ -16,6 +16,11 @@ from replica.trace.names import (
     RECORD_READ,
     REPLICA_FOUND,
 )
+from spark_reports.folds import anomalies as fold
+from spark_reports.folds.files import Facts, same
+from spark_reports.from_files import RunFiles
+from spark_reports.io import Trace
+from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.records import UNDONE, UNMARKED, is_undone
 from spark_reports.transforms.settling import settled
@@ -40,23 +45,17 @@ JEPSEN_CLASS = {
 _OUT = (RUN, "anomaly", "topic", "partition", "witness", "offset", "detail")
 
 
-def anomalies(
-    fates: DataFrame,
-    entries: DataFrame,
-    final_log: DataFrame,
-    consume: DataFrame,
-    control: DataFrame,
-) -> DataFrame:
+def anomalies(fates: DataFrame, entries: DataFrame, trace: Trace, control: DataFrame) -> DataFrame:
     """One row per witness of an anomaly.
 
-    in:  record_fates(), final_entries(), and the trace tables
+    in:  record_fates(), final_entries(), the trace, and its control table as the tables see it
     out: run, anomaly (of VERDICT_ORDER), topic, partition, witness (a record, a client or an invariant), offset, detail
     """
     parts = [
         record_anomalies(fates),
-        diverged(final_log),
-        offset_regressions(consume),
-        poll_skips(consume, entries),
+        diverged(trace.files),
+        offset_regressions(trace.files),
+        poll_skips(trace, entries),
     ]
     together = parts[0]
     for part in parts[1:]:
@@ -93,80 +92,51 @@ def record_anomalies(fates: DataFrame) -> DataFrame:
     )
 
 
-def diverged(final_log: DataFrame) -> DataFrame:
+def diverged(files: RunFiles) -> DataFrame:
     """Offsets below the high watermarks of two running replicas at which these hold different records.
 
     out: as anomalies(); witness = the records, by replica
     """
-    running = final_log.filter((F.col("event") == REPLICA_FOUND) & F.col("running")).select(
-        *PARTITION_KEY, "node", F.col("high_watermark").alias("end")
-    )
-    committed = (
-        final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
-        .select(*PARTITION_KEY, "node", "offset", "record", "crc")
-        .join(F.broadcast(running), [*PARTITION_KEY, "node"])
-        .filter(F.col("offset") < F.col("end"))
-    )
-    # Numbers alone are compared in a hash table; the names are looked up where they differ.
-    what = F.xxhash64("record", "crc")
-    differ = (
-        committed.groupBy(*PARTITION_KEY, "offset")
-        .agg(F.min(what).alias("one"), F.max(what).alias("other"))
-        .filter(F.col("one") != F.col("other"))
-        .select(*PARTITION_KEY, "offset")
-    )
-    held = F.array_join(F.array_sort(F.collect_list(F.concat("node", F.lit(": "), "record"))), ", ")
-    return (
-        committed.join(F.broadcast(differ), [*PARTITION_KEY, "offset"])
-        .groupBy(*PARTITION_KEY, "offset")
-        .agg(held.alias("witness"))
-        .select(
-            RUN, F.lit("diverged").alias("anomaly"), "topic", "partition", "witness", "offset",
-            F.lit("replicas hold different records below their high watermarks").alias("detail"),
-        )
-    )  # fmt: skip
+    end = same("seq", "node", "high_watermark")
+    facts = {
+        fold.REPLICA: Facts("final_log", end, {"event": [REPLICA_FOUND], "running": [True]}),
+        fold.ENTRY: Facts("final_log", same("seq", "node", "offset", "record", "crc"), {"event": [LOG_ENTRY_FOUND]}),
+    }
+    return files.few(RESULT_TABLES["anomalies"].ddl, fold.diverged, facts, fold.REPLICA_COLUMNS)
 
 
-def offset_regressions(consume: DataFrame) -> DataFrame:
+def offset_regressions(files: RunFiles) -> DataFrame:
     """A client saw the end of a partition below an end it had seen before.
 
     out: as anomalies(); witness = the client
     """
-    before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
-    seen = consume.filter((F.col("event") == END_OFFSET_SEEN) & F.col("error").isNull())
-    return (
-        seen.withColumn("highest", F.max("offset").over(before))
-        .filter(F.col("offset") < F.col("highest"))
-        .select(
-            RUN, F.lit("offset-regression").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"),
-            "offset", F.format_string("saw the end at %d after it had seen %d", "offset", "highest").alias("detail"),
-        )
-    )  # fmt: skip
+    seen = Facts("consume", same("seq", "client", "offset"), {"event": [END_OFFSET_SEEN], "error": [None]})
+    return files.few(RESULT_TABLES["anomalies"].ddl, fold.regressions, {fold.SEEN: seen}, fold.CLIENT_COLUMNS)
 
 
-def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
+def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
     """Records of the final log that a consumer jumped over and never read, without a seek by its user. Records of
     aborted transactions are there and not for every reader.
 
-    in:  consume table, final_entries()
+    in:  the trace, final_entries()
     out: as anomalies(); witness = the client
     """
     of_consumer = [*PARTITION_KEY, "client"]
-    in_order = Window.partitionBy(*of_consumer).orderBy("seq")
-    is_read = F.col("event") == RECORD_READ
-    # A seek by the user is a reset that no error caused: records read after it have no predecessor.
-    is_seek = (F.col("event") == POSITION_RESET) & F.col("error").isNull()
-    stood = F.when(is_seek, F.lit(_ANYWHERE)).when(is_read, F.col("offset"))
-    previous = F.last(stood, ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    its = same("seq", "client", "offset")
+    facts = {
+        fold.READ: Facts("consume", its, {"event": [RECORD_READ]}),
+        # A seek by the user is a reset that no error caused: records read after it have no predecessor.
+        fold.SEEK: Facts("consume", its, {"event": [POSITION_RESET], "error": [None]}),
+    }
+    found = trace.files.few(_JUMPS, fold.jumps, facts, fold.CLIENT_COLUMNS)
     gaps = settled(
-        consume.filter(is_read | is_seek)
-        .withColumn("previous", previous)
-        .filter(is_read & (F.col("offset") > F.col("previous") + 1))
-        .select(*of_consumer, F.sequence(F.col("previous") + 1, F.col("offset") - 1).alias("skipped"))
+        found.select(
+            *PARTITION_KEY, F.col("witness").alias("client"), F.sequence("from_offset", "to_offset").alias("skipped")
+        )
     )
     # Hardly any consumer jumps: then neither its reads nor the final logs need to be searched.
     jumped = F.broadcast(gaps.select(*of_consumer).distinct())
-    reads = consume.filter(is_read).join(jumped, of_consumer, "left_semi")
+    reads = trace.consume.filter(F.col("event") == RECORD_READ).join(jumped, of_consumer, "left_semi")
     there = entries.filter(~F.col("aborted")).join(jumped, list(PARTITION_KEY), "left_semi")
     return (
         gaps.select(*of_consumer, F.explode("skipped").alias("offset"))
@@ -180,8 +150,7 @@ def poll_skips(consume: DataFrame, entries: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-_ANYWHERE = (1 << 63) - 2
-"""The position after a seek: no offset is beyond it, so nothing was jumped over."""
+_JUMPS = "run string, topic string, partition bigint, witness string, from_offset bigint, to_offset bigint"
 
 
 def with_broken_invariants(others: DataFrame, control: DataFrame) -> DataFrame:

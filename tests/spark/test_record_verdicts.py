@@ -339,7 +339,7 @@ def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str,
     trace = read_trace(spark, folders)
     entries = final_entries(trace.final_log, trace.transaction)
     fates = record_fates(trace.produce, trace.consume, entries, known_in(trace))
-    verdict = anomalies(fates, entries, trace.final_log, trace.consume, trace.control)
+    verdict = anomalies(fates, entries, trace, trace.control)
     rows = verdict.select("run", "anomaly", "witness").collect()
     return {
         case: {(row["anomaly"], row["witness"]) for row in rows if row["run"] == f"case-{n}"}

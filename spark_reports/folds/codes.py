@@ -1,0 +1,48 @@
+"""Columns of events as numpy sees them: numbers for words, and what stands together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def of_kind(facts: pa.Table, *kinds: str) -> Any:
+    """Whether each event is one of these, by the fold's names."""
+    return pc.is_in(facts["what"].cast(pa.string()), value_set=pa.array(kinds)).to_numpy()
+
+
+def codes(facts: pa.Table, *columns: str) -> Any:
+    """A number for the values of these columns: equal for equal values."""
+    number = np.zeros(len(facts), np.int64)
+    for column in columns:
+        values = facts[column].combine_chunks()
+        if not pa.types.is_dictionary(values.type):
+            values = values.dictionary_encode()
+        here = values.indices.fill_null(len(values.dictionary)).to_numpy().astype(np.int64)
+        number = number * (len(values.dictionary) + 1) + here
+    return number
+
+
+def numbers(facts: pa.Table, column: str, instead: int = 0) -> Any:
+    """A column of integers; `instead` of nulls."""
+    return facts[column].fill_null(instead).to_numpy()
+
+
+def begins(*keys: Any) -> Any:
+    """Whether each place of sorted keys is the first with its values."""
+    first = np.zeros(len(keys[0]), bool)
+    first[:1] = True
+    for key in keys:
+        first[1:] |= key[1:] != key[:-1]
+    return first
+
+
+def last_of(stated: Any, first: Any) -> Any:
+    """For each place the last one, up to it, where something is stated; or where its group begins.
+
+    first: as of begins()
+    """
+    return np.maximum.accumulate(np.where(stated | first, np.arange(len(stated)), 0))

@@ -1,0 +1,240 @@
+"""Events straight from the trace's files, as Arrow columns in the order that a fold wants: no row passes through Spark.
+
+A share of a run's partitions is read at once, from all its files; of each file only the columns that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+KEY = ("topic", "partition")
+WORD = pa.dictionary(pa.int32(), pa.string())
+
+Make = Callable[[pa.Schema, pa.Table], Iterable[pa.RecordBatch]]
+"""The columns of a table; events of one share of a run, ordered by partition and seq, with run, topic and partition in
+front -> the rows of the table."""
+
+RowsOf = Callable[["Share"], Iterable[pa.RecordBatch]]
+"""The rows of a table that follow from one share of a run."""
+
+_WRITTEN_ROWS = 65_536
+"""As many are a row group of a table's file."""
+
+
+class DamagedPart(Exception):
+    """The file of a trace that cannot be read, or has values of another type."""
+
+
+class Facts(NamedTuple):
+    """Events of one kind, as a fold wants them.
+
+    source:     a table of the trace; or of the report, whose rows are at hand
+    columns:    by the fold's name for each: the column of the source
+    where:      columns, and the values that each may have
+    everywhere: events of no partition, such as a broker's stop: every partition that has other events has these too
+    """
+
+    source: str | pa.Table
+    columns: Mapping[str, str]
+    where: Mapping[str, Sequence[str | bool | None]] = {}
+    everywhere: bool = False
+
+    @property
+    def read(self) -> list[str]:
+        key = () if self.everywhere else KEY
+        return list(dict.fromkeys([*key, *self.columns.values(), *self.where]))
+
+
+class Share(NamedTuple):
+    """One of `shares` shares of the partitions of a run."""
+
+    run_dir: str
+    place: int
+    shares: int
+
+    @property
+    def run(self) -> str:
+        return Path(self.run_dir).name
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """Those of its partitions."""
+        if self.shares == 1:
+            return rows
+        topics = rows["topic"].combine_chunks()
+        hashes = np.array([crc32(topic.encode()) for topic in topics.dictionary.to_pylist()], np.int64)
+        number = hashes[topics.indices.to_numpy()] + rows["partition"].to_numpy()
+        return rows.filter(pa.array(number % self.shares == self.place))
+
+    def may_be_in(self, part: Path) -> bool:
+        """By the file's statistics. The logs at the end of a run are written replica by replica: others' are skipped.
+
+        raises: DamagedPart
+        """
+        if self.shares == 1:
+            return True
+        try:
+            about = pq.read_metadata(part)
+        except (pa.ArrowException, OSError) as error:
+            raise DamagedPart(str(part)) from error
+        for place in range(about.num_row_groups):
+            topics, partitions = (_bounds(about.row_group(place), column) for column in KEY)
+            if topics is None or partitions is None or topics[0] != topics[1]:
+                return True
+            first, last = (crc32(topics[0].encode()) + partition for partition in partitions)
+            if first + (self.place - first) % self.shares <= last:  # The next number of this share.
+                return True
+        return False
+
+
+def with_words(schema: pa.Schema) -> pa.Schema:
+    """The same columns, with words by number, as files have them."""
+    return pa.schema([field.with_type(WORD) if pa.types.is_string(field.type) else field for field in schema])
+
+
+def _bounds(group: pq.RowGroupMetaData, column: str) -> tuple[Any, Any] | None:
+    """The least and the largest value, if the file says so."""
+    for place in range(group.num_columns):
+        one = group.column(place)
+        if one.path_in_schema == column:
+            known = one.statistics
+            return (known.min, known.max) if known is not None and known.has_min_max else None
+    return None
+
+
+def same(*columns: str) -> dict[str, str]:
+    """Columns that keep their names."""
+    return {column: column for column in columns}
+
+
+def events_of(
+    share: Share, facts: Mapping[str, Facts], columns: Sequence[str], schemas: Mapping[str, pa.Schema]
+) -> pa.Table:
+    """run, *KEY and `columns` of all the facts of a share's partitions, ordered by partition and seq; of one seq in the
+    order of the mapping.
+
+    columns: `what` among them is the name in `facts`     schemas: of the trace's tables
+    raises:  DamagedPart
+    """
+    read = {what: _read(share, one, schemas) for what, one in facts.items()}
+    local = pa.concat_tables([rows.select(KEY) for what, rows in read.items() if not facts[what].everywhere])
+    partitions = _distinct(local)
+    found = []
+    for what, rows in read.items():
+        if facts[what].everywhere:
+            rows = _in_each(rows, partitions)
+        whole = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
+        found.append(rows.append_column("what", pa.DictionaryArray.from_arrays(whole, [what])))
+    together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
+    number = together["topic"].combine_chunks().indices.to_numpy().astype(np.int64) << 32
+    order = np.lexsort((together["seq"].to_numpy(), number + together["partition"].to_numpy()))
+    whose = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(order)), [share.run])
+    return together.select([*KEY, *columns]).take(pa.array(order)).add_column(0, "run", whose)
+
+
+def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Table:
+    if isinstance(facts.source, str):
+        schema = pa.schema([schemas[facts.source].field(name) for name in facts.read])
+        parts = sorted(Path(share.run_dir, "trace", facts.source).glob("part-*.parquet"))
+        wanted = parts if facts.everywhere else [part for part in parts if share.may_be_in(part)]
+        read = [_chosen(read_part(part, schema), share, facts) for part in wanted]
+        rows = pa.concat_tables([schema.empty_table(), *read])
+    else:
+        of_run = facts.source.filter(pc.equal(facts.source["run"], share.run)).select(facts.read)
+        rows = _chosen(of_run.cast(with_words(of_run.schema)), share, facts)
+    named = {name: rows[column] for name, column in facts.columns.items()}
+    return pa.table(named if facts.everywhere else {**{name: rows[name] for name in KEY}, **named})
+
+
+def _chosen(rows: pa.Table, share: Share, facts: Facts) -> pa.Table:
+    for column, values in facts.where.items():
+        kind = plain(rows[column].type)
+        rows = rows.filter(pc.is_in(rows[column], value_set=pa.array(values, kind)))
+    if facts.everywhere:
+        return rows
+    for name in KEY:
+        if rows[name].null_count:
+            rows = rows.filter(pc.is_valid(rows[name]))
+    return share.of(rows)
+
+
+def _distinct(partitions: pa.Table) -> pa.Table:
+    rows = partitions.cast(pa.schema([("topic", pa.string()), ("partition", pa.int64())]))
+    found = rows.group_by(list(KEY), use_threads=False).aggregate([])
+    return found.set_column(0, "topic", found["topic"].cast(WORD))
+
+
+def _in_each(rows: pa.Table, partitions: pa.Table) -> pa.Table:
+    """Every row in each partition."""
+    place = np.repeat(np.arange(len(partitions)), len(rows))
+    repeated = rows.take(pa.array(np.tile(np.arange(len(rows)), len(partitions))))
+    whose = partitions.take(pa.array(place))
+    for name in KEY:
+        repeated = repeated.append_column(name, whose[name])
+    return repeated
+
+
+def read_part(part: Path, schema: pa.Schema) -> pa.Table:
+    """The columns of `schema` from a file; those that it lacks are null.
+
+    raises: DamagedPart
+    """
+    words = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    try:
+        with pq.ParquetFile(part, read_dictionary=words) as file:
+            there = [name for name in schema.names if name in file.schema_arrow.names]
+            stored = file.read(there, use_threads=False)
+            count = file.metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedPart(str(part)) from error
+    columns = []
+    for field in schema:
+        if field.name not in there:
+            columns.append(pa.nulls(count, field.type))
+        elif plain(field.type) == plain(stored[field.name].type):
+            columns.append(stored[field.name].cast(field.type))
+        else:
+            raise DamagedPart(str(part))
+    return pa.table(columns, schema=schema)
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """Without the name of a list's elements, and whether they may be null."""
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_type)
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def rows_of(
+    make: Make, out: pa.Schema, facts: Mapping[str, Facts], columns: Sequence[str], schemas: Mapping[str, pa.Schema],
+    share: Share,
+) -> Iterable[pa.RecordBatch]:  # fmt: skip
+    """The rows of a table that follow from one share. raises: DamagedPart"""
+    return make(out, events_of(share, facts, columns, schemas))
+
+
+def write_share(rows: RowsOf, schema: pa.Schema, folder: Path, share: Share) -> Iterator[pa.RecordBatch]:
+    """Write them as a file of the table: it is there, even without rows. Nothing is left to be told to Spark."""
+    waiting: list[pa.RecordBatch] = []
+    with pq.ParquetWriter(folder / f"{share.run}-{share.place:05}.parquet", schema, compression="zstd") as writer:
+        for batch in rows(share):
+            waiting.append(batch)
+            if sum(map(len, waiting)) >= _WRITTEN_ROWS:
+                writer.write_table(pa.Table.from_batches(waiting, schema), _WRITTEN_ROWS)
+                waiting = []
+        writer.write_table(pa.Table.from_batches(waiting, schema), _WRITTEN_ROWS)
+    yield from ()
+
+
+def each_share(rows: RowsOf, shares: Sequence[Share], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """batches: numbers of shares, as Spark spreads them"""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from rows(shares[number])

@@ -1,0 +1,41 @@
+"""The ends of every replica over time, from its own events: by columns, for a row changes nothing but itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_reports.folds.codes import begins, codes, last_of, of_kind
+
+COLUMNS = ("what", "node", "at_us", "seq", "event", "log_end_offset", "high_watermark", "reason", "replicas")
+PLACED, STOPPED, STATED, APPENDED, MOVED = "placed", "stopped", "stated", "appended", "moved"
+
+
+def replica_timeline(schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
+    """An append does not restate the high watermark: it is the one last stated since the broker's start."""
+    replica, is_stop = codes(facts, "topic", "partition", "node"), of_kind(facts, STOPPED)
+    chosen = np.flatnonzero(~of_kind(facts, PLACED, STOPPED) | _is_placed(facts, is_stop))
+    chosen = chosen[np.argsort(replica[chosen], kind="stable")]
+    moves, is_stop = facts.take(pa.array(chosen)), is_stop[chosen]
+    stated = is_stop | moves["high_watermark"].is_valid().to_numpy()
+    known = moves["high_watermark"].take(pa.array(last_of(stated, begins(replica[chosen]))))
+    end = moves["log_end_offset"]
+    found = moves.drop_columns("high_watermark").append_column(
+        "high_watermark", pc.if_else(end.is_valid(), known, None)
+    )
+    found = found.append_column("uncommitted_records", pc.subtract(end, known))
+    batches: list[pa.RecordBatch] = found.select(schema.names).cast(schema).to_batches()
+    return batches
+
+
+def _is_placed(facts: pa.Table, is_stop: Any) -> Any:
+    """Of stops, whether their broker was ever to have a replica of the partition."""
+    placed = facts.filter(pa.array(of_kind(facts, PLACED))).select(["topic", "partition", "replicas"]).to_pylist()
+    replicas = {(row["topic"], row["partition"], node) for row in placed for node in row["replicas"]}
+    stops = facts.filter(pa.array(is_stop)).select(["topic", "partition", "node"]).to_pylist()
+    found = np.zeros(len(facts), bool)
+    found[is_stop] = [tuple(stop.values()) in replicas for stop in stops]
+    return found

@@ -1,0 +1,108 @@
+"""Tables that tasks make of the trace's files and write as files: Spark spreads the tasks and sees no row of either."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from replica.trace.events import OPTIONAL_TABLES, TABLES
+from spark_reports import folds
+from spark_reports.folds.files import Facts, Make, RowsOf, Share, each_share, rows_of, with_words, write_share
+from spark_reports.folds.rows import Fold, fold_table
+from spark_reports.held import held, is_for_short_traces
+from spark_reports.results import RESULT_TABLES
+from spark_reports.schema import trace_schema
+from spark_reports.transforms.settling import settled
+
+# Workers, also of a cluster, get the folds themselves instead of a name that they would have to find.
+cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
+
+_SHARE_BYTES = 12 << 20
+"""Compressed: some million events, of which a task holds a hundred megabytes, and as much again while it sorts them.
+Each share reads all files that may have events of its partitions: half as large shares take twice as much reading."""
+
+
+class RunFiles(NamedTuple):
+    """`tables`: the folder where tables of long traces are written at once, and read from; without it Spark computes
+    them when they are asked for."""
+
+    spark: SparkSession
+    run_dirs: Sequence[Path]
+    tables: Path | None = None
+
+    def folded(self, name: str, fold: Fold, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
+        """The table `name`: the rows that `fold` makes of these columns of each partition's facts."""
+        return self.made(name, functools.partial(fold_table, fold), facts, columns)
+
+    def made(self, name: str, make: Make, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
+        """The same by a function that takes the facts of many partitions at once."""
+        out = RESULT_TABLES[name].ddl
+        if self.tables is None or is_for_short_traces(self.spark):
+            return self.few(out, make, facts, columns)
+        folder = self.tables / name
+        folder.mkdir(parents=True)
+        kinds = _columns_of(out)
+        write = functools.partial(write_share, _rows(make, kinds, facts, columns), to_arrow_schema(kinds), folder)
+        self._spread(write, facts, "share bigint").collect()
+        return self._stored(folder, kinds)
+
+    def few(self, out: str, make: Make, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
+        """Rows that Spark gets, with these columns in its DDL.
+
+        Of a short trace the driver makes them: starting Python workers, with all that they import, would take longer.
+        """
+        kinds = _columns_of(out)
+        rows = _rows(make, kinds, facts, columns)
+        if not is_for_short_traces(self.spark):
+            return self._spread(rows, facts, out)
+        shares = [Share(str(run_dir.resolve()), 0, 1) for run_dir in self.run_dirs]
+        schema = to_arrow_schema(kinds)
+        return held(self.spark, pa.Table.from_batches(chain.from_iterable(map(rows, shares)), schema), kinds)
+
+    def _spread(self, rows: RowsOf, facts: Mapping[str, Facts], out: str) -> DataFrame:
+        """A task for each share of each run."""
+        shares = [share for run_dir in self.run_dirs for share in _shares(run_dir, facts)]
+        numbers = self.spark.range(0, len(shares), 1, len(shares))
+        return numbers.mapInArrow(functools.partial(each_share, rows, shares), out)
+
+    def kept(self, name: str, table: DataFrame) -> DataFrame:
+        """A table that others are computed from: ready for many reads. In files the heap need not hold it."""
+        if self.tables is None:
+            return settled(table)
+        write_table(table, self.tables / name)
+        return self._stored(self.tables / name, table.schema)
+
+    def _stored(self, folder: Path, columns: StructType) -> DataFrame:
+        return self.spark.read.schema(columns).parquet(str(folder))
+
+
+def write_table(table: DataFrame, folder: Path) -> None:
+    """Write a result table as Parquet (zstd), replacing what was there."""
+    table.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
+
+
+def _columns_of(ddl: str) -> StructType:
+    columns = StructType.fromDDL(ddl)
+    assert isinstance(columns, StructType)
+    return columns
+
+
+def _rows(make: Make, out: StructType, facts: Mapping[str, Facts], columns: Sequence[str]) -> RowsOf:
+    schemas = {table: with_words(to_arrow_schema(trace_schema(table))) for table in (*TABLES, *OPTIONAL_TABLES)}
+    return functools.partial(rows_of, make, to_arrow_schema(out), facts, columns, schemas)
+
+
+def _shares(run_dir: Path, facts: Mapping[str, Facts]) -> list[Share]:
+    tables = {one.source for one in facts.values() if isinstance(one.source, str)}
+    parts = [part for table in sorted(tables) for part in run_dir.glob(f"trace/{table}/part-*.parquet")]
+    count = max(2, -(-sum(part.stat().st_size for part in parts) // _SHARE_BYTES))
+    return [Share(str(run_dir.resolve()), place, count) for place in range(count)]

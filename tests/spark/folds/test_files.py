@@ -1,0 +1,96 @@
+"""Events from the trace's files: in their order, all of them once whatever the shares, and no file read for nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_reports.folds.files import DamagedPart, Facts, Share, events_of, read_part, same, with_words
+
+LOG = with_words(
+    pa.schema([("seq", pa.int64()), ("topic", pa.string()), ("partition", pa.int64()), ("node", pa.string())])
+)
+TURN = with_words(pa.schema([("seq", pa.int64()), ("node", pa.string()), ("event", pa.string())]))
+SCHEMAS = {"log": LOG, "control": TURN}
+FACTS = {
+    "stopped": Facts("control", same("seq", "node"), {"event": ["node_stopped"]}, everywhere=True),
+    "appended": Facts("log", same("seq", "node")),
+}
+COLUMNS = ("what", "seq", "node")
+
+Event = tuple[int, str, int | None, str]
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """Two parts of the log and one of control; the second part of the log, and that of control, name one partition."""
+    parts: list[list[Event]] = [
+        [(1, "t", 0, "b1"), (2, "t", 1, "b2"), (4, "u", 0, "b1"), (5, "t", 0, "b2")],
+        [(8, "t", 1, "b1"), (9, "t", 1, "b2")],
+    ]
+    for place, events in enumerate(parts):
+        columns = dict(zip(("seq", "topic", "partition", "node"), map(list, zip(*events, strict=True)), strict=True))
+        _write(tmp_path / "0001-run/trace/log", place, columns)
+    turns = {
+        "seq": [0, 3, 5, 6], "node": ["c1", "b1", "b2", "b3"], "topic": ["t", None, None, None],
+        "event": ["partition_created", "node_stopped", "node_stopped", "node_started"],
+        "partition": [0, None, None, None],
+    }  # fmt: skip
+    _write(tmp_path / "0001-run/trace/control", 0, turns)
+    return tmp_path / "0001-run"
+
+
+def _write(folder: Path, place: int, columns: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), folder / f"part-{place:05}.parquet")
+
+
+def _events(run_dir: Path, place: int, shares: int) -> list[tuple[Any, ...]]:
+    found = events_of(Share(str(run_dir), place, shares), FACTS, COLUMNS, SCHEMAS)
+    assert found.column_names == ["run", "topic", "partition", *COLUMNS]
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_by_partition_and_seq_and_a_stop_is_in_every_partition(run_dir: Path) -> None:
+    found: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+    for run, topic, partition, *event in _events(run_dir, 0, 1):
+        assert run == "0001-run"
+        found.setdefault((topic, partition), []).append(tuple(event))
+    assert found == {
+        # Of one seq in the order of the kinds.
+        ("t", 0): [("appended", 1, "b1"), ("stopped", 3, "b1"), ("stopped", 5, "b2"), ("appended", 5, "b2")],
+        ("t", 1): [
+            ("appended", 2, "b2"), ("stopped", 3, "b1"), ("stopped", 5, "b2"), ("appended", 8, "b1"),
+            ("appended", 9, "b2"),
+        ],
+        ("u", 0): [("stopped", 3, "b1"), ("appended", 4, "b1"), ("stopped", 5, "b2")],
+    }  # fmt: skip
+
+
+def test_shares_are_whole_partitions_and_together_everything(run_dir: Path) -> None:
+    whole = _events(run_dir, 0, 1)
+    shares = [_events(run_dir, place, 3) for place in range(3)]
+    assert sorted(event for share in shares for event in share) == sorted(whole)
+    partitions = [{event[1:3] for event in share} for share in shares]
+    assert sum(map(len, partitions)) == 3 and max(map(len, partitions)) < 3
+
+
+def test_parts_of_other_partitions_alone_are_not_read(run_dir: Path) -> None:
+    (its,) = [place for place in range(2) if ("t", 1) in {event[1:3] for event in _events(run_dir, place, 2)}]
+    part = run_dir / "trace" / "log" / "part-00001.parquet"
+    data = part.read_bytes()
+    part.write_bytes(data[:4] + b"\xff" * 60 + data[64:])  # Its pages; the statistics stand at the end.
+    assert _events(run_dir, 1 - its, 2)
+    with pytest.raises(DamagedPart, match=str(part)):
+        _events(run_dir, its, 2)
+
+
+def test_a_column_that_a_file_lacks_is_null_and_one_of_another_type_is_damage(run_dir: Path) -> None:
+    part = run_dir / "trace" / "control" / "part-00000.parquet"
+    assert read_part(part, TURN.append(pa.field("fault", pa.string())))["fault"].null_count == 4
+    with pytest.raises(DamagedPart, match=str(part)):
+        read_part(part, pa.schema([("node", pa.int64())]))
