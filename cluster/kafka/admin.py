@@ -15,6 +15,7 @@ from cluster.protocol.versions import (
     ALTER_CLIENT_QUOTAS,
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_TOPICS,
+    DELETE_TOPICS,
     DESCRIBE_CONFIGS,
     ELECT_LEADERS,
     INCREMENTAL_ALTER_CONFIGS,
@@ -31,6 +32,7 @@ from controller.inputs import (
     ChangeGroupConfig,
     ControllerInput,
     CreateTopicReply,
+    DeleteTopic,
     ElectReply,
     TopicReply,
 )
@@ -41,6 +43,7 @@ NAME = "highwater-operator"
 VERSIONS = {
     METADATA: 9,
     CREATE_TOPICS: 5,
+    DELETE_TOPICS: 5,
     DESCRIBE_CONFIGS: 2,
     ELECT_LEADERS: 2,
     INCREMENTAL_ALTER_CONFIGS: 1,
@@ -150,8 +153,15 @@ class Admin:
                 return await self._set_quota(wanted)
             case ChangeFeatureLevels():
                 return await self._update_features(wanted)
+            case DeleteTopic():
+                return await self._delete_topic(wanted.name)
             case _:
                 raise AssertionError(f"no step of a timeline asks for {type(wanted).__name__}")
+
+    async def _delete_topic(self, name: str) -> TopicReply:
+        answer = await self.ask(DELETE_TOPICS, topic_names=[name], timeout=REQUEST_TIMEOUT_MS)
+        (result,) = answer.responses
+        return TopicReply(error=result.error_code, message=result.error_message or "")
 
     async def _reassign(self, partition: TopicPartition, replicas: Sequence[BrokerId] | None) -> TopicReply:
         """replicas: in the order of preference; None cancels"""

@@ -16,7 +16,7 @@ from scenarios.language.record_sets import format_record_names
 from scenarios.observe.final_logs import FinalReplica, LogEntry
 from scenarios.observe.lazy_names import LazyNames
 from scenarios.observe.ledger import ReadJump, RecordLedger
-from scenarios.observe.mirror import COMPACTED, EXPIRED
+from scenarios.observe.mirror import COMPACTED, DELETED, EXPIRED
 from scenarios.observe.wording import count_of
 
 
@@ -67,9 +67,9 @@ class Verdict:
 RECORD_CLASSES = ("acked", "failed", "unknown", "lost", "unseen", "missing", "duplicated", "reordered", "dirty")
 """Keys of `Verdict.records`: three by the producer's answer, then those found by comparing with the logs."""
 ABORTED = "aborted"
-HARMLESS_CLASSES = (EXPIRED, COMPACTED, ABORTED)
-"""The others, of acked records: what retention or compaction has taken, as it should; and records of aborted
-transactions, whether a log has them or none."""
+HARMLESS_CLASSES = (DELETED, EXPIRED, COMPACTED, ABORTED)
+"""The others, of acked records: what an operator, retention or compaction has taken, as they should; and records of
+aborted transactions, whether a log has them or none."""
 
 
 def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdict:
@@ -176,6 +176,7 @@ _CLASSES: dict[str, Callable[[RecordLedger], Sequence[str]]] = {
     "duplicated": _duplicated,
     "reordered": _reordered,
     "dirty": _dirty,
+    DELETED: lambda ledger: ledger.taken(DELETED),
     EXPIRED: lambda ledger: ledger.taken(EXPIRED),
     COMPACTED: lambda ledger: ledger.taken(COMPACTED),
     ABORTED: lambda ledger: [entry.name for entry in ledger if entry.acked and ledger.is_aborted_record(entry)],

@@ -507,6 +507,8 @@ class _Teller:
                 return f"{self.record} never got into the log that counts; its producer was promised nothing."
             case "failed":
                 return f"{self.record} was refused for good, and is not in the log."
+            case "deleted":
+                return f"{self.record} was acked, and an operator has deleted it since: it is not lost."
             case "expired":
                 return f"{self.record} was acked, and retention has taken it since: it is not lost."
             case "compacted":

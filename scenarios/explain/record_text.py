@@ -55,6 +55,7 @@ def _headline(story: Explanation) -> str:
         "missing": "never arrived",
         "failed": "was refused",
         "reordered": "is out of order",
+        "deleted": "is gone",
         "expired": "is gone",
         "compacted": "is gone",
         "aborted": "was aborted",

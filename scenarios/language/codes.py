@@ -37,8 +37,8 @@ EXPLANATIONS: dict[str, str] = {
     "E127": "Two rules that exclude each other. A file without `profile` has the rules of the newest era; an older\n"
     "`profile` turns back every rule that came after it.",
     "E130": "The step cannot do anything when its turn comes: it starts what is not down, wipes or tears a broker\n"
-    "that is running, or makes a topic that is there. Steps are ordered by their time, not by their place in the\n"
-    "file.",
+    "that is running, makes a topic that is there, or deletes one that is not. Steps are ordered by their time, not\n"
+    "by their place in the file.",
     "E131": "A node, workload, topic, rack, fault or event of this name does not exist in the scenario, or a feature\n"
     "of this name not in Kafka.",
     "E132": "The topic has no partition of this number.",
@@ -65,9 +65,11 @@ EXPLANATIONS: dict[str, str] = {
     "W207": "The expectation names a record that no producer sends: it is wrong, or a `produce` step is missing.",
     "W208": "A group or a transaction needs a coordinator, whose topic has three replicas. With fewer brokers set\n"
     "offsets.topic.replication.factor or transaction.state.log.replication.factor in cluster.config.",
+    "W209": "The topic has been deleted by then: the producer looks for it until delivery.timeout.ms or max.block.ms\n"
+    "is over, and the records fail. Move the step, or make the topic again with `create_topic`.",
 }
 
-MISTAKES = ("W202", "W203", "W205", "W207", "W208")
+MISTAKES = ("W202", "W203", "W205", "W207", "W208", "W209")
 """Warnings that a run begins with: the file does not do what it seems to. What the others say, the run itself shows."""
 
 

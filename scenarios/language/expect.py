@@ -9,8 +9,8 @@ from replica.ids import TopicPartition
 from scenarios.language.conditions import LogTest, NumberTest, RecordsTest, StateTest, TimeTest
 
 RECORD_KINDS = (
-    "acked", "failed", "unknown", "lost", "missing", "duplicated", "reordered", "dirty", "expired", "compacted",
-    "aborted",
+    "acked", "failed", "unknown", "lost", "missing", "duplicated", "reordered", "dirty", "deleted", "expired",
+    "compacted", "aborted",
 )  # fmt: skip
 LATENCY_STATISTICS = ("min", "mean", "p50", "p90", "p99", "max")
 

@@ -189,7 +189,7 @@ class RecordLedger:
         return found[0] if found else None
 
     def taken(self, why: str) -> list[str]:
-        """Acked records that are in no final log because they are `expired` or `compacted`, in sending order."""
+        """Acked records that are in no final log because they are `deleted`, `expired` or `compacted`; as sent."""
         if why not in self.deleted.values():
             return []
         return [

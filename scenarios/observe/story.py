@@ -256,6 +256,8 @@ class Story:
         for name, standings in self._standings.items():
             if name.topic == event.topic:
                 standings.append(Standing(row.seq, row.at_us, None, None, ()))
+                if name in self._high_watermarks:
+                    self._high_watermarks[name].append(row.at_us, 0)
         self._say(row, event.reason)
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
@@ -421,7 +423,11 @@ class Story:
                 nodes[change.node] = change
             else:
                 now = change
-            if now is None or now.assigned is None:
+            if now is None:
+                continue
+            if now.assigned is None:  # Its topic is deleted, and may be made again.
+                if states and any(states[-1][1]):
+                    states.append((change.at_us, ("",) * len(replicas)))
                 continue
             replicas.extend(node for node in now.assigned if node not in replicas)
             signs = tuple(_sign(now, node, nodes.get(node)) if node in now.assigned else "" for node in replicas)

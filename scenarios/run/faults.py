@@ -23,6 +23,7 @@ from scenarios.language.verbs.cluster import (
     Elect,
     MakeTopic,
     Reassign,
+    RemoveTopic,
     SetConfig,
     SetQuota,
     Throttle,
@@ -41,6 +42,7 @@ from scenarios.language.verbs.network import (
     ResetPeer,
 )
 from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
+from scenarios.observe.wording import count_of
 from scenarios.run.applications import OperatedConsumer
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.disk_faults import DiskFaults
@@ -350,8 +352,12 @@ class Faults:
     async def _create_topic(self, name: str, payload: MakeTopic) -> Done:
         topic = self._cluster.scenario.topics[payload.topic]
         await self._operator.create_topic(topic)
-        parts = f"{topic.partitions} partition{'' if topic.partitions == 1 else 's'}"
-        return Done((), f"the topic {topic.name} is made, with {parts}")
+        return Done((), f"the topic {topic.name} is made, with {count_of(topic.partitions, 'partition')}")
+
+    @performs(RemoveTopic)
+    async def _delete_topic(self, name: str, payload: RemoveTopic) -> Done:
+        await self._operator.delete_topic(payload.topic)
+        return Done((), f"the topic {payload.topic} is deleted")
 
     @performs(SetConfig)
     async def _set_config(self, name: str, payload: SetConfig) -> Done:

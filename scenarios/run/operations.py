@@ -18,6 +18,7 @@ from controller.inputs import (
     ChangeGroupConfig,
     ControllerInput,
     CreateTopicReply,
+    DeleteTopic,
     Reply,
     TopicReply,
 )
@@ -81,6 +82,9 @@ class Operator:
 
     async def create_topic(self, topic: TopicSpec) -> None:
         _accepted(f"the topic {topic.name}", await self._cluster.topic_creation(topic))
+
+    async def delete_topic(self, topic: str) -> None:
+        await self._ask(f"deleting the topic {topic}", lambda now_us: DeleteTopic(now_us=now_us, name=topic))
 
     # -------------------------------------------------------------------------------------------------- throttles
 

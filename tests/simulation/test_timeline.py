@@ -256,6 +256,26 @@ def test_a_topic_that_is_there_is_not_made_again() -> None:
     assert "the topic u is refused: TOPIC_ALREADY_EXISTS" in failed.why
 
 
+def test_a_deleted_topic_is_made_again_and_what_was_in_it_is_deleted() -> None:
+    run = play_creation(
+        "kafka-4.1",
+        "{at: 2s, produce: {from: p2, count: 2}}",
+        "{at: 5s, delete_topic: t}",
+        "{at: 8s, create_topic: t}",
+        "{at: 12s, produce: {from: p2, count: 1}}",
+    )
+    assert all(one.held for one in run.expectations) and not run.broke_an_invariant
+    assert run.summary["records"]["deleted"] == ["s0", "s1"] and run.summary["records"]["lost"] == []
+    assert run.summary["logs"]["t-0"] == ["s2"]
+
+
+def test_a_topic_that_is_not_there_is_not_deleted() -> None:
+    steps = ["{when: {u-0: {isr: [b1, b2, b3]}}, delete_topic: t}"] * 2
+    run = play_creation("kafka-4.1", "{at: 1s, create_topic: u}", *steps)
+    (failed,) = [one for one in run.expectations if not one.held]
+    assert "deleting the topic t is refused: UNKNOWN_TOPIC_OR_PARTITION there is no topic t" in failed.why
+
+
 def test_no_controller_no_topic() -> None:
     run = play_creation("kafka-4.1", "{at: 5s, kill: c1}", "{at: 6s, create_topic: u}")
     (failed,) = [one for one in run.expectations if not one.held]

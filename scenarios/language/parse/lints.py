@@ -13,6 +13,7 @@ from scenarios.language.parse.process_order import (
     report_order,
     report_unchosen,
 )
+from scenarios.language.parse.topic_order import report_topics, sent_too_late
 from scenarios.language.record_sets import split_record_name
 from scenarios.language.selectors import Term
 from scenarios.language.spec import RUN_RECORDS_MAX, Scenario, Workload
@@ -21,8 +22,8 @@ from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.cluster import (
     CancelReassign,
-    MakeTopic,
     Reassign,
+    RemoveTopic,
     SetConfig,
     SetQuota,
     Throttle,
@@ -42,12 +43,17 @@ def lint(scenario: Scenario, reader: Reader) -> None:
         for needless in report_order(scenario, reader):
             _does_nothing(needless.step, reader, needless.why)
         _needless_resumes(scenario, reader)
-        _topics_made_twice(scenario, reader)
+        report_topics(scenario, reader)
         _wrong_era(scenario, reader)
     _patterns_too_early(scenario, reader)
     _durability(scenario, reader)
     _coordinators(scenario, reader)
     _quotas_of_nobody(scenario, reader)
+    for step, deletion in sent_too_late(scenario):
+        title = (
+            f"step {step.index + 1} sends to a topic that step {deletion.index + 1} has deleted, and that no step makes"
+        )
+        warn(reader, "W209", title, f"{path_of(step)}.{step.verb}", path_of(step))
     if not _has_error(reader, "duration"):
         _timing(scenario, reader)
     if scenario.expect.verdict is None:
@@ -110,20 +116,6 @@ def _needless_resumes(scenario: Scenario, reader: Reader) -> None:
                 _does_nothing(step, reader, f"resumes {node}, which nothing has paused")
 
 
-def _topics_made_twice(scenario: Scenario, reader: Reader) -> None:
-    """E130; of two steps that wait for a state one may never come."""
-    makers: dict[str, Step] = {}
-    for step in scenario.timeline:
-        if not isinstance(step.payload, MakeTopic) or not isinstance(step.trigger, At):
-            continue
-        before = makers.setdefault(step.payload.topic, step)
-        if before is not step or step.times > 1:
-            who = f"step {before.index + 1}" if before is not step else "its first time"
-            title = f"step {step.index + 1} would make the topic `{step.payload.topic}`, which {who} has made"
-            path = f"{path_of(step)}.{step.verb}"
-            reader.error("E130", title, reader.places.get(path) or reader.places[path_of(step)], path=path)
-
-
 def _first_us(step: Step) -> int:
     return step.trigger.at_us if isinstance(step.trigger, At) else 0
 
@@ -176,7 +168,7 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
     for step in scenario.timeline:
         place = reader.places.get(f"{path_of(step)}.{step.verb}")
         of_brokers = isinstance(step.payload, SetConfig) and step.payload.topic is None
-        of_kraft = isinstance(step.payload, (Reassign, CancelReassign, Throttle, SetQuota, UpdateFeatures))
+        of_kraft = isinstance(step.payload, (Reassign, CancelReassign, Throttle, SetQuota, UpdateFeatures, RemoveTopic))
         if (of_brokers or of_kraft) and place is not None:
             title = f"`{step.verb}`{' of brokers' if of_brokers else ''} is not yet supported in the ZooKeeper era"
             label = "it needs `membership: registration`"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingType
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
@@ -17,14 +15,13 @@ from scenarios.language.parse.lints import lint
 from scenarios.language.parse.override_paths import suggest_whole_paths
 from scenarios.language.parse.questions import read_questions
 from scenarios.language.parse.steps import read_labels, read_timeline
+from scenarios.language.parse.topic_order import marked
 from scenarios.language.parse.variants import Override, apply_variant
 from scenarios.language.parse.workloads import read_workloads
-from scenarios.language.spec import SCHEMA, NetworkSpec, Scenario, ScenarioFile, Source, TopicSpec
-from scenarios.language.steps import Step
+from scenarios.language.spec import SCHEMA, NetworkSpec, Scenario, ScenarioFile, Source
 from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, read_text
-from scenarios.language.verbs.cluster import MakeTopic
 
 VARIANTS_MAX = 50
 SEED_MAX = 2**63 - 1
@@ -197,7 +194,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
         profile=profile,
         rules=rules,
         cluster=cluster,
-        topics=_marked(topics, timeline),
+        topics=marked(topics, timeline),
         network=network,
         workloads=workloads,
         timeline=timeline,
@@ -205,12 +202,6 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     )
     lint(scenario, reader)
     return scenario
-
-
-def _marked(topics: MappingType[str, TopicSpec], timeline: Sequence[Step]) -> dict[str, TopicSpec]:
-    """Those that a step makes."""
-    made = [step.payload.topic for step in timeline if isinstance(step.payload, MakeTopic)]
-    return {name: replace(topic, is_made_by_step=name in made) for name, topic in topics.items()}
 
 
 def _read_schema(reader: Reader, fields: Fields) -> None:

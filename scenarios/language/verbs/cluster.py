@@ -212,6 +212,19 @@ class MakeTopic(Verb):
         return f"create the topic {self.topic}"
 
 
+@verb("delete_topic", example="t", usage="delete_topic orders")
+class RemoveTopic(Verb):
+    """Delete a topic (`kafka-topics --delete`), with all of its records: these are *deleted*, and not lost. A later
+    `create_topic` makes another one of the same name, with nothing in it. Clients that still use the topic get
+    UNKNOWN_TOPIC_OR_PARTITION and look for it until `delivery.timeout.ms` (a producer), or for ever (a consumer).
+    """
+
+    topic: str = key(TOPIC, bare=True)
+
+    def sentence(self) -> str:
+        return f"delete the topic {self.topic}"
+
+
 @verb(
     "set_config",
     example="{topic: t, config: {min.insync.replicas: 1}}",

@@ -480,11 +480,52 @@ def test_a_step_that_changes_nothing_is_a_warning(steps: tuple[str, ...], code: 
             "E130",
             "step 1 would make the topic `t`, which its first time has made",
         ),
+        (
+            ("{at: 9s, delete_topic: t}", "{at: 1s, delete_topic: t}"),
+            "E130",
+            "step 1 would delete the topic `t`, which step 2 has deleted",
+        ),
+        (
+            ("{at: 1s, delete_topic: t}", "{at: 2s, create_topic: t}", "{at: 3s, create_topic: t}"),
+            "E130",
+            "step 3 would make the topic `t`, which step 2 has made",
+        ),
+        (
+            ("{at: 1s, delete_topic: t, every: 5s, times: 2}",),
+            "E130",
+            "step 1 would delete the topic `t`, which its first time has deleted",
+        ),
+        (
+            ("{at: 1s, delete_topic: u}",),
+            "E131",
+            "unknown topic `u`",
+        ),
     ],
 )
 def test_a_step_that_comes_too_early_or_too_late_is_an_error(steps: tuple[str, ...], code: str, title: str) -> None:
     first, *_ = errors_of(file_of(*steps))
     assert (first.code, first.title) == (code, title)
+
+
+@pytest.mark.parametrize(
+    ("steps", "titles"),
+    [
+        (
+            ("{at: 1s, delete_topic: t}", "{at: 2s, produce: {from: p1, count: 1}}"),
+            ["step 2 sends to a topic that step 1 has deleted, and that no step makes"],
+        ),
+        (("{at: 2s, delete_topic: t}", "{at: 1s, produce: {from: p1, count: 1}}"), []),
+        (
+            ("{at: 1s, delete_topic: t}", "{at: 2s, produce: {from: p1, count: 1}}", "{at: 3s, create_topic: t}"),
+            [],
+        ),
+    ],
+)
+def test_records_for_a_deleted_topic_are_a_mistake_unless_it_is_made_again(
+    steps: tuple[str, ...], titles: list[str]
+) -> None:
+    warnings = load_text(file_of(*steps), "test.yaml").warnings
+    assert [one.title for one in warnings if one.code == "W209"] == titles
 
 
 def test_a_mistake_of_a_variant_names_the_variant() -> None:

@@ -28,6 +28,7 @@ from scenarios.language.verbs.cluster import (
     Elect,
     MakeTopic,
     Reassign,
+    RemoveTopic,
     SetConfig,
     SetQuota,
     Throttle,
@@ -129,6 +130,7 @@ PAYLOADS = [
         SetConfig(None, None, "brokers", (("log.retention.ms", "1000"),)),
     ),
     ("create_topic: t", MakeTopic("t")),
+    ("delete_topic: t", RemoveTopic("t")),
     ("update_features: {features: {transaction.version: 2}}", UpdateFeatures((("transaction.version", 2),))),
     (
         "update_features: {features: {group.version: 0, share.version: 1}, upgrade_type: safe_downgrade}",
