@@ -105,7 +105,7 @@ LOGS: tuple[Mutant, ...] = (
         "        if self.first_segment_base > self.log_start_offset:\n",
         "        if False:\n",
         "consumer-a-weekend-late: event position_reset with client c1r, error OFFSET_OUT_OF_RANGE, offset 40, "
-        "previous_offset 20, from 62.000 s on",
+        "previous_offset 19, from 62.000 s on",
     ),
     # -------------------------------------------------------------------------------------------- moving and throttling
     mutant(

@@ -23,7 +23,7 @@ from scenarios.run.runner import run_scenario
         (
             "txn-reader-held-up",
             [
-                "the last stable offset of t-0 is at the high watermark 15 again; it had stood at 6 for 20 s",
+                "the last stable offset of t-0 is at the high watermark 15 again; it had stood at 6 for 20.1 s",
                 "transactional.id orders is CompleteAbort (producer id 1, epoch 2): every partition of the "
                 "transaction has its marker; PrepareAbort was decided 6 ms before",
             ],

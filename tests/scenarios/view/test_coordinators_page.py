@@ -180,7 +180,7 @@ def test_a_reader_sees_why_committed_records_wait(browser: Browser, held_up: Pat
         assert "Ongoing" in words and "since 10.004 s; producer id 1, epoch 1; coordinator b2" in words
         assert "t-0: the last stable offset stands at 6, 8 below the high watermark" in words
         spans = shown.page.eval_on_selector_all(".span title", "(all) => all.map((one) => one.textContent)")
-        assert "orders: Ongoing, producer id 1, epoch 1, coordinator b2, 10.004 to 30.028 s" in spans
+        assert "orders: Ongoing, producer id 1, epoch 1, coordinator b2, 10.004 to 30.125 s" in spans
         assert count(shown, ".held-area") > 0 and "LSO 6" in describe(shown)
         shown.press("End")
         assert (count(shown, ".stable-flag"), count(shown, ".cell.open"), count(shown, ".cell.aborted")) == (0, 0, 9)
