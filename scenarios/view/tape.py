@@ -16,6 +16,7 @@ from replica.trace import events as trace
 from replica.trace.broker_marks import mark_places
 from replica.trace.events import EVENT_NAMES, TraceRow
 from scenarios.language.spec import Scenario
+from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.story import Story, is_internal
 from scenarios.observe.view import ClusterView, PartitionView
 from scenarios.observe.wording import acked_of, lost_words, played_by, settings_of
@@ -226,7 +227,26 @@ class TapeRecorder:
         if isinstance(event, self.dropped) and line is None:
             self.tape.left_out += 1
             return
-        self._put(row, line.sign if line else "", line.text if line else sentence_of(event, self._records(event)))
+        text = line.text if line else sentence_of(event, self._records(event))
+        if line is None and isinstance(event, trace.FaultBegan | trace.FaultEnded) and self._is_told(row, event, text):
+            return
+        self._put(row, line.sign if line else "", text)
+
+    def _is_told(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded, text: str) -> bool:
+        """Whether what a step has done, or an end, says it itself at this moment, as a node that is killed. What the
+        step has changed goes there, too."""
+        tape, place, wanted = self.tape, len(self.tape) - 1, self.tape.texts.known(text)
+        by_node = event.verb in TOLD_BY_THEIR_NODE
+        of_nodes = [tape.kinds.known(EVENT_NAMES[kind]) for kind in (trace.NodeStopped, trace.NodeStarted)]
+        targets = [tape.nodes.known(name) for name in event.targets]
+        while place >= 0 and tape.at_us[place] == row.at_us:
+            if tape.text[place] == wanted or (by_node and tape.kind[place] in of_nodes and tape.node[place] in targets):
+                tape.places[row.seq] = place
+                tape.changes[-1] += self._waiting
+                self._waiting = []
+                return True
+            place -= 1
+        return False
 
     def take_over(self, before: TapeRecorder) -> None:
         """Begin where another has stopped: with the state of the cluster, its nodes, and the faults in force."""

@@ -111,6 +111,13 @@ def test_a_message_that_was_held_back_comes_from_where_it_was_sent(tmp_path: Pat
     assert list(tape.texts)[tape.text[tape.sender[late]]].startswith("p1 sends r5 to b1")
 
 
+def test_a_kill_stands_on_the_tape_once(killed: Played) -> None:
+    tape = record_tape(killed[0])
+    told = [text for text in (list(tape.texts)[place] for place in tape.text) if "b1 is killed" in text]
+    assert len(told) == 1
+    assert any(span.verb == "kill" for span in tape.faults)
+
+
 QUIET = """\
 schema: 1
 id: quiet
