@@ -8,6 +8,7 @@ records were acked, and nothing was lost, repeated or read wrongly.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,8 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from replica.wording import spelt_out
 from scenarios.language.spec import RUN_RECORDS_MAX
 from scenarios.process.own_python import environment
+from scenarios.terminal.exit_codes import ExitCode
 
 COUNT_MAX = RUN_RECORDS_MAX
 RATE, BATCH = 10_000, 100
@@ -46,10 +49,13 @@ expect: {{verdict: ok, records: {{acked: {{count: {count}}}}}}}
 
 
 class LongRun(NamedTuple):
-    """held: whether the run's expectations did     peak_mb: largest resident memory, 10^6 bytes"""
+    """held: whether the run's expectations did     why: the run says what failed, empty if nothing did
+    peak_mb: largest resident memory, 10^6 bytes
+    """
 
     records: int
     held: bool
+    why: str
     peak_mb: float
     wall_s: float
     cpu_s: float
@@ -79,15 +85,37 @@ def _measure(count: int) -> LongRun:
         file = Path(folder) / "bench-long.yaml"
         file.write_text(long_run_text(count), encoding="utf-8")
         began = time.monotonic()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "scenarios.cli", "run", str(file), "--no-logs"],
-            cwd=folder,
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-        )
-        _, status, usage = os.wait4(process.pid, 0)
+        said = Path(folder) / "said.txt"
+        with said.open("wb") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "scenarios.cli", "run", str(file), "--no-logs"],
+                cwd=folder,
+                env=environment(),
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+            )
+            _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall_s = time.monotonic() - began
-    return LongRun(
-        count, process.returncode == 0, usage.ru_maxrss * 1024 / 1e6, wall_s, usage.ru_utime + usage.ru_stime
-    )
+        why = why_it_failed(process.returncode, said.read_text(encoding="utf-8", errors="replace"))
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return LongRun(count, not why, why, usage.ru_maxrss * 1024 / 1e6, wall_s, cpu_s)
+
+
+def why_it_failed(exit_code: int, said: str) -> str:
+    """Of a run's process; empty if its expectations held. said: on stderr"""
+    match exit_code:
+        case ExitCode.HELD:
+            return ""
+        case ExitCode.EXPECTATION_FAILED:
+            return "its verdict is not what it must be"
+        case ExitCode.OUR_BUG:
+            why = "an invariant broke, or the program failed"
+        case _ if exit_code < 0:
+            name = signal.Signals(-exit_code).name
+            memory = ", as where memory is short" if name == "SIGKILL" else ""
+            why = f"{name} ended it{memory}"
+        case _:
+            why = f"it ended with exit code {exit_code}"
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return f"{why}: {spelt_out(lines[-1])}" if lines else why

@@ -45,6 +45,7 @@ def memory(records: list[int], format_: str) -> int:
             cpu_us = row.cpu_s / row.records * 1e6
             click.echo(
                 f"  {row.records:>12,}{row.peak_mb:>14,.0f}{row.wall_s:>12,.1f}{row.cpu_s:>12,.1f}{cpu_us:>18,.0f}"
-                f"{'' if row.held else '   its verdict is not what it must be'}"
             )
+            if row.why:
+                click.echo(f"  {'':>12}{row.why}")
     return ExitCode.HELD if all(row.held for row in rows) else ExitCode.OUR_BUG
