@@ -67,9 +67,11 @@ EXPLANATIONS: dict[str, str] = {
     "offsets.topic.replication.factor or transaction.state.log.replication.factor in cluster.config.",
     "W209": "The topic has been deleted by then: the producer looks for it until delivery.timeout.ms or max.block.ms\n"
     "is over, and the records fail. Move the step, or make the topic again with `create_topic`.",
+    "W210": "A transactional.id is one producer's: the one that asks for it later fences the one before, which can\n"
+    "then only be closed. Give each an id of its own, or `start` one later if the lesson is a zombie.",
 }
 
-MISTAKES = ("W202", "W203", "W205", "W207", "W208", "W209")
+MISTAKES = ("W202", "W203", "W205", "W207", "W208", "W209", "W210")
 """Warnings that a run begins with: the file does not do what it seems to. What the others say, the run itself shows."""
 
 

@@ -171,15 +171,14 @@ def render(diagnostic: Diagnostic) -> str:
     place = diagnostic.place
     width = len(str(place.line + 1)) if place is not None else 0
     lines.append(f"{' ' * width}--> {printable(diagnostic.where)}")
-    if place is not None and diagnostic.severity == "error":
+    if place is not None:
         lines.extend(_snippet(place, width, printable(diagnostic.label)))
     notes = list(diagnostic.notes)
     if diagnostic.path:
         notes.append(f"path: {diagnostic.path}")
     if diagnostic.only_in:
         notes.append(f"only in {diagnostic.only_in}")
-    if diagnostic.severity == "error":
-        notes.append(f"more: highwater explain {diagnostic.code}")
+    notes.append(f"more: highwater explain {diagnostic.code}")
     for note in notes:
         lines += _wrapped(note, f"{' ' * width} = ", f"{' ' * width}   ")
     return "\n".join(lines)

@@ -48,6 +48,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
     _patterns_too_early(scenario, reader)
     _durability(scenario, reader)
     _coordinators(scenario, reader)
+    _same_transactional_id(scenario, reader)
     _quotas_of_nobody(scenario, reader)
     for step, deletion in sent_too_late(scenario):
         title = (
@@ -255,6 +256,23 @@ def _coordinators(scenario: Scenario, reader: Reader) -> None:
                 why = f"{topic} cannot be made on {there} with {setting}.replication.factor={factor}"
                 path = f"workloads.{workload.name}"
                 warn(reader, "W208", f"`{workload.name}` waits for ever: {why}", f"{path}.config.{key}", path)
+
+
+def _same_transactional_id(scenario: Scenario, reader: Reader) -> None:
+    """W210: of producers that begin together, one is fenced by the other. A zombie is another case: its successor
+    begins later, or a step stops or freezes one of the two."""
+    touched = {name for step in scenario.timeline for name in names_of(step.payload)}
+    first: dict[tuple[str, int], Workload] = {}
+    for workload in scenario.workloads.values():
+        transactional_id = workload.config.get("transactional.id")
+        if transactional_id is None or workload.name in touched:
+            continue
+        other = first.setdefault((transactional_id, workload.start_us), workload)
+        if other is not workload:
+            path = f"workloads.{workload.name}"
+            both = f"`{other.name}` and `{workload.name}` begin together with one transactional.id"
+            title = f"{both}: the later one to ask for it fences the earlier"
+            warn(reader, "W210", title, f"{path}.config.transactional.id", path)
 
 
 def _quotas_of_nobody(scenario: Scenario, reader: Reader) -> None:
