@@ -20,6 +20,13 @@ def duration(microseconds: int) -> str:
     return f"{round(microseconds / 1_000, 1):g} ms"
 
 
+def torn_bytes(count: int) -> str:
+    """What a recovery has found at the end of a log, `; 1 byte was torn and is cut off`, to stand behind a sentence."""
+    if count == 0:
+        return ""
+    return f"; {count:,} {'byte was' if count == 1 else 'bytes were'} torn and {'is' if count == 1 else 'are'} cut off"
+
+
 SHOWN_MAX = 100
 
 

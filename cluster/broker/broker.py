@@ -58,6 +58,7 @@ from replica.log.broker_logs import BrokerLogs
 from replica.log.files.disk import Disk
 from replica.rules import Rules
 from replica.trace.events import LogFlushed, LogRecovered, Recorder
+from replica.wording import torn_bytes
 
 MAX_SHUTDOWN_US = 300_000_000
 """BrokerServer.shutdown: a controlled shutdown takes at most five minutes, then the broker stops all the same."""
@@ -472,7 +473,7 @@ class BrokerCore:
         for name, recovery in self.logs.recoveries.items():
             log = self.logs.logs[name]
             how = "in order" if self.logs.was_clean else "without an orderly shutdown"
-            cut = f"; {recovery.truncated_bytes} bytes were torn and are cut off" if recovery.truncated_bytes else ""
+            cut = torn_bytes(recovery.truncated_bytes)
             high_watermark = self.logs.high_watermark_checkpoint(name)
             self._recorder.emit(
                 LogRecovered(

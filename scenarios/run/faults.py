@@ -247,14 +247,17 @@ class Faults:
     async def _reset_peer(self, name: str, payload: ResetPeer) -> Done:
         one, two = map(self.resolve, payload.between)
         count = sum([await self._cluster.fabric.reset(a, b) for a in one for b in two])
-        return Done((*one, *two), f"{count} connections between {listed(one)} and {listed(two)} are reset")
+        return Done(
+            (*one, *two),
+            f"{count_of(count, 'connection')} between {listed(one)} and {listed(two)} {_are(count)} reset",
+        )
 
     @performs(Hold)
     async def _hold(self, name: str, payload: Hold) -> Done:
         sources, targets = self.resolve(payload.sender), self.resolve(payload.receiver)
         api = None if payload.api is None else api_key(payload.api)
         self._cluster.network.holds.append(HoldRule(name, sources, targets, api, payload.part))
-        what = f"{payload.api or 'every'} {payload.part or 'message'}"
+        what = " ".join(("every", *((payload.api,) if payload.api else ()), payload.part or "message"))
         sentence = f"{what} from {listed(sources)} to {listed(targets)} is held back"
 
         async def undo() -> str:
@@ -267,7 +270,8 @@ class Faults:
     async def _release(self, name: str, payload: Release) -> Done:
         names = payload.names or tuple(hold.fault for hold in self._cluster.network.holds)
         self._release_holds(names)
-        return Done((), f"what was held goes on: {', '.join(names) or 'nothing was held'}", ended=names)
+        sentence = f"what {listed(names)} held back goes on" if names else "nothing is held back"
+        return Done((), sentence, ended=names)
 
     def _release_holds(self, names: Sequence[str]) -> None:
         holds = self._cluster.network.holds
@@ -286,7 +290,10 @@ class Faults:
     async def _tear(self, name: str, payload: Tear) -> Done:
         nodes = self.resolve(payload.broker)
         self._cluster.tear(nodes, payload.partition, payload.size_bytes)
-        return Done(nodes, f"{listed(nodes)} {_s(nodes, 'loses', 'lose')} the last {payload.size_bytes} bytes of a log")
+        return Done(
+            nodes,
+            f"{listed(nodes)} {_s(nodes, 'loses', 'lose')} the last {count_of(payload.size_bytes, 'byte')} of a log",
+        )
 
     # ------------------------------------------------------------------------------------------------------ cluster
 
@@ -404,6 +411,10 @@ def _outcome(replies: Sequence[Reply | None]) -> str:
     (reply,) = replies
     assert isinstance(reply, ElectReply)
     return "done" if reply.error is ErrorCode.NONE else reply.error.name
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _between(one: Nodes, two: Nodes) -> str:

@@ -31,6 +31,7 @@ from controller.image import PartitionRegistration
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, LeaderEpoch, Names, Offset, PartitionEpoch, TopicPartition
 from replica.trace import events as trace
+from replica.wording import torn_bytes
 
 LEADER, FOLLOWER = "leader", "follower"
 
@@ -263,7 +264,7 @@ class ReplicaEvents:
         replica.high_watermark = min(self._disk.checkpointed_high_watermark(name), replica.end)
         replica.waiting = deque(change.appended)
         how = "after an orderly shutdown" if self._was_clean else "without an orderly shutdown"
-        cut = f"; {cut_bytes} bytes were torn and are cut off" if cut_bytes else ""
+        cut = torn_bytes(cut_bytes)
         event = trace.LogRecovered(
             node=self.node,
             topic=name.topic,

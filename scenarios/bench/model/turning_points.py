@@ -77,7 +77,7 @@ def turning_points(number: int) -> Rare:
     hold, kill = f"freeze-{number}", f"kill-{number}"
     held: dict[str, Any] = {"fault": hold, "verb": "hold", "targets": (old, new, other)}
     events: Rare = [
-        (held_us, trace.FaultBegan(**held, reason=f"Fetch response from {old} is held back")),
+        (held_us, trace.FaultBegan(**held, reason=f"every Fetch response from {old} is held back")),
         (killed_us, trace.NodeStopped(node=old, how="kill", reason=f"{old} is killed (kill -9)")),
         (killed_us, trace.FaultBegan(fault=kill, verb="kill", targets=(old,), reason=f"{old} is killed")),
         (killed_us, trace.FaultEnded(**held, reason="released")),
