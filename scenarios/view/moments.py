@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replica.trace.events import RecordAcked, TraceRow
+from replica.trace.events import EVENT_NAMES, RecordAcked, RecordSent, TraceEvent, TraceRow
 from scenarios.explain.explanation import Explanation
 from scenarios.explain.record import RecordUnknown, explain_record
 from scenarios.view.tape import Tape
@@ -15,7 +15,10 @@ ROWS_READ_MAX = 60_000
 STORIES_MAX = 24
 
 _TELLING_SIGNS = ("lost", "truncated", "bad", "elected", "offline", "refused", "isr", "fault", "down")
-"""Signs of key moments: without a finding, the page opens on the first moment of the first sign that there is."""
+"""Signs of key moments: without a finding, the page opens on the first moment of the first sign that there is, since
+clients have sent something. Before that a live cluster elects its leaders, one broker after the other."""
+_OF_STEPS = ("fault", "down")
+"""Signs that tell of a step even before."""
 
 
 def stories_of(rows: Sequence[TraceRow], summary: Mapping[str, Any]) -> list[Explanation]:
@@ -59,16 +62,23 @@ def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[
         places = [tape.places[seq] for seq in anomaly.get("seqs", ()) if seq in tape.places]
         if places:
             return places[-1]
-    for sign in _TELLING_SIGNS:
-        for place, found in enumerate(tape.key):
-            if found == sign and tape.at_us[place] > 0:
-                return place
+    begun = _first(tape, RecordSent) or 0
+    for signs, since in ((_TELLING_SIGNS, begun), (_OF_STEPS, 0)):
+        for sign in signs:
+            for place in range(since, len(tape)):
+                if tape.key[place] == sign and tape.at_us[place] > 0:
+                    return place
     for story in stories:
         places = [tape.places[one.seq] for one in story.moments if one.seq in tape.places]
         if places:
             return places[-1]
-    first_change = next((place for place, changes in enumerate(tape.changes) if changes), 0)
-    return first_change
+    acked = _first(tape, RecordAcked)
+    return next((place for place, changes in enumerate(tape.changes) if changes), 0) if acked is None else acked
+
+
+def _first(tape: Tape, kind: type[TraceEvent]) -> int | None:
+    wanted = tape.kinds.known(EVENT_NAMES[kind])
+    return next((place for place, found in enumerate(tape.kind) if found == wanted), None)
 
 
 def story_json(story: Explanation, tape: Tape) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from scenarios.language.parse.loading import load_file, load_text
 from scenarios.observe.trace_writer import read_rows
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
+from scenarios.view.moments import decisive_place
 from scenarios.view.page import run_of_page
 from scenarios.view.tape import Tape, record_tape
 
@@ -109,6 +110,24 @@ def test_a_message_that_was_held_back_comes_from_where_it_was_sent(tmp_path: Pat
     late = tape.places[appended[0].seq]
     assert tape.key[late] == "refused"
     assert list(tape.texts)[tape.text[tape.sender[late]]].startswith("p1 sends r5 to b1")
+
+
+def test_a_page_opens_on_what_clients_have_seen_and_not_on_the_start_of_a_live_cluster() -> None:
+    tape = Tape()
+    events = [
+        (1, "node_started", "up"), (2, "leader_elected", "elected"), (3, "record_sent", ""), (4, "record_acked", ""),
+        (5, "isr_committed", "isr"),
+    ]  # fmt: skip
+    for at_us, kind, sign in events:
+        tape.at_us.append(at_us)
+        tape.kind.append(tape.kinds.place(kind))
+        tape.key.append(sign)
+        tape.changes.append([["node", 0, 1]])
+    assert decisive_place(tape, [], {"anomalies": []}) == 4
+    tape.key[4] = ""
+    assert decisive_place(tape, [], {"anomalies": []}) == 3
+    tape.key[0] = "fault"
+    assert decisive_place(tape, [], {"anomalies": []}) == 0
 
 
 def test_a_kill_stands_on_the_tape_once(killed: Played) -> None:
