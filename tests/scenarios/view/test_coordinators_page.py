@@ -205,6 +205,30 @@ def test_a_page_without_transactions_has_nothing_of_them(browser: Browser, tmp_p
         assert "coordinators" not in shown.text("dialog")
 
 
+@needs_chromium
+def test_a_member_that_is_frozen_is_drawn_as_one_that_does_not_read(browser: Browser, tmp_path: Path) -> None:
+    scenario = load_file(find_scenario("group-one-stalls")).variants["consumer"]
+    run_dir = run_scenario(scenario, runs_dir=tmp_path, keep_logs=False).run_dir
+    assert run_dir is not None
+    page = write_page([run_dir], tmp_path / "page.html")
+    with driven(browser, page.as_uri() + "#t=25&r=0&p=1") as shown:
+        shown.press("g", "s", "s", "s", "s", "s", "s")
+        assert "m1, frozen" in shown.text(".coordinators")
+        spans = shown.page.eval_on_selector_all(".span.nobody title", "(all) => all.map((one) => one.textContent)")
+        assert "t-0: m1 is to read it, and is frozen, for 8.537 s, 20.000 to 28.537 s" in spans
+
+
+@needs_chromium
+def test_a_producer_that_is_frozen_or_dead_is_drawn_as_a_broker_is(browser: Browser, tmp_path: Path) -> None:
+    page = write_page([play("txn-zombie", tmp_path)], tmp_path / "page.html")
+    with driven(browser, page.as_uri() + "#t=15&r=0&p=0") as shown:
+        assert "FROZEN" in shown.page.locator(".lane.producer").first.text_content()
+        assert count(shown, ".lane.producer .fault-area") == 1
+    dead = write_page([play("txn-reader-held-up", tmp_path)], tmp_path / "dead.html")
+    with driven(browser, dead.as_uri() + AT_20_S) as shown:
+        assert "DOWN" in shown.page.locator(".lane.producer").first.text_content()
+
+
 def hostile_run(held_up: Path, runs_dir: Path) -> Path:
     """With EVIL in the name of the transactional.id, and a group all of whose names are evil, too."""
     run_dir = runs_dir / "hostile"

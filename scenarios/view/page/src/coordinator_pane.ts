@@ -1,6 +1,6 @@
 // Beside the stage: what the coordinators of transactions and groups say at this moment.
 import { type Run, NOTHING, nameOf, seconds } from "./contract";
-import { type CoordinatorSeries, inOrder, memberName, phaseWord, stateLook, unreadUntil } from "./coordinators";
+import { type CoordinatorSeries, idleWord, inOrder, memberName, phaseWord, readings, stateLook, unreadUntil } from "./coordinators";
 import { h } from "./dom";
 import { type Cluster, NO_MEMBERS } from "./fold";
 import { valueAt } from "./series";
@@ -42,8 +42,9 @@ function* groups({ tape }: Run, cluster: Cluster, series: CoordinatorSeries, now
     yield h("p", {}, `${phaseWord(group.phase)}, generation ${group.generation}, coordinator ${nameOf(tape, group.node)}`);
     if (group.phase === NO_MEMBERS || !group.owners.size) continue;
     const rows = [...group.owners].sort(([one], [other]) => inOrder(tape, one, other)).slice(0, ROWS_MAX).map(([which, owner]) => {
-      const steps = series.groups[place]!.owners.get(which) ?? [], since = steps.filter(([from]) => from <= now).at(-1)?.[0] ?? 0, isRead = valueAt(steps, now) !== NOTHING && owner !== NOTHING;
-      return h("tr", {}, h("th", { scope: "row", class: "mono" }, tape.assigned![which]!), h("td", { class: isRead ? "" : "bad" }, isRead ? memberName(tape, owner) : "nobody"), h("td", { class: "mono" }, seconds(since)), h("td", { class: "mono" }, seconds(unreadUntil(steps, now))));
+      const steps = series.groups[place]!.owners.get(which) ?? [], stretches = readings(tape, series, steps), isRead = valueAt(steps, now) !== NOTHING && owner !== NOTHING;
+      const reading = stretches.filter(({ from }) => from <= now).at(-1), idle = isRead && reading ? idleWord(reading.state) : "", who = isRead ? [memberName(tape, owner), idle].filter(Boolean).join(", ") : "nobody";
+      return h("tr", {}, h("th", { scope: "row", class: "mono" }, tape.assigned![which]!), h("td", { class: isRead && !idle ? "" : "bad" }, who), h("td", { class: "mono" }, seconds(reading?.from ?? 0)), h("td", { class: "mono" }, seconds(unreadUntil(stretches, now))));
     });
     yield h("table", {}, head("partition", "read by", "since s", "unread, s"), h("tbody", {}, ...rows));
   }

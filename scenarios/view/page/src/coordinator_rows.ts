@@ -1,6 +1,6 @@
 // On the time strip: a row for each transactional.id, and for each group its generations and who is to read which partition.
 import { type Tape, nameOf, NOTHING, seconds } from "./contract";
-import { type CoordinatorSeries, GONE, type GroupSeries, type StateSpan, inOrder, memberName, phaseWord, stateLook } from "./coordinators";
+import { type CoordinatorSeries, GONE, type GroupSeries, type StateSpan, idleWord, inOrder, memberName, phaseWord, readings, stateLook } from "./coordinators";
 import { fitted, s } from "./dom";
 import { NO_MEMBERS, REBALANCING } from "./fold";
 import type { Step } from "./series";
@@ -21,7 +21,7 @@ export function rowsOf({ tape, series, partition, end }: RowsScene): Row[] {
   const rows = series.transactions.slice(0, TRANSACTIONS_MAX).map((spans, id): Row => ({ name: tape.txns![id]!, kind: "txn", spans: spans.map((span, place) => ofState(tape, span, spans[place + 1]?.from ?? end, spans[place - 1]?.fences ?? false)) }));
   series.groups.slice(0, GROUPS_MAX).forEach((group, place) => {
     rows.push({ name: tape.groups![place]!, kind: "group", spans: phases(group, end) });
-    for (const [which, steps] of ownersFirst(tape, group, partition)) rows.push({ name: tape.assigned![which]!, kind: "own", spans: owned(tape, steps, end) });
+    for (const [which, steps] of ownersFirst(tape, group, partition)) rows.push({ name: tape.assigned![which]!, kind: "own", spans: owned(tape, series, steps, end) });
   });
   return rows;
 }
@@ -41,9 +41,10 @@ const phases = ({ phases }: GroupSeries, end: number): Span[] => phases.map(({ f
   kind: phase === REBALANCING ? "rebalancing" : phase === NO_MEMBERS ? "empty" : "generation", title: `${phaseWord(phase)}, generation ${generation}`,
 }));
 
-const owned = (tape: Tape, steps: readonly Step[], end: number): Span[] => steps.flatMap(([from, owner], place) => {
+const owned = (tape: Tape, series: CoordinatorSeries, steps: readonly Step[], end: number): Span[] => readings(tape, series, steps).flatMap(({ from, owner, state }, place, all) => {
   if (owner === GONE) return [];
-  const to = steps[place + 1]?.[0] ?? end, isRead = owner !== NOTHING, who = isRead ? memberName(tape, owner) : "nobody";
+  const to = all[place + 1]?.from ?? end, isRead = owner !== NOTHING, who = isRead ? memberName(tape, owner) : "nobody", idle = isRead ? idleWord(state) : "";
+  if (idle) return [{ from, to, isThin: false, label: `${who}, ${idle}`, kind: "nobody", title: `${who} is to read it, and is ${idle}, for ${seconds(to - from)} s` }];
   return [{ from, to, isThin: false, label: who, kind: isRead ? `member member-${owner % 4}` : "nobody", title: isRead ? `${who} is to read it` : `nobody is to read it, for ${seconds(to - from)} s` }];
 });
 

@@ -1,7 +1,7 @@
 // Transactions and groups over the whole run, computed once, and how each state of theirs looks wherever it is drawn.
 import { type Place, type Tape, NOTHING } from "./contract";
-import { NO_MEMBERS, REBALANCING } from "./fold";
-import type { Step } from "./series";
+import { DOWN, NO_MEMBERS, PAUSED, REBALANCING, RUNNING } from "./fold";
+import { type Step, valueAt } from "./series";
 
 /** word: Kafka's     kind: its class     isThin: drawn as a line */
 export interface StateLook { word: string; kind: string; sign: string; isThin?: boolean }
@@ -22,7 +22,11 @@ export interface StateSpan { from: number; state: number; node: Place; producer:
 export interface GroupSeries { phases: { from: number; phase: number; generation: number }[]; owners: Map<Place, Step[]> }
 export const GONE = -2;
 
-export interface CoordinatorSeries { transactions: StateSpan[][]; groups: GroupSeries[] }
+/** nodes: the states of processes, by their names, which are those of clients */
+export interface CoordinatorSeries { transactions: StateSpan[][]; groups: GroupSeries[]; nodes: Map<string, Step[]> }
+
+/** Whose a partition is from a time on, and the state of that one's process. */
+export interface Reading { from: number; owner: Place; state: number }
 
 export const hasTransactions = (tape: Tape): boolean => tape.txns !== undefined;
 export const hasCoordinators = (tape: Tape): boolean => tape.txns !== undefined || tape.groups !== undefined;
@@ -30,13 +34,17 @@ export const hasCoordinators = (tape: Tape): boolean => tape.txns !== undefined 
 export function coordinatorSeries(tape: Tape): CoordinatorSeries {
   const transactions = (tape.txns ?? []).map((): StateSpan[] => []);
   const groups = (tape.groups ?? []).map((): GroupSeries => ({ phases: [], owners: new Map() }));
-  if (!hasCoordinators(tape)) return { transactions, groups };
+  const nodes = new Map<string, Step[]>();
+  if (!hasCoordinators(tape)) return { transactions, groups, nodes };
   tape.changes.forEach((changes, place) => {
     const from = tape.at[place]!;
     for (const change of changes) {
       if (change[0] === "txn") {
         const [, id, node, state, producer, epoch, fences] = change;
         transactions[id]!.push({ from, state, node, producer, epoch, fences: fences === 1 });
+      } else if (change[0] === "node") {
+        const name = tape.nodes[change[1]]![0];
+        nodes.set(name, [...(nodes.get(name) ?? []), [from, change[2]]]);
       } else if (change[0] === "group") groups[change[1]]!.phases.push({ from, phase: change[3], generation: change[4] });
       else if (change[0] === "own") {
         const [, group, partition, member, isTheirs] = change, owners = groups[group]!.owners;
@@ -44,14 +52,26 @@ export function coordinatorSeries(tape: Tape): CoordinatorSeries {
       }
     }
   });
-  return { transactions, groups };
+  return { transactions, groups, nodes };
 }
 
-/** For how long nobody was to read a partition, until `now`, microseconds. */
-export function unreadUntil(steps: readonly Step[], now: number): number {
+/** A client from outside is taken to run: nothing of its process is on the tape. */
+export function readings(tape: Tape, { nodes }: CoordinatorSeries, steps: readonly Step[]): Reading[] {
+  return steps.flatMap(([from, owner], place): Reading[] => {
+    const states = nodes.get(tape.members?.[owner]?.[1] ?? "") ?? [], to = steps[place + 1]?.[0] ?? Infinity;
+    if (owner < 0 || !states.length) return [{ from, owner, state: RUNNING }];
+    return [{ from, owner, state: valueAt(states, from) }, ...states.filter(([at]) => at > from && at < to).map(([at, state]) => ({ from: at, owner, state }))];
+  });
+}
+
+/** In words, of a process that reads nothing. */
+export const idleWord = (state: number): string => (state === DOWN ? "down" : state === PAUSED ? "frozen" : "");
+
+/** For how long no process that ran was to read a partition, until `now`, microseconds. */
+export function unreadUntil(stretches: readonly Reading[], now: number): number {
   let found = 0;
-  steps.forEach(([from, owner], place) => {
-    if (owner === NOTHING && from < now) found += Math.min(steps[place + 1]?.[0] ?? now, now) - from;
+  stretches.forEach(({ from, owner, state }, place) => {
+    if ((owner === NOTHING || (owner >= 0 && idleWord(state))) && from < now) found += Math.min(stretches[place + 1]?.from ?? now, now) - from;
   });
   return found;
 }

@@ -171,6 +171,7 @@ function drawProducer(group: SVGGElement, scene: Scene, lane: Lane, { left, room
   const acks = run.head.built.find((one) => one.startsWith(`${nameOf(run.tape, node)} acks=`))?.split(" ")[1] ?? "";
   const sent = (cluster.partitions[partition]?.sent ?? []).filter((record) => cluster.records[record]!.client === node);
   const count = (state: number): number => sent.filter((record) => cluster.records[record]!.state === state).length;
+  idle(group, scene, lane, head);
   group.append(
     s("text", { class: "lane-name", x: 12, y: y + 18 }, fitted(nameOf(run.tape, node), head - 16, 9)),
     s("text", { class: "mono accent", x: 12, y: y + 36 }, acks),
@@ -187,12 +188,20 @@ function drawProducer(group: SVGGElement, scene: Scene, lane: Lane, { left, room
   });
 }
 
+/** A client that is down or frozen, as brokers are drawn. */
+function idle(group: SVGGElement, scene: Scene, { node, y, height }: Lane, head: number): void {
+  const state = node >= 0 ? scene.cluster.nodes[node] : undefined, status = state === DOWN ? "DOWN" : state === PAUSED ? "FROZEN" : "";
+  if (status) group.append(s("rect", { class: "fault-area", x: 5, y: y + 2, width: head - 8, height: height - 6, rx: 8 }),
+    s("text", { class: "word bad", x: head - 10, y: y + 18, "text-anchor": "end" }, status));
+}
+
 function drawConsumer(group: SVGGElement, scene: Scene, lane: Lane, { left, first, room, head, cell: CELL }: Omit<Room, "width">): void {
   const { run, cluster, partition } = scene, { y, node } = lane, part = cluster.partitions[partition]!;
   const leader = part.leader >= 0 && isUp(cluster.nodes[part.leader]) ? part.replicas.get(part.leader) : undefined;
   const isCommitted = run.head.built.includes(`${nameOf(run.tape, node)} isolation.level=read_committed`), isHeld = isCommitted && part.stable !== NOTHING;
   const readable = leader ? Math.min(leader.hw, leader.leo, isHeld ? part.stable : Infinity) : 0, limit = isHeld ? "last stable offset" : "high watermark";
   const endings = leader && isCommitted ? endingsOf(part, leader, first) : undefined;
+  idle(group, scene, lane, head);
   group.append(s("text", { class: "lane-name", x: 12, y: y + 22 }, node >= 0 ? fitted(nameOf(run.tape, node), head - 16, 9) : "Consumers"));
   const position = node >= 0 ? cluster.positions.get(`${node}/${partition}`) : undefined;
   if (position !== undefined) group.append(s("text", { class: "small", x: 12, y: y + 40 }, `position ${position}`));

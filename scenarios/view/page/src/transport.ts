@@ -61,7 +61,7 @@ function short(run: Run, place: Place): string {
   const words: Record<string, string> = {
     node_stopped: `${node} down`, node_started: `${node} starts`, leader_elected: `${named} elected`, log_truncated: `${node} truncates`, broker_fenced: `${named} fenced`,
     partition_went_offline: "no leader", fault_began: tape.key[place] === "undone" ? "undone" : "fault", fault_ended: "undone",
-    transactions_loaded: `${node} coordinates`, transaction_failed: `${named} fails`, transaction_state_changed: `${/^transactional\.id (\S+) is/.exec(text)?.[1] ?? ""} ${/ is (\w+) \(/.exec(text)?.[1] ?? ""}`,
+    transactions_loaded: `${node} coordinates`, transaction_marker_written: "marker", batch_appended: "late batch", transaction_failed: `${named} fails`, transaction_state_changed: `${/^transactional\.id (\S+) is/.exec(text)?.[1] ?? ""} ${/ is (\w+) \(/.exec(text)?.[1] ?? ""}`,
     group_rebalanced: "rebalanced", group_member_left: "member gone", groups_loaded: `${node} coordinates`, last_stable_offset_moved: "LSO",
     produce_refused: "refused", data_lost: `${node} loses data`, election_refused: "no election", isr_rejected: "ISR refused",
   };
