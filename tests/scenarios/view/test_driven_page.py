@@ -296,6 +296,16 @@ def test_the_legend_of_partitions_has_each_standing_once(browser: Browser, tmp_p
         assert len(listed) == 7 and sorted(set(drawn)) == sorted(listed)
 
 
+def test_the_ribbons_of_a_deleted_topic_end_with_it_and_begin_again(browser: Browser, tmp_path: Path) -> None:
+    result = run_scenario(load_file(find_scenario("topic-deleted")).scenario, runs_dir=tmp_path, keep_logs=False)
+    assert result.run_dir is not None
+    page = write_page([result.run_dir], tmp_path / "page.html")
+    with driven(browser, page.as_uri()) as shown:
+        titles = shown.page.eval_on_selector_all(".strip .ribbon title", "(all) => all.map((one) => one.textContent)")
+    leading = [title for title in titles if "leader" in title]
+    assert len(leading) == 2 and re.search(r" to 10\.\d+ s$", leading[0]) and ": leader, 20." in leading[1]
+
+
 def test_the_legend_of_messages_has_each_kind_that_is_drawn(browser: Browser, three: Path) -> None:
     kinds = "(all) => [...new Set(all.map((one) => one.getAttribute('class').split(' ')[1]))]"
     with driven(browser, three.as_uri() + ONE_RUN) as shown:

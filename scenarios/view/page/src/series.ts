@@ -1,7 +1,7 @@
 // One partition over the whole run, computed once: who led, who was in the ISR, how far logs and high watermarks were.
 import { type Place, type Tape, NOTHING, lastUpTo } from "./contract";
 import { Cluster, NOT_STARTED, isUp, replicasOf } from "./fold";
-import { type Standings, standingOf } from "./standings";
+import { NO_REPLICA, type Standings, standingOf } from "./standings";
 
 /** A value from a time on. */
 export type Step = [from: number, value: number];
@@ -22,6 +22,13 @@ function put(steps: Step[], at: number, value: number): void {
   if (last && last[0] === at) last[1] = value; else steps.push([at, value]);
 }
 
+/** The partition is deleted, and all that it had. */
+function end(series: Series, at: number): void {
+  put(series.leader, at, NOTHING);
+  for (const steps of series.standing.values()) put(steps, at, NO_REPLICA);
+  for (const steps of [...series.leo.values(), series.hw, series.stable]) if (steps.length) put(steps, at, 0);
+}
+
 export function seriesOf(tape: Tape, partition: Place): Series {
   const cluster = new Cluster(tape), replicas = replicasOf(tape, partition);
   const series: Series = { replicas, standing: new Map(), leo: new Map(), hw: [], leader: [], stable: [] };
@@ -34,7 +41,10 @@ export function seriesOf(tape: Tape, partition: Place): Series {
     cluster.seek(place);
     if (!changes.some((change) => change[0] === "node" || change[1] === partition)) return;
     const now = cluster.partitions[partition]!, at = tape.at[place]!;
-    if (!now.exists) return;
+    if (!now.exists) {
+      if (series.leader.length) end(series, at);
+      return;
+    }
     put(series.leader, at, now.leader);
     for (const node of replicas) {
       put(series.standing.get(node)!, at, standingOf(cluster, partition, node));
