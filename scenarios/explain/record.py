@@ -115,6 +115,7 @@ class _Teller:
             trace.LogTruncated: self._truncated,
             trace.LogRecovered: self._recovered,
             trace.RecordsExpired: self._expired,
+            trace.ReplicaDeleted: self._replica_deleted,
             trace.DataLost: self._data_lost,
             trace.InvariantBroken: self._invariant_broken,
             trace.BatchCorrupted: self._corrupted,
@@ -429,6 +430,12 @@ class _Teller:
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         if self._here(event) and self._dropped(event.node, event.log_end_offset):
             self.words[event.node] = "truncates it"
+            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}")
+
+    def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
+        """With its topic, or because it is reassigned. One that is made again has other records at its offsets."""
+        if self._here(event) and self.holders.pop(event.node, None) is not None:
+            self.words[event.node] = "deletes it"
             self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}")
 
     def _expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:

@@ -114,6 +114,8 @@ class Story:
         self._standings: dict[TopicPartition, list[Standing]] = {}
         self._node_changes: list[NodeChange] = []
         self._node_states: dict[str, tuple[bool, bool]] = {}
+        self._stopped: dict[str, None] = {}
+        """nodes that have stopped: a client's first start is not worth a line, its return is"""
         self._high_watermarks: dict[TopicPartition, Levels] = {}
         self._refused: dict[tuple[str, str, str], None] = {}
         self._decided: dict[str, tuple[int, trace.TransactionStateChanged]] = {}
@@ -215,11 +217,12 @@ class Story:
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         self._look_at_nodes(row)
+        self._stopped[event.node] = None
         self._say(row, event.reason)
 
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         self._look_at_nodes(row)
-        if row.at_us > 0 and event.role in ("broker", "controller"):
+        if row.at_us > 0 and (event.role in ("broker", "controller") or event.node in self._stopped):
             self._say(row, event.reason)
 
     def _controller_elected(self, row: TraceRow, event: trace.QuorumLeaderElected) -> None:

@@ -103,3 +103,13 @@ def test_a_late_batch_is_explained_by_the_abort_before_it(late: tuple[str, list[
         assert explain_record(rows, "s0").ending == (
             "s0 is at offset 12 and a reader of everything gets it: readers of committed records wait at 11, before it."
         )
+
+
+def test_a_record_of_a_deleted_topic_is_gone_though_the_topic_is_made_again(tmp_path: Path) -> None:
+    scenario = load_file(find_scenario("topic-deleted")).scenario
+    run_dir = run_scenario(scenario, runs_dir=tmp_path, keep_logs=False).run_dir
+    assert run_dir is not None
+    rows = list(read_rows(Path(run_dir) / "trace"))
+    told = lines(rows, "r0")
+    assert told[-1].endswith("deletes its log of t-0: the topic was deleted. r0 is gone everywhere.")
+    assert explain_record(rows, "r0").ending == "r0 was acked, and an operator has deleted it since: it is not lost."

@@ -38,3 +38,10 @@ def test_an_application_that_is_refused_ends_with_its_reason(
     ended = {row.event.reason: row.event.how for row in rows if isinstance(row.event, NodeStopped)}
     assert ended == dict.fromkeys(expected, "stop")
     assert expected <= {line.text for line in Story.of(ClusterView((), ()), rows).lines}
+
+
+def test_the_return_of_a_client_is_told_and_its_first_start_is_not(tmp_path: Path) -> None:
+    run_dir = run_scenario(load_file(find_scenario("ctp-killed")).scenario, runs_dir=tmp_path, keep_logs=False).run_dir
+    assert run_dir is not None
+    told = [line.text for line in Story.of(ClusterView((), ()), read_rows(run_dir / "trace")).lines]
+    assert [text for text in told if text.startswith("t1 ")][:2] == ["t1 is killed (kill -9)", "t1 starts again"]
