@@ -77,14 +77,14 @@ timeline:
 
 
 def test_a_controller_that_was_replaced_fences_nothing() -> None:
-    """It ends its event with the answers that wait in its socket, and only then learns that its session is over."""
+    """Its session is over on this side too (ClientCnxn.SendThread.run, before it reads), so its event has no end: the
+    answers that wait in its socket are never read."""
     result = run_scenario(load_text(PAUSED_IN_AN_EVENT, "test.yaml").scenario, runs_dir=None, keep_rows=True)
     kinds = (trace.ControllerActivated, trace.BrokerFenced, trace.ControllerResigned)
     told = [(type(row.event), row.event.node) for row in result.rows if isinstance(row.event, kinds)]
     assert told == [
         (trace.ControllerActivated, "b1"),
         (trace.ControllerActivated, "b2"),
-        (trace.BrokerFenced, "b1"),
         (trace.ControllerResigned, "b1"),
     ]
     assert [event.reason for event in result.broken] == []

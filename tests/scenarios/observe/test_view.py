@@ -1,0 +1,21 @@
+"""What a view of the cluster believes, and whom."""
+
+from __future__ import annotations
+
+from replica.trace.events import BrokerFenced, BrokerUnfenced, ControllerActivated, TraceLog
+from scenarios.observe.view import ClusterView
+
+
+def test_what_a_replaced_controller_says_of_brokers_does_not_count_in_the_zookeeper_era() -> None:
+    """It finishes the event that it is in before it learns that another one was elected."""
+    view = ClusterView(("b1", "b2", "b4"), (), registration_fences=False)
+    trace = TraceLog([view])
+    trace.emit(ControllerActivated(node="b1", controller_epoch=1, reason="was elected"))
+    trace.emit(BrokerUnfenced(node="b1", broker="b4", reason="it is there"))
+    trace.emit(ControllerActivated(node="b2", controller_epoch=2, reason="was elected"))
+    trace.emit(BrokerFenced(node="b1", broker="b4", reason="its session is over"))
+    assert not view.nodes["b4"].fenced
+    trace.emit(BrokerFenced(node="b2", broker="b4", reason="its session is over"))
+    assert view.nodes["b4"].fenced
+    trace.emit(BrokerUnfenced(node="b1", broker="b4", reason="it is there"))
+    assert view.nodes["b4"].fenced
