@@ -113,6 +113,8 @@ def replication_lag(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...
         if view is None:
             view = views[key] = _View()
         if what == BEGAN:
+            if end is not None and view.last_offsets and end <= view.last_offsets[-1]:
+                view = views[key] = _View()  # Of a topic that was deleted and made again: its epochs begin anew, too.
             view.begins(at_us, end)
         elif what == FETCHED:
             if offset is None:

@@ -13,6 +13,7 @@ from replica.trace.names import (
     GROUP_REBALANCED,
     GROUP_REMOVED,
     NODE_STOPPED,
+    PARTITION_CREATED,
     POSITION_RESET,
     RECORD_READ,
     TRANSACTION_MARKER_WRITTEN,
@@ -58,7 +59,7 @@ def read_stalls(
     moves = _own_moves(control, consume).unionByName(_group_moves(consume, group))
     if not has_no_rows(transaction):
         moves = _past_what_is_not_handed_out(moves, transaction)
-    marks = moves.select(*_CONSUMER).distinct().join(_high_watermarks(terms, moved), list(PARTITION_KEY))
+    marks = moves.select(*_CONSUMER).distinct().join(_high_watermarks(control, terms, moved), list(PARTITION_KEY))
     in_order = Window.partitionBy(*_CONSUMER).orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     steps = (
@@ -201,8 +202,11 @@ def _steps(error: Column, position: Column, high_watermark: Column) -> list[Colu
     ]  # fmt: skip
 
 
-def _high_watermarks(terms: DataFrame, moved: DataFrame) -> DataFrame:
-    """The high watermarks that leaders returned to consumers over time. out: _STEP without the consumer"""
+def _high_watermarks(control: DataFrame, terms: DataFrame, moved: DataFrame) -> DataFrame:
+    """The high watermarks that leaders returned to consumers over time. out: _STEP without the consumer
+
+    A partition begins at 0, also if its topic was deleted and is made again.
+    """
 
     def as_step(rows: DataFrame) -> DataFrame:
         return rows.select(
@@ -210,5 +214,7 @@ def _high_watermarks(terms: DataFrame, moved: DataFrame) -> DataFrame:
             F.lit(None).cast("long").alias("position"), "high_watermark",
         )  # fmt: skip
 
+    created = control.filter(F.col("event") == PARTITION_CREATED).withColumn("high_watermark", F.lit(0).cast("long"))
     began = terms.withColumnsRenamed({"from_seq": "seq", "from_us": "at_us"})
-    return as_step(began).unionByName(as_step(moved.filter(F.col("role") == "leader")))
+    moves = moved.filter(F.col("role") == "leader")
+    return as_step(created).unionByName(as_step(began)).unionByName(as_step(moves))

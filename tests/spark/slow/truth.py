@@ -196,6 +196,8 @@ class Leaders:
                 self._end(other, row)
         elif event in ("leader_elected", "partition_went_offline") and term and row["leader_epoch"] > term.epoch:
             self._end(place, row)  # type: ignore[arg-type]
+        elif event == "leadership_began" and is_its and term is not None and row["log_end_offset"] < term.end:
+            self.terms[place] = Term(row)  # type: ignore[index]  # of a topic that was deleted and made again
         elif event == "leadership_began" and not is_its:
             if term is not None:
                 self._end(place, row)  # type: ignore[arg-type]
