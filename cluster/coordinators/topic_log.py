@@ -1,5 +1,6 @@
-"""The log of the internal topic in which a coordinator keeps what it knows: written like any produce with acks=all, and
-read from its start when the broker is elected. source: GroupMetadataManager.scala, TransactionStateManager.scala
+"""The log of the internal topic in which a coordinator keeps what it knows: written like any produce with acks=all,
+that of groups from 4.0 on with any ISR, see ReplicaManager.append_records; read from its start when the broker is
+elected. source: GroupMetadataManager.scala, TransactionStateManager.scala
 """
 
 from __future__ import annotations

@@ -63,11 +63,11 @@ def decisive_place(tape: Tape, stories: Sequence[Explanation], summary: Mapping[
         if places:
             return places[-1]
     begun = _first(tape, RecordSent) or 0
-    for signs, since in ((_TELLING_SIGNS, begun), (_OF_STEPS, 0)):
-        for sign in signs:
-            for place in range(since, len(tape)):
-                if tape.key[place] == sign and tape.at_us[place] > 0:
-                    return place
+    wanted = [*((sign, begun) for sign in _TELLING_SIGNS), *((sign, 0) for sign in _OF_STEPS)]
+    for sign, since in wanted:
+        for place in range(since, len(tape)):
+            if tape.key[place] == sign and tape.at_us[place] > 0:
+                return place
     for story in stories:
         places = [tape.places[one.seq] for one in story.moments if one.seq in tape.places]
         if places:

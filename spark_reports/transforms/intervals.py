@@ -14,9 +14,6 @@ from pyspark.sql import functions as F
 
 from spark_reports.schema import RUN
 
-BEYOND_ALL = (1 << 63) - 2
-"""A seq after every other."""
-
 
 def held_by(facts: DataFrame, intervals: DataFrame, key: Sequence[str], how: str = "inner") -> DataFrame:
     """Events, each with the columns of the interval of its key that holds it: from_seq <= seq <= until_seq.

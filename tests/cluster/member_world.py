@@ -291,7 +291,7 @@ class MemberWorld:
         state = one.member.state.name if isinstance(one, HeartbeatMembership) else STATES[one.state.name]  # type: ignore[attr-defined]
         return [
             f"{one.member_id or 'no member'} in {one.generation}: {state}"
-            + (", fenced" if one.is_fenced else "")
+            + (", fenced" if one.refused else "")
             + (", has left" if one.has_left else ""),
             f"has {listed(one.assigned)}",
             *self._shown_ids(),

@@ -163,7 +163,7 @@ CLIENTS: tuple[Mutant, ...] = (
         "close-without-a-commit",
         "A member that commits by itself does so before it leaves (ConsumerCoordinator.close)",
         CLIENT_GROUP,
-        "        if self.auto_commit is not None and not self.is_fenced:",
+        "        if self.auto_commit is not None and not self.refused:",
         "        if False:",
         "test tests/cluster/client/consumer/test_auto_commit.py::"
         "test_a_member_that_closes_commits_and_then_leaves[range]",

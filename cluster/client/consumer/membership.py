@@ -148,7 +148,7 @@ class GroupMembership(ABC):
 
         source: AbstractCoordinator.maybeLeaveGroup, AbstractMembershipManager.leaveGroup, ConsumerCoordinator.close
         """
-        if self.auto_commit is not None and not self.is_fenced:
+        if self.auto_commit is not None and not self.refused:
             self._is_closing = True
         else:
             self._leave_now()
@@ -158,10 +158,6 @@ class GroupMembership(ABC):
         self._reads_now(())
 
     # ------------------------------------------------------------------------------------------------------- requests
-
-    @property
-    def is_fenced(self) -> bool:
-        return bool(self.refused)
 
     def _refused_with(self, error: ErrorCode) -> None:
         self.refused = f"the coordinator of group {shown(self._config.group_id)} answers {error.name}"
@@ -173,7 +169,7 @@ class GroupMembership(ABC):
             self._commit_by_itself(self.auto_commit, now_us)
         if self._is_leaving:
             return self._depart(now_us)
-        if self.is_fenced:
+        if self.refused:
             return False
         if self._commit is not None and self._is_out and not self._commits.in_flight:
             (_, committed), self._commit = self._commit, None

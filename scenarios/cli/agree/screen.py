@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from scenarios.agree.comparison import DIFFERS, NOISE, SAME
 from scenarios.agree.difference import WorldDifference
 from scenarios.agree.sheet import NOT_PLAYED, Sheet, SheetRow
-from scenarios.observe.wording import seconds
+from scenarios.observe.wording import count_of, seconds
 from scenarios.terminal.style import Style
 
 WIDTH = 80
@@ -22,11 +22,7 @@ _INDENT = 13
 
 def work_text(runs: int, clock_us: Sequence[int], times: int, processes: int) -> str:
     """Before the first is played. clock_us: the lengths of those that can be, at least one"""
-    can = (
-        f"{runs} run{'s' if runs > 1 else ''}"
-        if len(clock_us) == runs
-        else f"{len(clock_us)} of {runs} runs can be played"
-    )
+    can = count_of(runs, "run") if len(clock_us) == runs else f"{len(clock_us)} of {runs} runs can be played"
     minutes = max(1, math.ceil(sum(clock_us) * times / min(processes, len(clock_us)) / 60_000_000))
     hours, rest = divmod(minutes, 60)
     length = f"{hours} h {rest} min" if hours else f"{minutes} min"
