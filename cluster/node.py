@@ -8,9 +8,9 @@ in without their size prefix, and everything it wants done goes out as a list of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from replica.frozen import dataclass
 from replica.log.files.file_slice import FileSlice
 
 ConnectionId = int

@@ -7,13 +7,14 @@ only when the records it speaks of are committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 from uuid import UUID
 
 from controller.access import Acl, AclFilter
 from controller.metadata import Endpoint, MetadataRecord, QuotaEntity
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
 from replica.trace.events import TraceEvent
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import BrokerId, LeaderEpoch, Offset
 
 

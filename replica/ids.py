@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from replica.frozen import dataclass
 from replica.wording import shown
 
 BrokerId = int

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from cluster.messages.alter_partition import alter_partition_input, alter_partition_results, topics_asked_for
@@ -34,6 +34,7 @@ from controller.inputs import (
 )
 from controller.metadata import Endpoint
 from replica.errors import ErrorCode, PeerViolation
+from replica.frozen import dataclass
 
 _SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS, ALLOCATE_PRODUCER_IDS)
 

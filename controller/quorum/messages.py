@@ -6,10 +6,10 @@ ReplicatedLog.java. Ids are broker ids of controllers; epochs are those of the q
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, BrokerId, Offset
 from replica.trace.events import Emit
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from replica.frozen import dataclass
 from replica.trace import columns as column
 from replica.trace.columns import TraceEvent
 

@@ -5,8 +5,9 @@ A column is a type and, as its annotation, what the column means; `replica.trace
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from replica.frozen import dataclass
 
 Node = Annotated[str, "the node that states the event"]
 Topic = Annotated[str, "topic"]

@@ -5,9 +5,9 @@ Names that clients choose (transactional ids) are cut to 100 printable character
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from replica.frozen import dataclass
 from replica.trace import columns as column
 from replica.trace.columns import TransactionEvent
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from cluster.broker.replicas.resting import RestingPartitions
@@ -12,6 +12,7 @@ from cluster.protocol.api_00_produce import ProducePartitionResponse
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.timers import Timer
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import BrokerEpoch, BrokerId, Offset, TopicPartition
 
 if TYPE_CHECKING:

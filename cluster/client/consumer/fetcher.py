@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from cluster.client.backoff import ExponentialBackoff
@@ -35,6 +34,7 @@ from cluster.protocol.leaders import NodeEndpoint
 from cluster.protocol.versions import FETCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
+from replica.frozen import dataclass
 from replica.ids import NO_BROKER, TopicPartition
 from replica.log.batches.records import Record, batches, check_crc, read_records
 

@@ -5,9 +5,8 @@ Source: ProducerBatch.java, MemoryRecordsBuilder.java.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cluster.client.events import NAME_HEADER, NAMED_APART_HEADER
+from replica.frozen import dataclass
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, TopicPartition
 from replica.log.batches.records import (
     BATCH_HEADER_BYTES,

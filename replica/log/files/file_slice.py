@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from replica.frozen import dataclass
 from replica.log.files.open_files import OpenFile
 
 
