@@ -59,6 +59,9 @@ class BatchColumns:
     def leader_epoch(self, place: int) -> int:
         return self._terms[self._term[place]][0]
 
+    def crc(self, place: int) -> int:
+        return self._crcs[place]
+
     def holds(self, place: int, batch: MirroredBatch) -> bool:
         """Whether the batch at this place is equal to `batch`."""
         return (

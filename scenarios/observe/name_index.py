@@ -22,6 +22,9 @@ _WORD = _PREFIXES_MAX
 
 _SPELLINGS = _WORD + 1
 
+_RECENT_MAX = 4096
+"""Names whose places are also kept by the name itself: a record is asked for some ten times in a row."""
+
 
 class NameIndex:
     """Places of names, from 0 in the order in which they were added.
@@ -30,7 +33,7 @@ class NameIndex:
     of places by number. Any other name is kept as a word. A name is built anew on each request.
     """
 
-    __slots__ = ("_count", "_places", "_prefix_places", "_prefixes", "_spelling", "_word_places", "_words")
+    __slots__ = ("_count", "_places", "_prefix_places", "_prefixes", "_recent", "_spelling", "_word_places", "_words")
 
     def __init__(self) -> None:
         self._prefixes: list[str] = []
@@ -39,6 +42,7 @@ class NameIndex:
         self._word_places: dict[str, int] = {}
         self._words: list[str] = []
         self._count = 0
+        self._recent: dict[str, int] = {}
         self._spelling = PackedColumn()
         """Of each place, number * _SPELLINGS + prefix; with _WORD it is the number of a word."""
 
@@ -55,6 +59,14 @@ class NameIndex:
 
     def place(self, name: str) -> int:
         """UNKNOWN if it was never added."""
+        place = self._recent.get(name, UNKNOWN)
+        if place < 0 and self._count:
+            place = self._look_up(name)
+            if place >= 0:
+                self._note(name, place)
+        return place
+
+    def _look_up(self, name: str) -> int:
         prefix = name.rstrip(_DIGITS)
         known = self._prefix_places.get(prefix)
         if known is not None and _is_plain(digits := name[len(prefix) :]):
@@ -67,6 +79,7 @@ class NameIndex:
         """A name that is not there yet."""
         place = self._count
         self._count = place + 1
+        self._note(name, place)
         prefix = name.rstrip(_DIGITS)
         digits = name[len(prefix) :]
         if _is_plain(digits) and (len(self._prefixes) < _PREFIXES_MAX or prefix in self._prefix_places):
@@ -83,6 +96,11 @@ class NameIndex:
         self._words.append(name)
         self._word_places[name] = place
         return place
+
+    def _note(self, name: str, place: int) -> None:
+        if len(self._recent) >= _RECENT_MAX:
+            self._recent.clear()
+        self._recent[name] = place
 
     def place_or_add(self, name: str) -> int:
         known = self.place(name)

@@ -225,9 +225,10 @@ class InvariantChecker:
         self._handlers = self._table()
 
     def _table(self) -> dict[type, tuple[bool, tuple[Handler, ...]]]:
-        """Per kind of event: whether it belongs to a partition, and its handlers; the truth first."""
+        """Per kind of event: whether it belongs to a partition, and its handlers; rules and the truth first."""
         table = {}
-        tables = [self.truth.handlers, *(invariant.handlers() for invariant in self.invariants)]
+        tables: list[Mapping[type, Handler]] = [{trace.ConfigAltered: self._follow}, self.truth.handlers]
+        tables += [invariant.handlers() for invariant in self.invariants]
         for kind in EVENT_CLASSES:
             wanted = [handlers[kind] for handlers in tables if kind in handlers]
             fields = kind.__dataclass_fields__
@@ -239,8 +240,6 @@ class InvariantChecker:
         if self._unsettled_at_us is not None and row.at_us > self._unsettled_at_us:
             self._settle()
         self._row = row
-        if isinstance(event, trace.ConfigAltered):
-            self._follow(event)
         of_partition, handlers = self._handlers[type(event)]
         if of_partition:
             key = (event.topic, event.partition)  # type: ignore[attr-defined]
@@ -252,7 +251,7 @@ class InvariantChecker:
         for handler in handlers:
             handler(row, event)
 
-    def _follow(self, event: trace.ConfigAltered) -> None:
+    def _follow(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         changed = rules_after(event, self._rules_so_far[0], self.rules)
         if changed != self.rules:
             self.rules = changed

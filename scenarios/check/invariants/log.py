@@ -299,8 +299,8 @@ class EpochsMatch(Invariant):
         for node, log in self.mirror.logs[event.topic, event.partition].items():  # type: ignore[index]
             if node == event.node or log.end <= base:
                 continue
-            other = log.at(base)
-            if other is not None and other.leader_epoch == event.leader_epoch and other.crc != crc:
+            place, columns = log.place_holding(base), log.columns
+            if place >= 0 and columns.leader_epoch(place) == event.leader_epoch and columns.crc(place) != crc:
                 sentence = (
                     f"{event.node} and {node} hold different batches of epoch {event.leader_epoch} at offset {base} of "
                     f"{event.topic}-{event.partition}"

@@ -215,8 +215,13 @@ class DisksHoldWhatWasAppended(Invariant):
 
     def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-        batch = None if event.offset in log.compacted else log.at(event.offset)
-        if batch is None or batch.crc != event.crc or batch.leader_epoch != event.leader_epoch:
+        place, columns = log.place_holding(event.offset), log.columns
+        if (
+            place < 0
+            or columns.crc(place) != event.crc
+            or columns.leader_epoch(place) != event.leader_epoch
+            or event.offset in log.compacted
+        ):
             sentence = (
                 f"{event.node} holds {event.record} at offset {event.offset} of {event.topic}-{event.partition}, "
                 "in a batch that was never appended there"
