@@ -156,7 +156,8 @@ class BrokerControl:
         if after is not before:
             self._enter(broker, after, given)
         self._lose_directories(given)
-        if self._image.brokers[given.broker_id] != broker:
+        replayed = self._image.brokers[given.broker_id]
+        if replayed is not broker and replayed != broker:
             # A change of the registration forgets how far the broker's metadata is; its next heartbeat says it again
             # (BrokerHeartbeatManager.register, called by the replay of the change).
             session.metadata_offset = NO_OFFSET

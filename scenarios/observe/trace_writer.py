@@ -70,7 +70,7 @@ class _KindBuffer:
     cost of tracing.
     """
 
-    __slots__ = ("event", "fields", "types", "values", "values_of", "width")
+    __slots__ = ("event", "extend", "fields", "types", "values", "values_of", "width")
 
     def __init__(self, event: str, kind: type[TraceEvent]) -> None:
         columns = columns_of_event(kind)
@@ -82,6 +82,7 @@ class _KindBuffer:
         self.width = 3 + len(columns) + 1
         self.values_of = attrgetter(*self.fields, self.fields[-1])
         self.values: list[Any] = []
+        self.extend = self.values.extend
 
     def as_table(self, schema: pa.Schema) -> pa.Table:
         """The events as columns of the whole table; columns of other kinds are null."""
@@ -190,8 +191,8 @@ class TraceWriter:
     def __call__(self, row: TraceRow) -> None:
         seq, at_us, causes, event = row
         buffer = self._buffers[type(event)]
-        buffer.values += (seq, at_us, causes)
-        buffer.values += buffer.values_of(event)
+        buffer.extend((seq, at_us, causes))
+        buffer.extend(buffer.values_of(event))
         if self._observed_by is not None:
             buffer.values[-1] = self._observed_by()
         self._rows_waiting += 1
@@ -237,7 +238,7 @@ class TraceWriter:
                 in_order = together.take(self._sort_indices(together["seq"])) if len(filled) > 1 else together
                 self._waiting[table].append(pa.table(in_order.columns, schema=schema))
             for buffer in filled:
-                buffer.values = []
+                buffer.values.clear()
             if self._waiting[table].rows >= self.rows_per_part:
                 self._write_part(table)
         self._rows_waiting = 0

@@ -59,7 +59,7 @@ class RestingPartitions:
 
     def fetched(self, now_us: int, follower: BrokerRegistration | None) -> None:
         """Once more, of all of them. Whether a follower may join an ISR depends on its registration."""
-        if self._follower != follower:
+        if self._follower is not follower and self._follower != follower:
             self.end_all()
         self.fetched_us, self._follower = now_us, follower
 
