@@ -22,6 +22,7 @@ from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.transaction_ends import after_its_end
 from scenarios.observe.view import ClusterView
+from scenarios.observe.wording import with_error
 
 WAITS = "waits"
 """A producer's activity while a record has no answer and is not given up."""
@@ -332,7 +333,8 @@ class _Teller:
             closed = f"With acks=0 there is no answer that could say so: {event.node} closes the connection."
             self._say(row, f"{_sentence(event.reason)} {closed}", decisive=True)
         elif self.believes == DOES_NOT_KNOW:
-            self._say(row, f"{event.error}: {_sentence(event.reason)} {event.peer} no longer waits for an answer.")
+            said = _sentence(with_error(event.error, event.reason))
+            self._say(row, f"{said} {event.peer} no longer waits for an answer.")
 
     def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
         """The coordinator's answer to a leader that asks for a batch with the record (KIP-890)."""

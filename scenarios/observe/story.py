@@ -20,6 +20,7 @@ from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.transaction_ends import LateBatches, after_its_end
 from scenarios.observe.view import ClusterView
+from scenarios.observe.wording import with_error
 
 
 class StoryLine(NamedTuple):
@@ -287,7 +288,7 @@ class Story:
         self._say(row, f"ELR {{{', '.join(event.elr)}}}: {event.reason}")
 
     def _isr_rejected(self, row: TraceRow, event: trace.IsrRejected) -> None:
-        self._say(row, f"{event.error}: {event.reason}")
+        self._say(row, with_error(event.error, event.reason))
 
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         if event.size_bytes:
@@ -302,7 +303,7 @@ class Story:
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
         """The first refusal of its kind; the others are counted elsewhere."""
         kind = (event.node, f"{event.topic}-{event.partition}", event.error)
-        self._say_once(row, kind, f"{event.error}: {event.reason}")
+        self._say_once(row, kind, with_error(event.error, event.reason))
 
     def _connection_closed(self, row: TraceRow, event: trace.ConnectionClosed | trace.RequestCrashed) -> None:
         """The first of each peer; the trace has all."""

@@ -17,6 +17,11 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def with_error(error: str | None, reason: str) -> str:
+    """`ERROR: reason`; the reason alone where it ends with the error, as that of a refusal without a message does."""
+    return f"{error}: {reason}" if error and not reason.endswith(error) else reason
+
+
 def acked_of(names: Sequence[str], records: Mapping[str, Any]) -> list[str]:
     """Those of the names that a producer got an ack for. records: of a summary"""
     acked = set(records["acked"]) if names else ()

@@ -8,6 +8,7 @@ from typing import Any
 from replica.trace import events as trace
 from replica.wording import duration
 from scenarios.language.record_sets import format_record_names
+from scenarios.observe.wording import with_error
 
 
 def sentence_of(event: trace.TraceEvent, records: tuple[str, ...]) -> str:
@@ -16,8 +17,7 @@ def sentence_of(event: trace.TraceEvent, records: tuple[str, ...]) -> str:
     if write is not None:
         return write(event, _names(records))
     reason: str = getattr(event, "reason", "") or trace.EVENT_NAMES[type(event)].replace("_", " ")
-    error = getattr(event, "error", None)
-    return f"{error}: {reason}" if error else reason
+    return with_error(getattr(event, "error", None), reason)
 
 
 def _names(records: tuple[str, ...]) -> str:

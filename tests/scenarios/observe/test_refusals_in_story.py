@@ -1,0 +1,27 @@
+"""A refusal names its error once, on the terminal and on the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.trace import events as trace
+from scenarios.observe.story import Story
+from scenarios.view.sentences import sentence_of
+from tests.scenarios.trace_script import HERE, TraceScript
+
+
+@pytest.mark.parametrize(
+    ("why", "line"),
+    [
+        ("UNKNOWN_TOPIC_OR_PARTITION", "b1 refuses a batch: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("it is too old", "UNKNOWN_TOPIC_OR_PARTITION: b1 refuses a batch: it is too old"),
+    ],
+)
+def test_a_refusal_names_its_error_once(why: str, line: str) -> None:
+    script = TraceScript()
+    refused = trace.ProduceRefused(
+        node="b1", peer="p1", error="UNKNOWN_TOPIC_OR_PARTITION", reason=f"b1 refuses a batch: {why}", **HERE
+    )
+    script.emit(refused)
+    assert line in [said.text for said in Story.of(script.view, script.rows).lines]
+    assert sentence_of(refused, ()) == line
