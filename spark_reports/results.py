@@ -261,7 +261,7 @@ RESULT_TABLES: dict[str, ResultTable] = {
     ),
     "key_moments": ResultTable(
         "the story of a run: faults, deaths, elections, ISR changes, truncations",
-        "run seq at_us event verb topic partition node reason",
+        "run seq at_us event verb how topic partition node reason",
     ),
     "partition_states": ResultTable(
         "one row per decision of the controller about a partition",

@@ -13,6 +13,7 @@ SIGNS: Mapping[str, str] = {
     "truncated": "✂",
     "lost": "✕",
     "down": "✕",
+    "ended": "⊣",
     "up": "↺",
     "refused": "▲",
     "note": "·",
@@ -56,7 +57,9 @@ _OF_EVENT: Mapping[str, str] = {
     "check_made": "bad",
     "invariant_broken": "bad",
     "groups_loaded": "note",
+    "group_member_joined": "note",
     "group_member_left": "note",
+    "group_migrated": "note",
     "group_rebalanced": "note",
     "transactions_loaded": "note",
     "transaction_state_changed": "note",
@@ -70,6 +73,12 @@ _OF_EVENT: Mapping[str, str] = {
 }
 
 
-def sign_of(event: str, verb: str | None = None) -> str:
-    """A name of SIGNS, for an event in a story. verb: of a fault"""
-    return "undone" if verb in UNDOING else _OF_EVENT[event]
+IN_ORDER = "stop"
+"""How a process ends that closes what it has open: by a step, or of its own accord. All other ends are deaths."""
+
+
+def sign_of(event: str, verb: str | None = None, how: str | None = None) -> str:
+    """A name of SIGNS, for an event in a story. verb: of a fault     how: of a stopped node"""
+    if verb in UNDOING:
+        return "undone"
+    return "ended" if how == IN_ORDER else _OF_EVENT[event]

@@ -119,6 +119,8 @@ class Story:
         """nodes that have stopped: a client's first start is not worth a line, its return is"""
         self._high_watermarks: dict[TopicPartition, Levels] = {}
         self._refused: dict[tuple[str, str, str], None] = {}
+        self._left: dict[str, None] = {}
+        """groups that have lost a member"""
         self._decided: dict[str, tuple[int, trace.TransactionStateChanged]] = {}
         self._held: dict[TopicPartition, tuple[int, trace.LastStableOffsetMoved]] = {}
         self._late = LateBatches()
@@ -159,7 +161,9 @@ class Story:
             trace.CheckMade: self._check_made,
             trace.InvariantBroken: self._invariant_broken,
             trace.GroupsLoaded: self._group_event,
-            trace.GroupMemberLeft: self._group_event,
+            trace.GroupMemberJoined: self._member_joined,
+            trace.GroupMemberLeft: self._member_left,
+            trace.GroupMigrated: self._group_event,
             trace.GroupRebalanced: self._group_event,
             trace.TransactionsLoaded: self._group_event,
             trace.TransactionStateChanged: self._transaction_changed,
@@ -194,9 +198,10 @@ class Story:
     # ------------------------------------------------------------------------------------------------------- lines
 
     def _say(self, row: TraceRow, text: str) -> None:
-        sign = sign_of(EVENT_NAMES[type(row.event)], getattr(row.event, "verb", None))
+        event = row.event
+        sign = sign_of(EVENT_NAMES[type(event)], getattr(event, "verb", None), getattr(event, "how", None))
         line = StoryLine(row.at_us, sign, text)
-        topic, number = getattr(row.event, "topic", None), getattr(row.event, "partition", None)
+        topic, number = getattr(event, "topic", None), getattr(event, "partition", None)
         partitions = [] if topic is None or number is None else [TopicPartition(topic, number)]
         recent = self.lines[-LINES_COMPARED:]
         if line in recent:  # the same words at the same moment, of another partition
@@ -323,6 +328,15 @@ class Story:
         self._say(row, f"invariant {event.invariant} is broken: {event.reason}")
 
     def _group_event(self, row: TraceRow, event: Any) -> None:
+        self._say(row, event.reason)
+
+    def _member_joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
+        """Of a group that has lost a member: who comes back, or comes instead. How a group begins is no news."""
+        if event.group in self._left:
+            self._say(row, event.reason)
+
+    def _member_left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
+        self._left[event.group] = None
         self._say(row, event.reason)
 
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:

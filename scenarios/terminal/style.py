@@ -19,6 +19,7 @@ _WORDS: Mapping[str, str] = {
     "truncated": "TRUNCATE",
     "lost": "LOST",
     "down": "DOWN",
+    "ended": "ENDED",
     "up": "UP",
     "refused": "REFUSED",
     "note": "NOTE",

@@ -14,10 +14,10 @@ ROWS_READ_MAX = 60_000
 """Each story goes through the whole trace once: after so many events in all, no further stories."""
 STORIES_MAX = 24
 
-_TELLING_SIGNS = ("lost", "truncated", "bad", "elected", "offline", "refused", "isr", "fault", "down")
+_TELLING_SIGNS = ("lost", "truncated", "bad", "elected", "offline", "refused", "isr", "fault", "down", "ended")
 """Signs of key moments: without a finding, the page opens on the first moment of the first sign that there is, since
 clients have sent something. Before that a live cluster elects its leaders, one broker after the other."""
-_OF_STEPS = ("fault", "down")
+_OF_STEPS = ("fault", "down", "ended")
 """Signs that tell of a step even before."""
 
 

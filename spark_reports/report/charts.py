@@ -15,6 +15,7 @@ import altair as alt
 from altair.utils import schemapi
 
 from replica.trace.broker_marks import BROKER_MARKS
+from replica.trace.signs import SIGNS
 from spark_reports.report import series
 from spark_reports.report.rows import Rows
 from spark_reports.report.series import Points
@@ -215,7 +216,8 @@ class _PartitionChart:
             ends = self._in_view(self._chart(self.down)).transform_calculate(s=f"min(datum.until, {UNTIL})")
             layers.append(self._words(ends, "fitting:N", FAULT, before=True))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
-        title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · dashed ✕: broker down"
+        title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · "
+        title += f"dashed {SIGNS['down']}: broker down, {SIGNS['ended']}: stopped in order"
         title += ", ‖: frozen" if self.frozen else ""
         bars = [layer.encode(y=y, tooltip=tooltip) for layer in layers]
         return self._panel(title, 31 * len(self.replicas), on_top=bars)

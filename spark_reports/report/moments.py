@@ -32,7 +32,7 @@ def _line(together: Rows, several_partitions: bool) -> dict[str, Any]:
         if several_partitions and moment["topic"] is not None and moment["partition"] is not None
     ]
     where = _in_words(list(dict.fromkeys(places)))
-    return {**line, "where": where, "sign": sign_of(line["event"], line["verb"])}
+    return {**line, "where": where, "sign": sign_of(line["event"], line["verb"], line["how"])}
 
 
 def _in_words(names: Sequence[str]) -> str:

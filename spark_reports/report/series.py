@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from replica.trace.names import LOG_RECOVERED, LOG_TRUNCATED, NODE_STOPPED
+from replica.trace.signs import IN_ORDER, SIGNS
 from spark_reports.report.rows import Row, Rows
 from spark_reports.report.words import acks_name, clock, joined, name_ranges, seconds, were
 
@@ -134,7 +135,7 @@ def down_stretches(stopped: Iterable[Row], replicas: Sequence[str]) -> Points:
             **_stretch(row),
             "node": row["node"],
             "standing": f"down ({row['how']})",
-            "word": "✕ down",
+            "word": f"{SIGNS['ended']} stopped" if row["how"] == IN_ORDER else f"{SIGNS['down']} down",
         }
         for row in stopped
         if row["node"] in replicas

@@ -110,15 +110,16 @@ def key_moments(control: DataFrame) -> DataFrame:
 
     Left out: events at time 0, when the cluster was built; an ISR written without a change; a log opened whole;
     a fault whose effect its node states, in more words, when it stops or starts.
-    out: run, seq, at_us, event, verb (of a fault), topic, partition, node, reason
+    out: run, seq, at_us, event, verb (of a fault), how (of a stopped node), topic, partition, node, reason
     """
     changed = (F.col("event") != ISR_COMMITTED) | (F.array_sort("isr") != F.array_sort("previous_isr"))
     damaged = (F.col("event") != LOG_RECOVERED) | (F.col("size_bytes") > 0)
     told_by_node = F.col("event").isin(FAULT_BEGAN, FAULT_ENDED) & F.col("verb").isin(*TOLD_BY_THEIR_NODE)
     is_key = F.col("event").isin(*_KEY_MOMENTS) & (F.col("at_us") > 0) & changed & damaged & ~told_by_node
     return control.filter(is_key).select(
-        RUN, "seq", "at_us", "event", "verb", "topic", "partition", F.coalesce("broker", "node").alias("node"), "reason"
-    )
+        RUN, "seq", "at_us", "event", "verb", "how", "topic", "partition",
+        F.coalesce("broker", "node").alias("node"), "reason",
+    )  # fmt: skip
 
 
 def runs(control: DataFrame) -> DataFrame:

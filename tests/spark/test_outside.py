@@ -16,6 +16,7 @@ from spark_reports.io import read_trace
 from spark_reports.report.internal import InternalTopic, internal_notes, internal_topics, users
 from spark_reports.report.moments import told_moments
 from spark_reports.report.rows import Rows
+from spark_reports.report.series import down_stretches
 from spark_reports.tables import ResultTables
 from spark_reports.transforms.latency import ack_latency
 from spark_reports.transforms.witness import _KEY_MOMENTS as KEY_MOMENTS
@@ -165,11 +166,13 @@ def test_acks_of_clients_from_outside_are_the_brokers_view(spark: SparkSession, 
     ]
 
 
-def moment(seq: int, event: str, reason: str, partition: int | None = None, verb: str | None = None) -> dict[str, Any]:
+def moment(
+    seq: int, event: str, reason: str, partition: int | None = None, verb: str | None = None, how: str | None = None
+) -> dict[str, Any]:
     """A row of key_moments."""
     topic = None if partition is None else "t"
     place = {"topic": topic, "partition": partition}
-    return {"seq": seq, "at_us": 7, "event": event, "reason": reason, "verb": verb, **place}
+    return {"seq": seq, "at_us": 7, "event": event, "reason": reason, "verb": verb, "how": how, **place}
 
 
 def told_lines(moments: list[dict[str, Any]], several_partitions: bool = True) -> list[dict[str, Any]]:
@@ -190,6 +193,13 @@ def test_what_undoes_a_fault_does_not_look_like_one() -> None:
     assert [(line["reason"], line["sign"]) for line in told] == [
         (held, "fault"), (goes_on, "undone"), (cut, "fault")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("how", "sign"), [("stop", "ended"), ("kill", "down"), ("halt", "down")])
+def test_an_orderly_end_does_not_look_like_a_death(how: str, sign: str) -> None:
+    (line,) = told_lines([moment(0, "node_stopped", "b1 is gone", how=how)])
+    (stretch,) = down_stretches([{"from_us": 0, "until_us": 1, "node": "b1", "how": how, "reason": ""}], ["b1"])
+    assert line["sign"] == sign and stretch["word"].startswith(SIGNS[sign])
 
 
 def test_every_moment_of_the_page_has_the_sign_that_the_terminal_gives_it() -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from replica.trace.events import NodeStopped
+from replica.trace.signs import SIGNS
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.observe.story import Story
 from scenarios.observe.trace_writer import read_rows
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
+from tests.scenarios.trace_script import TraceScript
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,23 @@ def test_the_return_of_a_client_is_told_and_its_first_start_is_not(tmp_path: Pat
     assert run_dir is not None
     told = [line.text for line in Story.of(ClusterView((), ()), read_rows(run_dir / "trace")).lines]
     assert [text for text in told if text.startswith("t1 ")][:2] == ["t1 is killed (kill -9)", "t1 starts again"]
+
+
+def test_members_that_come_back_and_a_change_of_protocol_are_told(tmp_path: Path) -> None:
+    scenario = load_file(find_scenario("group-changes-protocol")).scenario
+    run_dir = run_scenario(scenario, runs_dir=tmp_path, keep_logs=False).run_dir
+    assert run_dir is not None
+    lines = Story.of(ClusterView((), ()), read_rows(run_dir / "trace")).lines
+    joined = [line.at_us // 1_000_000 for line in lines if " into " in line.text]
+    assert joined == [21, 31, 41], "and none of the three with which the group begins"
+    assert [line.text for line in lines if "is a consumer group now" in line.text]
+    assert [line.sign for line in lines if "has shut down in order" in line.text] == ["ended"] * 3
+
+
+@pytest.mark.parametrize(("how", "sign"), [("stop", "ended"), ("kill", "down"), ("halt", "down"), ("died", "down")])
+def test_an_orderly_end_has_another_sign_than_a_death(how: str, sign: str) -> None:
+    script = TraceScript()
+    script.emit(NodeStopped(node="p1", how=how, reason="p1 is gone"))
+    (line,) = Story.of(script.view, script.rows).lines
+    assert (line.sign, line.text) == (sign, "p1 is gone")
+    assert SIGNS["ended"] != SIGNS["down"]

@@ -5,7 +5,7 @@ import { isQuiet } from "./strip";
 
 export const SIGNS: Record<string, string> = {
   fault: "\u26a1", undone: "\u21ba", isr: "\u25ce", elected: "\u265b", offline: "\u2205", truncated: "\u2702", lost: "\u2715", down: "\u2715",
-  up: "\u21ba", refused: "\u25b2", note: "\u00b7", bad: "\u2715",
+  ended: "\u22a3", up: "\u21ba", refused: "\u25b2", note: "\u00b7", bad: "\u2715",
 };
 const SIGN_OF_KIND: Record<string, string> = {
   batch_appended: "+", record_acked: "\u2713", batch_sent: "\u2192", records_sent: "\u2192", record_sent: "\u2192", record_read: "\u25c9",
