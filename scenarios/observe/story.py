@@ -17,6 +17,7 @@ from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import sign_of
 from replica.wording import duration
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
+from scenarios.observe.client_turns import ClientTurns
 from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.transaction_ends import LateBatches, after_its_end
 from scenarios.observe.view import ClusterView
@@ -124,6 +125,7 @@ class Story:
         self._decided: dict[str, tuple[int, trace.TransactionStateChanged]] = {}
         self._held: dict[TopicPartition, tuple[int, trace.LastStableOffsetMoved]] = {}
         self._late = LateBatches()
+        self._turns = ClientTurns()
         self._begun_late: dict[TopicPartition, tuple[int, str]] = {}
         """the latest transaction that a late batch has begun: its offset, and its transactional.id"""
         self._proposals: dict[tuple[str, int, str], tuple[frozenset[str], str]] = {}
@@ -175,6 +177,7 @@ class Story:
             trace.RunFinished: self._run_finished,
             trace.PartitionCreated: self._stands,
             trace.HighWatermarkAdvanced: self._high_watermark,
+            **dict.fromkeys(ClientTurns.WANTED, self._client_event),
         }
 
     @classmethod
@@ -314,6 +317,10 @@ class Story:
         """The first of each peer; the trace has all."""
         self._say_once(row, (event.node, event.peer, EVENT_NAMES[type(event)]), event.reason)
 
+    def _client_event(self, row: TraceRow, event: trace.TraceEvent) -> None:
+        if told := self._turns.told(event):
+            self._say_once(row, *told)
+
     def _say_once(self, row: TraceRow, kind: tuple[str, str, str], text: str) -> None:
         """Clients make such events, as many as they like: the first of a kind is shown, and only so many kinds."""
         if kind not in self._refused and len(self._refused) < REFUSALS_MAX:
@@ -422,6 +429,7 @@ class Story:
                 self._high_watermarks.pop(name, None)
         drop(is_gone, self._proposals, self._held, self._begun_late)
         self._late.forget(is_gone)
+        self._turns.forget(is_gone)
 
     # ---------------------------------------------------------------------------------------------------- histories
 

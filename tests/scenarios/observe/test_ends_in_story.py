@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from trace_script import TraceScript
 
 from replica.trace.events import NodeStopped
 from replica.trace.signs import SIGNS
@@ -14,7 +15,6 @@ from scenarios.observe.story import Story
 from scenarios.observe.trace_writer import read_rows
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
-from tests.scenarios.trace_script import TraceScript
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from trace_script import HERE, TraceScript
 
 from replica.trace import events as trace
 from scenarios.observe.story import Story
 from scenarios.view.sentences import sentence_of
-from tests.scenarios.trace_script import HERE, TraceScript
 
 
 @pytest.mark.parametrize(
