@@ -66,7 +66,7 @@ def _follow(trace_dir: Path, out: Path | None, waiting: WaitingLine) -> int:
 @contextmanager
 def _marked(trace_dir: Path) -> Iterator[None]:
     """The trace is marked as followed, while Spark starts as well, which takes its time."""
-    from scenarios.observe.followed_trace import mark, unmark
+    from scenarios.run.followed_trace import mark, unmark
 
     over = threading.Event()
 

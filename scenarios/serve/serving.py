@@ -26,11 +26,11 @@ from scenarios.language.parse.cluster import why_no_topic
 from scenarios.language.parse.loading import load_text
 from scenarios.language.record_sets import format_record_names
 from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
-from scenarios.observe.followed_trace import cut_parts_while_followed
 from scenarios.observe.story import StoryLine
 from scenarios.observe.story_groups import ungrouped
 from scenarios.observe.wording import count_of
 from scenarios.process.collector import collect_in_short_pauses
+from scenarios.run.followed_trace import cut_parts_while_followed
 from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
 from scenarios.run.worlds import live, processes
 from scenarios.serve.certificates import AUTHORITY

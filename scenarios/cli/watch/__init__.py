@@ -1,5 +1,5 @@
 """`highwater watch`: the command and its screen.
 
-May import: scenarios.cli, scenarios.observe, scenarios.process, scenarios.terminal, scenarios.watch.
+May import: scenarios.cli, scenarios.process, scenarios.run, scenarios.terminal, scenarios.watch.
 Open first: command.py.
 """

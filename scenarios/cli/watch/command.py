@@ -169,7 +169,7 @@ class _Session:
     async def _run(self) -> None:
         import trio
 
-        from scenarios.observe.followed_trace import cut_parts_while_followed
+        from scenarios.run.followed_trace import cut_parts_while_followed
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_on_signal, nursery.cancel_scope)
