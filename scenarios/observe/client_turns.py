@@ -1,5 +1,5 @@
 """What turns the work of a client: its commit is refused, its position is moved, a record has no meaning for it, or it
-has to wait for its quota. The first of a kind is told; the trace has all.
+has to wait for its quota. The timeline has the first of a kind; the trace has all.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from replica.trace.events import TraceEvent
 from scenarios.observe.gone_topics import IsGone, drop
 
 Kind = tuple[str, str, str]
-"""What is told once."""
+"""What the timeline has once."""
 
 _NO_SUCH_OFFSET = ("OFFSET_OUT_OF_RANGE", "NO_OFFSET_FOR_PARTITION")
 """Errors that move a position, or with auto.offset.reset=none end the reading."""
@@ -27,7 +27,7 @@ class ClientTurns:
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, int], None] = {}
-        """partitions of which somebody has read a record"""
+        """partitions of which a client has read a record"""
 
     def told(self, event: TraceEvent) -> tuple[Kind, str] | None:
         match event:
@@ -53,5 +53,5 @@ class ClientTurns:
         drop(is_gone, self._read)
 
     def _goes_on(self, event: trace.PositionReset) -> bool:
-        """Somebody has read of the partition: where its first reader begins is no news."""
+        """A client has read of the partition: where its first reader begins is no news."""
         return event.previous_offset >= 0 or (event.topic, event.partition) in self._read

@@ -1,4 +1,4 @@
-"""What turns the work of a client is told on the timeline, once."""
+"""The timeline has what turns the work of a client, once."""
 
 from __future__ import annotations
 
