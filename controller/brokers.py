@@ -34,17 +34,18 @@ from replica.trace import events as trace
 class BrokerControl:
     __slots__ = ("_image", "_journal", "_names", "_partitions", "sessions")
 
-    def __init__(self, journal: Journal, partitions: Partitions, session_timeout_us: int) -> None:
+    def __init__(self, journal: Journal, partitions: Partitions, sessions: BrokerSessions) -> None:
         self._journal = journal
         self._image = journal.image
         self._names = journal.names
         self._partitions = partitions
-        self.sessions = BrokerSessions(session_timeout_us)
+        self.sessions = sessions
 
     def open_sessions(self, now_us: int) -> None:
         """A controller that takes over knows nothing of earlier heartbeats (ClusterControlManager.activate)."""
+        self.sessions.begin(now_us)
         for broker in self._image.brokers.values():
-            self.sessions.open(broker.broker_id, broker.fenced, now_us)
+            self.sessions.open(broker.broker_id, broker.broker_epoch, broker.fenced, now_us)
 
     # ------------------------------------------------------------------------------------------------ registration
 
@@ -99,7 +100,7 @@ class BrokerControl:
                 endpoints=given.endpoints,
             )
         )
-        self.sessions.open(given.broker_id, fenced, given.now_us)
+        self.sessions.open(given.broker_id, broker_epoch, fenced, given.now_us)
         self._journal.tell(
             trace.BrokerRegistered(
                 node=self._journal.node,
@@ -257,7 +258,7 @@ class BrokerControl:
 
     def fence_one_stale(self, now_us: int) -> None:
         """One broker per check, so that the effect of each fencing is visible before the next."""
-        broker_id = self.sessions.stale_broker(now_us)
+        broker_id = self.sessions.take_stale(now_us)
         if broker_id is not None:
             self._fence(self._image.brokers[broker_id], self._silence(broker_id, now_us))
             self.sessions.touch(broker_id, True, NO_OFFSET, now_us)

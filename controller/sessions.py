@@ -1,6 +1,6 @@
 """Which brokers are alive: last contact, metadata offset and shutdown of each, and the state its next heartbeat earns.
 
-Source: BrokerHeartbeatManager (3.9, before BrokerHeartbeatTracker).
+Source: BrokerHeartbeatManager; from 4.0 on BrokerHeartbeatTracker, QuorumController.registerMaybeFenceStaleBroker.
 """
 
 from __future__ import annotations
@@ -9,9 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from replica.ids import BrokerId, Offset
+from replica.ids import BrokerEpoch, BrokerId, Offset
 
 NO_OFFSET: Offset = -1
+CHECKS_PER_SESSION = 8
+CHECK_AGAIN_US = 10_000
+"""A check that has fenced a broker comes again so soon (PeriodicTask.DEFAULT_IMMEDIATE_PERIOD_NS)."""
+
+_TABLE_SLOTS = 16
+"""Of a new java.util.ConcurrentHashMap, which doubles when it is three quarters full."""
+
 _NO_ACTIVE_BROKER: Offset = 2**63 - 1
 
 
@@ -32,6 +39,7 @@ class BrokerSession:
 
     fenced: bool
     last_contact_us: int
+    broker_epoch: BrokerEpoch
     metadata_offset: Offset = NO_OFFSET
     controlled_shutdown_offset: Offset = NO_OFFSET
 
@@ -46,21 +54,59 @@ class BrokerSession:
         return BrokerControlState.FENCED if self.fenced else BrokerControlState.UNFENCED
 
 
+class PeriodicCheck:
+    """Comes once in each interval, from one interval after `begin` on, and again 10 ms after it has found something.
+
+    phase_us: where in its interval it comes; None: counted from `begin`
+    source: PeriodicTaskControlManager.nextDelayTimeNs
+    """
+
+    # Simplified: Kafka plans each check when the one before is over, so they fall later and later: by 1 to 2 ms each.
+
+    __slots__ = ("_interval_us", "_next_us", "_phase_us")
+
+    def __init__(self, interval_us: int, phase_us: int | None = None) -> None:
+        self._interval_us = interval_us
+        self._phase_us = phase_us
+        self._next_us = 0
+
+    def begin(self, now_us: int) -> None:
+        passed_us = 0 if self._phase_us is None else (now_us - self._phase_us) % self._interval_us
+        self._next_us = now_us + self._interval_us - passed_us
+
+    def not_before(self, moment_us: int) -> int:
+        """The first check at that moment or later."""
+        return self._next_us + max(0, -((self._next_us - moment_us) // self._interval_us)) * self._interval_us
+
+    def found(self, now_us: int) -> None:
+        self._next_us = now_us + CHECK_AGAIN_US
+
+
 class BrokerSessions:
-    """Sessions of all registered brokers; only those of unfenced brokers can run out."""
+    """Sessions of all registered brokers; only those of unfenced brokers can run out.
 
-    __slots__ = ("_sessions", "timeout_us")
+    check: when the controller looks for those that have; None: it looks when the next one ends
+    """
 
-    def __init__(self, timeout_us: int) -> None:
+    __slots__ = ("_check", "_sessions", "timeout_us")
+
+    def __init__(self, timeout_us: int, check: PeriodicCheck | None = None) -> None:
         self.timeout_us = timeout_us
+        self._check = check
         self._sessions: dict[BrokerId, BrokerSession] = {}
+
+    def begin(self, now_us: int) -> None:
+        """The controller becomes active: it knows nothing of earlier heartbeats, and its checks begin."""
+        self._sessions.clear()
+        if self._check is not None:
+            self._check.begin(now_us)
 
     def __getitem__(self, broker_id: BrokerId) -> BrokerSession:
         return self._sessions[broker_id]
 
-    def open(self, broker_id: BrokerId, fenced: bool, now_us: int) -> None:
+    def open(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, fenced: bool, now_us: int) -> None:
         """A session for a registration, in place of any earlier one of the same broker."""
-        self._sessions[broker_id] = BrokerSession(fenced, now_us)
+        self._sessions[broker_id] = BrokerSession(fenced, now_us, broker_epoch)
 
     def close(self, broker_id: BrokerId) -> None:
         """The broker is not registered any more."""
@@ -86,24 +132,40 @@ class BrokerSessions:
         session = self._sessions.get(broker_id)
         return session is not None and not session.fenced and now_us < session.last_contact_us + self.timeout_us
 
-    def stale_broker(self, now_us: int) -> BrokerId | None:
-        """The unfenced broker that has been silent longest, if its session has run out; ties by broker id."""
-        # Simplified: Kafka breaks ties by the order of the heartbeats, and lets a session end one nanosecond later. 4.1
-        # looks every eighth of a session, and takes who is silent too long in the order of a hash of id and epoch
-        # (QuorumController.registerMaybeFenceStaleBroker, BrokerHeartbeatTracker.maybeRemoveExpired).
-        silent = self._longest_silent()
-        return None if silent is None or self.is_valid(silent, now_us) else silent
+    def take_stale(self, now_us: int) -> BrokerId | None:
+        """An unfenced broker whose session has run out, for the controller to fence.
+
+        Without a periodic check the one that has been silent longest, ties by broker id; with one the first in the
+        order of a ConcurrentHashMap (BrokerHeartbeatTracker.maybeRemoveExpired).
+        """
+        # Simplified: Kafka breaks ties by the order of the heartbeats, and lets a session end one nanosecond later.
+        stale = [broker_id for broker_id in self._unfenced() if not self.is_valid(broker_id, now_us)]
+        if not stale:
+            return None
+        if self._check is None:
+            return min(stale, key=lambda broker_id: (self._sessions[broker_id].last_contact_us, broker_id))
+        self._check.found(now_us)
+        return min(stale, key=self._place_in_table)
+
+    def _place_in_table(self, broker_id: BrokerId) -> tuple[int, BrokerEpoch]:
+        """source: BrokerIdAndEpoch.hashCode"""
+        # Simplified: Kafka's table has former lives of brokers, too, until their sessions are over.
+        slots = _TABLE_SLOTS
+        while len(self._sessions) >= slots * 3 // 4:
+            slots *= 2
+        epoch = self._sessions[broker_id].broker_epoch
+        return (31 * (31 + broker_id) + epoch) % slots, epoch
 
     @property
-    def next_expiry_us(self) -> int | None:
-        silent = self._longest_silent()
-        return None if silent is None else self._sessions[silent].last_contact_us + self.timeout_us
+    def next_check_us(self) -> int | None:
+        """When the next session that ends, if no heartbeat comes, will be found."""
+        ends_us = min(
+            (session.last_contact_us + self.timeout_us for session in self._unfenced().values()), default=None
+        )
+        return ends_us if ends_us is None or self._check is None else self._check.not_before(ends_us)
 
-    def _longest_silent(self) -> BrokerId | None:
-        unfenced = [
-            (session.last_contact_us, broker_id) for broker_id, session in self._sessions.items() if not session.fenced
-        ]
-        return min(unfenced)[1] if unfenced else None
+    def _unfenced(self) -> dict[BrokerId, BrokerSession]:
+        return {broker_id: session for broker_id, session in self._sessions.items() if not session.fenced}
 
     def lowest_active_offset(self) -> Offset:
         """How much metadata every active broker is known to have applied."""

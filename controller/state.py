@@ -50,6 +50,7 @@ from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
 from controller.partitions import Partitions
 from controller.scram import ScramControl
+from controller.sessions import CHECKS_PER_SESSION, BrokerSessions, PeriodicCheck
 from controller.snapshot import Snapshot
 from controller.topic_control import TopicControl
 from replica.config import INT32_MAX
@@ -91,6 +92,7 @@ class Sweep:
 class ControllerState:
     """Give it inputs, perform its actions in order; call `tick` when `next_deadline_us` has come.
 
+    session_check_phase_us: where in their interval its checks for ended sessions fall, if they are periodic
     rebalance_interval_us: leader.imbalance.check.interval.seconds, None without auto.leader.rebalance.enable
     settings: of this controller; the brokers' keys are in the same file
     max_partitions: of the whole cluster; a request for more is refused
@@ -104,6 +106,7 @@ class ControllerState:
         rules: Rules,
         settings: NodeSettings = KAFKAS_OWN,
         session_timeout_us: int = 9_000_000,
+        session_check_phase_us: int | None = None,
         rebalance_interval_us: int | None = 300_000_000,
         unclean_election_interval_us: int = UNCLEAN_ELECTION_INTERVAL_US,
         num_partitions: int = 1,
@@ -112,7 +115,9 @@ class ControllerState:
     ) -> None:
         self._journal = Journal(names, controller_id, settings)
         self._partitions = Partitions(self._journal, rules)
-        self._brokers = BrokerControl(self._journal, self._partitions, session_timeout_us)
+        check_us = session_timeout_us // CHECKS_PER_SESSION
+        check = PeriodicCheck(check_us, session_check_phase_us) if rules.session_checks == "periodic" else None
+        self._brokers = BrokerControl(self._journal, self._partitions, BrokerSessions(session_timeout_us, check))
         self._rebalance = Sweep(rebalance_interval_us)
         self._unclean_sweep = Sweep(unclean_election_interval_us)
         self._swept_offset: Offset = -1
@@ -138,8 +143,8 @@ class ControllerState:
 
     @property
     def next_deadline_us(self) -> int | None:
-        """Earliest session end, preferred rebalance or unclean sweep; None: nothing is due, ever."""
-        dues = (self._brokers.sessions.next_expiry_us, self._rebalance.due_us, self._unclean_sweep.due_us)
+        """Earliest session check, preferred rebalance or unclean sweep; None: nothing is due, ever."""
+        dues = (self._brokers.sessions.next_check_us, self._rebalance.due_us, self._unclean_sweep.due_us)
         return min((due for due in dues if due is not None), default=None)
 
     def load(self, records: Iterable[MetadataRecord], now_us: int, snapshot: Snapshot | None = None) -> None:
@@ -156,7 +161,7 @@ class ControllerState:
         """Everything that is due at `now_us`, one input after the other."""
         actions: list[Action] = []
         while (due_us := self.next_deadline_us) is not None and due_us <= now_us:
-            if due_us == self._brokers.sessions.next_expiry_us:
+            if due_us == self._brokers.sessions.next_check_us:
                 actions += self.step(SessionCheckDue(now_us=now_us))
             elif due_us == self._rebalance.due_us:
                 actions += self.step(RebalanceDue(now_us=now_us))

@@ -76,6 +76,9 @@ class Rules:
     heartbeats: Literal["backoff", "interval"] = _switch(
         "heartbeats", "interval", ("backoff", "interval"), since="KAFKA-19294 (4.1)"
     )
+    session_checks: Literal["at-the-end", "periodic"] = _switch(
+        "session-checks", "periodic", ("at-the-end", "periodic"), since="KAFKA-17793 (4.0)"
+    )
     startup_port: Literal["open", "closed"] = _switch(
         "startup-port", "closed", ("open", "closed"), since="KAFKA-14658 (3.5)"
     )
@@ -131,7 +134,14 @@ def _switches(rules: type[Rules]) -> list[Field[Any]]:
 def _eras() -> dict[str, Rules]:
     """From the newest back: each era is the one after it without what that brought."""
     v4_1 = Rules()
-    v3_9 = replace(v4_1, elr=False, heartbeats="backoff", transactions="verified", group_rebalance="cooperative")
+    v3_9 = replace(
+        v4_1,
+        elr=False,
+        heartbeats="backoff",
+        session_checks="at-the-end",
+        transactions="verified",
+        group_rebalance="cooperative",
+    )
     v3_5 = replace(v3_9, hw_advance="isr", transactions="v1")
     v3_3 = replace(v3_5, isr_eligibility="unfenced", startup_port="open")
     v2_7 = replace(v3_3, isr_eligibility="any", membership="zk-session")

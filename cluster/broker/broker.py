@@ -88,6 +88,7 @@ class BrokerCore:
         works_apart: bool = False,
         rests_above: int = MANY,
         phase_us: int = 0,
+        heartbeat_phase_us: int | None = None,
     ) -> None:
         """now: the time of the step in progress, microseconds
         security: what clients from outside have to prove
@@ -96,6 +97,7 @@ class BrokerCore:
         works_apart: long computations run apart from all else
         rests_above: in a follower's fetch session of more partitions than this, those without news rest (resting.py)
         phase_us: where in their periods its periodic checks fall, see ReplicaManager
+        heartbeat_phase_us: where in their interval its heartbeats fall, see HeartbeatTimes
         """
         self.identity = identity
         self._running = RunningConfig(DynamicSettings(config))
@@ -110,6 +112,7 @@ class BrokerCore:
         self._works_apart = works_apart
         self._rests_above = rests_above
         self._phase_us = phase_us
+        self._heartbeat_phase_us = heartbeat_phase_us
         self._controllers = controllers
         self._outbox = Outbox()
         self._channels = Channels()
@@ -389,6 +392,7 @@ class BrokerCore:
             on_settings=self._settings_changed,
             on_running=self._open_for_requests,
             on_stop=self._stop,
+            heartbeat_phase_us=self._heartbeat_phase_us,
         )
 
     def _quotas_changed(self) -> None:

@@ -101,8 +101,11 @@ class ControllerCore:
         draw: Callable[[int], int],
         chronicle: Chronicle,
         security: ListenerSecurity = OPEN,
+        session_check_phase_us: int | None = None,
     ) -> None:
-        """security: what it asks of clients from outside, and leaves in a new cluster's metadata"""
+        """security: what it asks of clients from outside, and leaves in a new cluster's metadata
+        session_check_phase_us: where in their interval its checks for ended sessions fall, see PeriodicCheck
+        """
         self.controller_id = controller_id
         self.state: ControllerState | None = None
         self.is_open = False
@@ -117,6 +120,7 @@ class ControllerCore:
         self._disk = disk
         self._clock = clock
         self._recorder = recorder
+        self._session_check_phase_us = session_check_phase_us
         self._draw = draw
         self._outbox = Outbox()
         self._channels = Channels()
@@ -519,6 +523,7 @@ class ControllerCore:
             rules=self._rules,
             settings=DynamicSettings(config),
             session_timeout_us=config.broker_session_timeout_ms * 1000,
+            session_check_phase_us=self._session_check_phase_us,
             rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000
             if config.auto_leader_rebalance_enable
             else None,

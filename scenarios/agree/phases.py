@@ -1,10 +1,12 @@
-"""Where in their period a run's brokers looked for followers that lag, so that a simulated twin looks then, too.
+"""Where in their periods the periodic deeds of a run's processes fell, so that a simulated twin does them then, too.
 
 Kafka's ReplicaManager checks the ISR every half of `replica.lag.time.max.ms`, from its own start on: a JVM that took
-4 s to start looks at 4, 19, 34 s, where a simulated broker looks at 15, 30, 45 s. Which of two things comes first can
-hang on that, and no rule decides it.
+4 s to start looks at 4, 19, 34 s, where a simulated broker looks at 15, 30, 45 s. Likewise the heartbeats of a broker,
+from the moment at which it was unfenced on, and from 4.0 on the controller's checks for sessions that have ended. Which
+of two things comes first can hang on that, and no rule decides it. Nothing but these phases is given to the twin.
 
-source: ReplicaManager.startup, scheduler.schedule("isr-expiration", ..., replicaLagTimeMaxMs / 2)
+source: ReplicaManager.startup, scheduler.schedule("isr-expiration", ..., replicaLagTimeMaxMs / 2);
+    BrokerLifecycleManager.scheduleNextCommunication; QuorumController.registerMaybeFenceStaleBroker
 """
 
 from __future__ import annotations
@@ -15,62 +17,129 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
+from controller.sessions import CHECKS_PER_SESSION
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.language.spec import Scenario
+from scenarios.language.spec import Phases, Scenario
 from scenarios.language.steps import At
 from scenarios.observe.trace_writer import read_rows
 
 PHASES = "phases.json"
-"""In a run's folder: the phases by its brokers' own words, microseconds by name."""
+"""In a run's folder: the phases by its processes' own words."""
 
 ON_ITS_WAY_US = 20_000
 """From a check to the moment at which its shrink is seen to be committed, about."""
 
-_SCHEDULED = re.compile(r"^(?:(\d{13})|\[([-\d]{10} [:\d]{8},\d{3})\]) .*LogDirFailureHandler.*: Starting")
-"""ReplicaManager.startup schedules the check and then starts this thread, which says so. Log4j 1 writes UTC."""
+_STAMP = r"^(?:(\d{13})|\[([-\d]{10} [:\d]{8},\d{3})\]) "
+"""Log4j 1 writes UTC."""
+_SCHEDULED = re.compile(_STAMP + r".*LogDirFailureHandler.*: Starting")
+"""ReplicaManager.startup schedules the check and then starts this thread, which says so."""
+_UNFENCED = re.compile(_STAMP + r".*The broker has been unfenced\. Transitioning from RECOVERY to RUNNING")
+"""BrokerLifecycleManager: the next heartbeat leaves one interval later."""
+_CHECKED = re.compile(_STAMP + r".*Fencing broker \d+ at epoch \d+ because its session has timed out")
+_ACTIVATED = re.compile(_STAMP + r".*Activated periodic tasks: .*maybeFenceStaleBroker")
+"""PeriodicTaskControlManager: the first check comes one interval later, each next one some 1 ms late."""
 
 
-def phases_of_run(run_dir: Path, scenario: Scenario) -> dict[str, int]:
-    """By what its trace shows, else by what its brokers said when they started. raises: TraceError, OSError"""
+class MeasuredPhases(NamedTuple):
+    """Microseconds by node: of the checks of brokers and controllers, and of the heartbeats of brokers."""
+
+    checks: dict[str, int]
+    heartbeats: dict[str, int]
+
+
+def phases_of_run(run_dir: Path, scenario: Scenario) -> MeasuredPhases:
+    """By what its trace shows, else by what its processes said. raises: TraceError, OSError"""
     file = run_dir / PHASES
-    said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return {**said, **phases_of(read_rows(run_dir / "trace"), scenario)}
+    said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"checks": {}, "heartbeats": {}}
+    late_us = _late_at_the_first_fencing_us(read_rows(run_dir / "trace"), scenario)
+    heartbeats = {
+        name: (at_us - late_us) % _heartbeats_us(scenario, name) for name, at_us in said["heartbeats"].items()
+    }
+    controllers = {
+        name: (said["checks"][name] - late_us) % _session_checks_us(scenario)
+        for name in scenario.cluster.controllers
+        if name in said["checks"]
+    }
+    shown = phases_of(read_rows(run_dir / "trace"), scenario)
+    return MeasuredPhases({**said["checks"], **controllers, **shown}, heartbeats)
 
 
 def phases_of(rows: Iterable[TraceRow], scenario: Scenario) -> dict[str, int]:
     """Of each broker whose first life has shrunk an ISR by itself: what its first shrink says."""
     found: dict[str, int] = {}
     lives: dict[str, int] = {}
-    by_file = {step.name: step.trigger.at_us for step in scenario.timeline if isinstance(step.trigger, At)}
-    late_us = 0
+    delays = _Delays(scenario)
     for row in rows:
+        delays.take(row)
         event = row.event
         if isinstance(event, trace.NodeStarted):
             lives[event.node] = lives.get(event.node, 0) + 1
-        elif isinstance(event, trace.FaultBegan) and event.fault in by_file:
-            # A world that waits for a process to start does what follows in the file later.
-            late_us = max(late_us, row.at_us - by_file.pop(event.fault))
         elif isinstance(event, trace.IsrCommitted) and len(event.isr) < len(event.previous_isr):
             leader = event.proposed_by or ""
             if leader in scenario.cluster.brokers and leader not in found and lives.get(leader, 1) == 1:
-                found[leader] = max(0, row.at_us - late_us - ON_ITS_WAY_US) % _period_us(scenario, leader)
+                found[leader] = max(0, row.at_us - delays.late_us - ON_ITS_WAY_US) % _isr_checks_us(scenario, leader)
     return found
 
 
+def _late_at_the_first_fencing_us(rows: Iterable[TraceRow], scenario: Scenario) -> int:
+    """It is then that the phases of heartbeats and session checks decide what happens; 0 if no broker was fenced."""
+    delays = _Delays(scenario)
+    for row in rows:
+        delays.take(row)
+        if isinstance(row.event, trace.BrokerFenced):
+            return delays.late_us
+    return 0
+
+
+class _Delays:
+    """How much later than the file says a world does the steps of a file, so far.
+
+    One that waits for a process to start does what follows in the file later.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.late_us = 0
+        self._by_file = {step.name: step.trigger.at_us for step in scenario.timeline if isinstance(step.trigger, At)}
+
+    def take(self, row: TraceRow) -> None:
+        if isinstance(row.event, trace.FaultBegan) and row.event.fault in self._by_file:
+            self.late_us = max(self.late_us, row.at_us - self._by_file.pop(row.event.fault))
+
+
 def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenario) -> None:
-    """Into the run's folder. consoles: the folder of what each broker has said
+    """Into the run's folder. consoles: the folder of what each process has said
 
     began_us: 0 of the run, in microseconds since 1970
     """
-    found: dict[str, int] = {}
+    checks: dict[str, int] = {}
+    heartbeats: dict[str, int] = {}
     for name in scenario.cluster.brokers:
-        with (consoles / f"{name}.log").open(encoding="utf-8", errors="replace") as lines:
-            scheduled = next(filter(None, map(_SCHEDULED.match, lines)), None)
+        scheduled, unfenced = _first_of_each(consoles / f"{name}.log", _SCHEDULED, _UNFENCED)
         if scheduled is not None:
-            found[name] = (_since_1970_us(scheduled) - began_us) % _period_us(scenario, name)
-    (run_dir / PHASES).write_text(json.dumps(found), encoding="utf-8")
+            checks[name] = (scheduled - began_us) % _isr_checks_us(scenario, name)
+        if unfenced is not None:
+            heartbeats[name] = (unfenced - began_us) % _heartbeats_us(scenario, name)
+    for name in scenario.cluster.controllers:
+        checked, activated = _first_of_each(consoles / f"{name}.log", _CHECKED, _ACTIVATED)
+        if activated is not None:
+            checks[name] = ((checked or activated) - began_us) % _session_checks_us(scenario)
+    (run_dir / PHASES).write_text(json.dumps({"checks": checks, "heartbeats": heartbeats}), encoding="utf-8")
+
+
+def _first_of_each(console: Path, *patterns: re.Pattern[str]) -> list[int | None]:
+    """When each was said first, in microseconds since 1970; None for what was not, or where there is no console."""
+    found: list[int | None] = [None] * len(patterns)
+    if not console.is_file():
+        return found
+    with console.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            for place, pattern in enumerate(patterns):
+                if found[place] is None and (stamp := pattern.match(line)) is not None:
+                    found[place] = _since_1970_us(stamp)
+    return found
 
 
 def _since_1970_us(stamp: re.Match[str]) -> int:
@@ -80,11 +149,30 @@ def _since_1970_us(stamp: re.Match[str]) -> int:
     return round(moment.timestamp() * 1_000_000)
 
 
-def _period_us(scenario: Scenario, broker: str) -> int:
+def _isr_checks_us(scenario: Scenario, broker: str) -> int:
     return scenario.cluster.broker_config(broker).replica_lag_time_max_ms * 1000 // 2
 
 
-def in_phase(scenario: Scenario, phases: dict[str, int]) -> Scenario:
-    """The same scenario, whose brokers' first lives look when these did; brokers of unknown phase as the file says."""
-    known = scenario.cluster.phases if isinstance(scenario.cluster.phases, dict) else {}
-    return replace(scenario, cluster=replace(scenario.cluster, phases={**known, **phases})) if phases else scenario
+def _heartbeats_us(scenario: Scenario, broker: str) -> int:
+    return scenario.cluster.broker_config(broker).broker_heartbeat_interval_ms * 1000
+
+
+def _session_checks_us(scenario: Scenario) -> int:
+    return scenario.cluster.controller_config().broker_session_timeout_ms * 1000 // CHECKS_PER_SESSION
+
+
+def in_phase(scenario: Scenario, phases: MeasuredPhases) -> Scenario:
+    """The same scenario, whose processes' first lives do it when these did; those of unknown phase as the file says."""
+    cluster = scenario.cluster
+    return replace(
+        scenario,
+        cluster=replace(
+            cluster,
+            phases=_over(cluster.phases, phases.checks),
+            heartbeats=_over(cluster.heartbeats, phases.heartbeats),
+        ),
+    )
+
+
+def _over(written: Phases, measured: dict[str, int]) -> Phases:
+    return {**(written if isinstance(written, dict) else {}), **measured} if measured else written

@@ -225,11 +225,12 @@ def _events(scenario: Scenario) -> list[tuple[str, str]]:
     cluster = scenario.cluster
     racks = [f"{name} in rack {rack}" for name, rack in cluster.racks.items()]
     events = [("Brokers", ", ".join(racks or cluster.brokers) + f"; controller {', '.join(cluster.controllers)}")]
-    if cluster.phases == "random":
-        events.append(("", "periodic checks at times drawn from the seed"))
-    elif cluster.phases:
-        at = (f"{name} {duration(phase_us)}" for name, phase_us in cluster.phases.items())
-        events.append(("", f"first periodic checks at {', '.join(at)}"))
+    for what, phases in (("periodic checks", cluster.phases), ("heartbeats", cluster.heartbeats)):
+        if phases == "random":
+            events.append(("", f"{what} at times drawn from the seed"))
+        elif phases:
+            at = (f"{name} {duration(phase_us)}" for name, phase_us in phases.items())
+            events.append(("", f"first {what} at {', '.join(at)}"))
     if cluster.config:
         events.append(("", _settings(cluster.config)))
     for topic in scenario.topics.values():

@@ -40,6 +40,9 @@ PHASES_END_US = 600_000_000
 """The longest period of a broker's checks (PeriodicProducerExpirationCheck), a multiple of Kafka's other ones."""
 DEFAULT_LATENCY = Delay("constant", 1000)
 
+Phases = Mapping[str, int] | Literal["random"]
+"""Microseconds by node name, below PHASES_END_US."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -88,14 +91,16 @@ class ClientQuota:
 class ClusterSpec:
     """Brokers in file order; `config` holds broker keys for all of them and for the controller.
 
-    phases: of the periodic checks of brokers that were given one; "random": drawn for each broker from the seed
+    phases: of the periodic checks of nodes that were given one; "random": drawn for each node from the seed
+    heartbeats: phases of the heartbeats of brokers, likewise
     quotas: of clients, from the start on
     """
 
     controllers: tuple[str, ...]
     brokers: Mapping[str, BrokerSpec]
     config: Mapping[str, str] = field(default_factory=dict)
-    phases: Mapping[str, int] | Literal["random"] = field(default_factory=dict)
+    phases: Phases = field(default_factory=dict)
+    heartbeats: Phases = field(default_factory=dict)
     quotas: tuple[ClientQuota, ...] = ()
 
     def broker_config(self, name: str) -> BrokerConfig:

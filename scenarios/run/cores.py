@@ -29,7 +29,7 @@ from cluster.wall_clock import WallClock
 from replica.log.batches.records import Record
 from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog
-from scenarios.language.spec import PHASES_END_US, Scenario, Workload
+from scenarios.language.spec import PHASES_END_US, Phases, Scenario, Workload
 from scenarios.run.applications import value_of
 
 BROKER_PORT = 9092
@@ -114,19 +114,25 @@ class Cores:
             now=lambda: self._fabric.time.now_us,
             cpu=cluster.brokers[name].cpu,
             stopwatch=self._fabric.time.stopwatch,
-            phase_us=self._phase_us(name, incarnation),
+            phase_us=self._check_phase_us(name, incarnation) or 0,
+            heartbeat_phase_us=self._heartbeat_phase_us(name, incarnation),
             works_apart=self._fabric.is_live,
             rests_above=FEW if self._fabric.is_live else MANY,
         )
 
-    def _phase_us(self, name: str, incarnation: int) -> int:
+    def _check_phase_us(self, name: str, incarnation: int) -> int | None:
+        return self._phase_us(self._scenario.cluster.phases, f"phase/{name}", name, incarnation)
+
+    def _heartbeat_phase_us(self, name: str, incarnation: int) -> int | None:
+        return self._phase_us(self._scenario.cluster.heartbeats, f"heartbeats/{name}", name, incarnation)
+
+    def _phase_us(self, phases: Phases, stream: str, name: str, incarnation: int) -> int | None:
         """A later life begins its checks when it starts, which is in the middle of the run."""
-        phases = self._scenario.cluster.phases
         if incarnation > 1:
-            return 0
+            return None
         if phases == "random":
-            return random.Random(f"{self._scenario.seed}/phase/{name}").randrange(PHASES_END_US)
-        return phases.get(name, 0)
+            return random.Random(f"{self._scenario.seed}/{stream}").randrange(PHASES_END_US)
+        return phases.get(name)
 
     def registry(self, name: str, log_dir: Path, disk: Disk) -> RegistryCore:
         cluster = self._scenario.cluster
@@ -156,6 +162,7 @@ class Cores:
             clock=clock,
             recorder=self._trace,
             security=self._fabric.security,
+            session_check_phase_us=self._check_phase_us(name, incarnation),
         )
 
     def client(

@@ -24,7 +24,7 @@ KRAFT_SINCE = (3, 3)
 ELR_SINCE = (4, 0)
 ELR = "elr"
 """The one rule that is a feature of a cluster; each other rule is the code of a release."""
-OF_NO_WEIGHT = ("heartbeats", "transactions", "group-rebalance")
+OF_NO_WEIGHT = ("heartbeats", "session-checks", "transactions", "group-rebalance")
 """Rules that an older era may have otherwise: a scenario written for it is played all the same."""
 
 UNPLAYABLE_VERBS = {

@@ -36,7 +36,7 @@ def test_next_state(
     expected: BrokerControlState,
 ) -> None:
     sessions = BrokerSessions(timeout_us=9)
-    sessions.open(1, fenced=state is FENCED, now_us=0)
+    sessions.open(1, 0, fenced=state is FENCED, now_us=0)
     if state is CONTROLLED_SHUTDOWN:
         sessions.begin_shutdown(1, offset=100)
     assert sessions[1].state is state
@@ -54,7 +54,7 @@ def test_next_state(
 def test_a_shutdown_waits_for_the_slowest_active_broker(slowest: int, expected: BrokerControlState) -> None:
     sessions = BrokerSessions(timeout_us=9)
     for broker_id in (1, 2, 3, 4):
-        sessions.open(broker_id, fenced=False, now_us=0)
+        sessions.open(broker_id, 0, fenced=False, now_us=0)
     sessions.begin_shutdown(1, offset=100)
     sessions.begin_shutdown(1, offset=500)
     sessions.touch(2, False, 200, now_us=1)
@@ -69,22 +69,22 @@ def test_a_shutdown_waits_for_the_slowest_active_broker(slowest: int, expected: 
 def test_only_unfenced_brokers_go_stale_the_most_silent_first() -> None:
     sessions = BrokerSessions(timeout_us=9)
     for broker_id, fenced in ((3, False), (2, False), (1, True)):
-        sessions.open(broker_id, fenced, now_us=0)
+        sessions.open(broker_id, 0, fenced, now_us=0)
     sessions.touch(3, False, 0, now_us=1)
-    assert sessions.next_expiry_us == 9
-    assert sessions.stale_broker(8) is None
-    assert sessions.stale_broker(9) == 2
+    assert sessions.next_check_us == 9
+    assert sessions.take_stale(8) is None
+    assert sessions.take_stale(9) == 2
     sessions.touch(2, False, 0, now_us=1)
-    assert sessions.stale_broker(10) == 2, "a tie goes to the smaller id"
+    assert sessions.take_stale(10) == 2, "a tie goes to the smaller id"
     sessions.touch(2, True, 0, now_us=10)
-    assert sessions.stale_broker(10) == 3
+    assert sessions.take_stale(10) == 3
     sessions.touch(3, True, 0, now_us=10)
-    assert sessions.next_expiry_us is None
+    assert sessions.next_check_us is None
 
 
 def test_a_broker_fenced_while_shutting_down_may_go_at_its_next_heartbeat() -> None:
     sessions = BrokerSessions(timeout_us=9)
-    sessions.open(1, fenced=False, now_us=0)
+    sessions.open(1, 0, fenced=False, now_us=0)
     sessions.begin_shutdown(1, offset=100)
     sessions.touch(1, True, 0, now_us=9)
     state = sessions.next_state(

@@ -64,6 +64,7 @@ class KRaftPlane:
         on_settings: Callable[[int], None],
         on_running: Callable[[int], None],
         on_stop: Callable[[int], None],
+        heartbeat_phase_us: int | None,
     ) -> None:
         self.metadata_log_dir = log_dirs[0]
         self._node = identity.name
@@ -74,7 +75,7 @@ class KRaftPlane:
         self._unpublished: dict[TopicPartition, None] = {}
         self._publisher = MetadataPublisher(changes, locks, outbox.timers)
         has_several_directories = len(log_dirs) > 1
-        heartbeats = HeartbeatTimes(config, rules)
+        heartbeats = HeartbeatTimes(config, rules, heartbeat_phase_us)
         self.lifecycle = BrokerLifecycle(
             identity=identity,
             config=config,

@@ -66,14 +66,21 @@ class HeartbeatTimes:
     | backoff | half a session (KAFKA-14392) | 100 ms, twice as long each time, up to a session |
     | interval | `broker.heartbeat.interval.ms` | the same: without a backoff (KAFKA-19294) |
 
+    phase_us: where in its interval the first heartbeat of a running broker falls; None: one after it was unfenced
     source: BrokerServer.startup (brokerLifecycleChannelManager), BrokerLifecycleManager.resendExponentialBackoff
     """
 
-    def __init__(self, config: BrokerConfig, rules: Rules) -> None:
+    def __init__(self, config: BrokerConfig, rules: Rules, phase_us: int | None = None) -> None:
         self._session_us = config.broker_session_timeout_ms * 1000
         self._interval_us = config.broker_heartbeat_interval_ms * 1000
+        self._phase_us = phase_us
         self._has_backoff = rules.heartbeats == "backoff"
         self.timeout_us = self._session_us // 2 if self._has_backoff else self._interval_us
+
+    def first_us(self, now_us: int) -> int:
+        """How long after it was unfenced a broker sends the next one."""
+        passed_us = 0 if self._phase_us is None else (now_us - self._phase_us) % self._interval_us
+        return self._interval_us - passed_us
 
     def after_failure_us(self, failures: int) -> int:
         """failures: how many there have been before this one since the last success"""
@@ -268,6 +275,7 @@ class BrokerLifecycle:
             case BrokerState.RECOVERY if not answer.is_fenced:
                 self.state = BrokerState.RUNNING
                 self._on_running(now_us)
+                interval_us = self._times.first_us(now_us)
             case BrokerState.PENDING_CONTROLLED_SHUTDOWN if answer.should_shut_down:
                 self._on_stop(now_us)
                 return

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping as MappingType
 from collections.abc import Sequence
 from itertools import count
-from typing import Literal
 
 from cluster.config import BrokerConfig
 from cluster.server.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
@@ -24,13 +23,14 @@ from scenarios.language.spec import (
     ClusterSpec,
     LinkSpec,
     NetworkSpec,
+    Phases,
     TopicSpec,
     log_dirs_of,
 )
 from scenarios.language.steps import Delay
 from scenarios.language.values.links import read_delay, read_sides
 from scenarios.language.values.reading import SLUG, Fields, Reader
-from scenarios.language.values.scope import BROKER, Scope
+from scenarios.language.values.scope import ANY_NODE, BROKER, Scope
 from scenarios.language.values.service_times import SERVICE_TIME_KEYS, read_service_time
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 from scenarios.language.verbs.cluster import SetQuota
@@ -100,7 +100,7 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
 
 def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> ClusterSpec:
     reader = scope.reader
-    known = ("controllers", "brokers", "config", "phases", "quotas")
+    known = ("controllers", "brokers", "config", "phases", "heartbeats", "quotas")
     fields = reader.fields(node, path, "`cluster`", known, ("brokers",))
     found = fields.get("brokers")
     brokers = {} if found is None else _read_brokers(scope, *found)
@@ -118,13 +118,27 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> ClusterSp
         _check_whole(
             reader, f"{path}.brokers.{name}.config", BrokerConfig, {**config, **broker.config}, f"{path}.config"
         )
-    phases = fields.read("phases", lambda n, p: _read_phases(scope, n, p), {})
+    has_quorum = rules.membership != "zk-session"
+    checking = ANY_NODE if has_quorum else BROKER
+    phases = fields.read("phases", lambda n, p: _read_phases(scope, n, p, "phases", checking), {})
+    heartbeats = fields.read("heartbeats", lambda n, p: _read_phases(scope, n, p, "heartbeats", BROKER), {})
+    if heartbeats and not has_quorum:
+        label = "they need `membership: registration`"
+        title = "brokers send no heartbeats in the ZooKeeper era"
+        reader.error("E120", title, fields.key_place("heartbeats"), path=f"{path}.heartbeats", label=label)
     quotas = fields.read("quotas", lambda n, p: _read_quotas(scope, n, p), ())
-    if quotas and rules.membership == "zk-session":
+    if quotas and not has_quorum:
         label = "they need `membership: registration`"
         title = "quotas of clients are not yet supported in the ZooKeeper era"
         reader.error("E120", title, fields.key_place("quotas"), path=f"{path}.quotas", label=label)
-    return ClusterSpec(controllers=tuple(controllers), brokers=brokers, config=config, phases=phases, quotas=quotas)
+    return ClusterSpec(
+        controllers=tuple(controllers),
+        brokers=brokers,
+        config=config,
+        phases=phases,
+        heartbeats=heartbeats,
+        quotas=quotas,
+    )
 
 
 def _read_quotas(scope: Scope, node: Node, path: str) -> tuple[ClientQuota, ...]:
@@ -156,19 +170,19 @@ def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
     return brokers
 
 
-def _read_phases(scope: Scope, node: Node, path: str) -> dict[str, int] | Literal["random"]:
+def _read_phases(scope: Scope, node: Node, path: str, key: str, whose: str) -> Phases:
     if isinstance(node, Scalar) and node.text == "random":
         return "random"
     reader = scope.reader
     if not isinstance(node, Mapping):
         near = did_you_mean(node.text, ("random",)) if isinstance(node, Scalar) else None
         label = "" if near else "such as {b1: 3s}"
-        title = "`phases` is neither `random` nor a time for each broker"
+        title = f"`{key}` is neither `random` nor a time for each {'broker' if whose == BROKER else 'node'}"
         reader.error("E111", title, node.place, path=path, suggestion=near, label=label)
         return {}
     phases: dict[str, int] = {}
-    for name, key_node, value, value_path in reader.entries(node, path, "`phases`"):
-        scope.check_node(name, key_node.place, value_path, BROKER)
+    for name, key_node, value, value_path in reader.entries(node, path, f"`{key}`"):
+        scope.check_node(name, key_node.place, value_path, whose)
         phases[name] = reader.time(value, value_path, f"the phase of `{name}`")
         if phases[name] >= PHASES_END_US:
             reader.error("E112", f"the phase of `{name}` is not below 10 minutes", value.place, path=value_path)

@@ -82,6 +82,10 @@ CLUSTER = mapping(
             "description": "where in their periods the periodic checks fall: random (from the seed), or a time each",
             **one_of({"const": "random"}, table(ref("time"), ref("slug"))),
         },
+        "heartbeats": {
+            "description": "where in their interval the heartbeats of brokers fall: random, or a time each",
+            **one_of({"const": "random"}, table(ref("time"), ref("slug"))),
+        },
         "quotas": {"description": "of clients, from the start on", **array(SetQuota.declaration.schema())},
     },
     ["brokers"],

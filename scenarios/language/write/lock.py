@@ -17,6 +17,7 @@ from scenarios.language.spec import (
     ClientQuota,
     ClusterSpec,
     NetworkSpec,
+    Phases,
     Scenario,
     TopicSpec,
     TransactionPattern,
@@ -103,18 +104,22 @@ def _cluster(cluster: ClusterSpec) -> Tree:
         )
         for broker in cluster.brokers.values()
     }
-    phases = cluster.phases
     return given(
         {
             "controllers": list(cluster.controllers),
             "brokers": brokers,
             "config": dict(cluster.config),
-            "phases": phases
-            if phases == "random"
-            else {name: time_text(phase_us) for name, phase_us in phases.items()} or None,
+            "phases": _phases(cluster.phases),
+            "heartbeats": _phases(cluster.heartbeats),
             "quotas": [_quota(one) for one in cluster.quotas] or None,
         }
     )
+
+
+def _phases(phases: Phases) -> Tree | str | None:
+    if phases == "random":
+        return phases
+    return {name: time_text(phase_us) for name, phase_us in phases.items()} or None
 
 
 def _cpu(times: CpuTimes) -> Tree:
