@@ -49,6 +49,14 @@ CONTROL: tuple[Mutant, ...] = (
         ("follower-loses-controller: S19",),
     ),
     mutant(
+        "sessions-end-in-the-instant",
+        "A session that has ended goes on if a heartbeat comes before the next check (KAFKA-17793)",
+        "controller.state",
+        '        check = PeriodicCheck(check_us, session_check_phase_us) if rules.session_checks == "periodic" else None',
+        "        check = None",
+        "session-outlived: records.lost",
+    ),
+    mutant(
         "port-opens-with-the-process",
         "A broker's port opens when it is unfenced, not before (KAFKA-14658)",
         "cluster.broker.broker",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.trace.events import IsrCommitted
+from replica.trace.events import BrokerFenced, IsrCommitted
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.write.lock import dump
@@ -70,7 +70,19 @@ def test_a_broker_that_starts_again_counts_from_there() -> None:
     assert shrinks(result)[-1] == 95
 
 
+def test_heartbeats_and_session_checks_fall_where_the_file_says() -> None:
+    """b1 dies at 5 s. Its last heartbeat was at 4.9 s, so its session ends at 13.9 s; c1 looks at 0.5 s + 1.125 s * k."""
+    text = TEXT.replace("phases: {b1: 4s, b2: 4s}", "phases: {c1: 500ms}, heartbeats: {b1: 900ms}")
+    scenario = load_text(text.replace("kafka-3.9", "kafka-4.1").replace("  - {at: 20s, start: b1}\n", ""), "file").scenario
+    result = run_scenario(scenario, runs_dir=None, keep_rows=True)
+    (fenced,) = (row for row in result.rows if isinstance(row.event, BrokerFenced))
+    assert fenced.at_us == pytest.approx(14_000_000, abs=5_000)
+    assert fenced.event.reason == "b1 was fenced: no heartbeat for 9.1 s"
+
+
 @pytest.mark.parametrize("phases", ["random", "{b1: 250ms, b2: 599s}"])
 def test_the_lock_keeps_phases(phases: str) -> None:
-    scenario = load_text(TEXT.replace("{b1: 4s, b2: 4s}", phases), "file").scenario
+    text = TEXT.replace("phases: {b1: 4s, b2: 4s}", f"phases: {phases}, heartbeats: {phases}")
+    scenario = load_text(text, "file").scenario
+    assert "heartbeats" in dump(scenario)
     assert load_text(dump(scenario), "lock").scenario == scenario

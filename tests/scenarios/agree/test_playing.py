@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replica.trace.events import IsrCommitted, NodeStopped
-from scenarios.agree.phases import in_phase, phases_of, phases_of_run, write_phases
+from scenarios.agree.phases import MeasuredPhases, in_phase, phases_of, phases_of_run, write_phases
 from scenarios.agree.playing import Play, repetitions
 from scenarios.agree.schedules import APART_MS, schedule_of
 from scenarios.agree.sheet import compared
@@ -44,7 +44,7 @@ def player(calls: list[Scenario], *, phase_us: int | None = None) -> Play:
 
     def play(scenario: Scenario, runs_dir: Path) -> Path:
         calls.append(scenario)
-        shifted = scenario if phase_us is None else in_phase(scenario, {"b1": phase_us})
+        shifted = scenario if phase_us is None else in_phase(scenario, MeasuredPhases({"b1": phase_us}, {}))
         run_dir = run_scenario(shifted, runs_dir=runs_dir).run_dir
         assert run_dir is not None
         return run_dir
@@ -84,11 +84,15 @@ def test_the_twin_looks_when_the_other_did(tmp_path: Path) -> None:
     assert all(abs(gap.by_us) < 50_000 for gap in agreement.gaps)
 
 
-def test_brokers_say_when_they_begin_to_look(tmp_path: Path) -> None:
-    """b1 began 1.3 s before the run did, and again in a later life. b2 is of an older Kafka, and began 1.6 s before."""
+def test_processes_say_when_they_begin(tmp_path: Path) -> None:
+    """b1 began to look 1.3 s before the run did, and again in a later life; it was unfenced 0.9 s before. b2 is of an
+    older Kafka, and began 1.6 s before. c1 was active from 1.5 s before on, and first fenced a broker 20.625 s later.
+    """
     (tmp_path / "b1.log").write_text(
         "1795480430000 INFO Starting log flusher (LogManager)\n"
         "1795480430700 INFO [LogDirFailureHandler]: Starting (ReplicaManager$LogDirFailureHandler)\n"
+        "1795480431100 INFO [BrokerLifecycleManager id=1] The broker has been unfenced. Transitioning from RECOVERY to"
+        " RUNNING. (BrokerLifecycleManager)\n"
         "1795480490100 INFO [LogDirFailureHandler]: Starting (ReplicaManager$LogDirFailureHandler)\n"
     )
     (tmp_path / "b2.log").write_text(
@@ -96,8 +100,15 @@ def test_brokers_say_when_they_begin_to_look(tmp_path: Path) -> None:
     )
     run_dir = run_scenario(replace(laggard(), timeline=()), runs_dir=tmp_path).run_dir
     assert run_dir is not None
+    (tmp_path / "c1.log").write_text(
+        "1795480430500 INFO [QuorumController id=1001] Activated periodic tasks: electPreferred, maybeFenceStaleBroker,"
+        " writeNoOpRecord (PeriodicTaskControlManager)\n"
+        "1795480450775 INFO [QuorumController id=1001] Fencing broker 3 at epoch 9 because its session has timed out."
+        " (ReplicationControlManager)\n"
+    )
     write_phases(run_dir, tmp_path, 1_795_480_432_000_000, laggard())
-    assert phases_of_run(run_dir, laggard()) == {"b1": 700_000, "b2": 400_000}
+    checks = {"b1": 700_000, "b2": 400_000, "c1": 18_775_000 % 1_125_000}
+    assert phases_of_run(run_dir, laggard()) == (checks, {"b1": 1_100_000})
 
 
 def test_no_phase_is_read_from_a_life_that_began_in_the_middle() -> None:

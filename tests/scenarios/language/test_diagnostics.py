@@ -70,6 +70,7 @@ SINGLE_ERRORS = [
     ("b3: {rack: B}}", "b3: {rack: B}}\n  phases: {b4: 1s}", "E131", "b4", None),
     ("b3: {rack: B}}", "b3: {rack: B}}\n  phases: {b1: 10m}", "E112", "10m", None),
     ("b3: {rack: B}}", "b3: {rack: B}}\n  phases: {b1: 3}", "E121", "3", "3ms"),
+    ("b3: {rack: B}}", "b3: {rack: B}}\n  heartbeats: {c1: 1s}", "E131", "c1", None),
     ("b3: {rack: B}", "b/3: {rack: B}", "E113", "b/3", None),
     ("  brokers:", "  controllers: [c1, c2]\n  brokers:", "E112", "[c1, c2]", None),
     (
