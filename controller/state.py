@@ -115,8 +115,9 @@ class ControllerState:
     ) -> None:
         self._journal = Journal(names, controller_id, settings)
         self._partitions = Partitions(self._journal, rules)
+        looks_periodically = rules.session_checks == "periodic"
         check_us = session_timeout_us // CHECKS_PER_SESSION
-        check = PeriodicCheck(check_us, session_check_phase_us) if rules.session_checks == "periodic" else None
+        check = PeriodicCheck(check_us, session_check_phase_us) if looks_periodically else None
         self._brokers = BrokerControl(self._journal, self._partitions, BrokerSessions(session_timeout_us, check))
         self._rebalance = Sweep(rebalance_interval_us)
         self._unclean_sweep = Sweep(unclean_election_interval_us)

@@ -52,8 +52,8 @@ CONTROL: tuple[Mutant, ...] = (
         "sessions-end-in-the-instant",
         "A session that has ended goes on if a heartbeat comes before the next check (KAFKA-17793)",
         "controller.state",
-        '        check = PeriodicCheck(check_us, session_check_phase_us) if rules.session_checks == "periodic" else None',
-        "        check = None",
+        '        looks_periodically = rules.session_checks == "periodic"',
+        "        looks_periodically = False",
         "session-outlived: records.lost",
     ),
     mutant(

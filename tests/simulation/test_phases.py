@@ -71,9 +71,10 @@ def test_a_broker_that_starts_again_counts_from_there() -> None:
 
 
 def test_heartbeats_and_session_checks_fall_where_the_file_says() -> None:
-    """b1 dies at 5 s. Its last heartbeat was at 4.9 s, so its session ends at 13.9 s; c1 looks at 0.5 s + 1.125 s * k."""
+    """b1 dies at 5 s. Its last heartbeat was at 4.9 s, its session ends at 13.9 s; c1 looks at 0.5 s + 1.125 s * k."""
     text = TEXT.replace("phases: {b1: 4s, b2: 4s}", "phases: {c1: 500ms}, heartbeats: {b1: 900ms}")
-    scenario = load_text(text.replace("kafka-3.9", "kafka-4.1").replace("  - {at: 20s, start: b1}\n", ""), "file").scenario
+    text = text.replace("kafka-3.9", "kafka-4.1").replace("  - {at: 20s, start: b1}\n", "")
+    scenario = load_text(text, "file").scenario
     result = run_scenario(scenario, runs_dir=None, keep_rows=True)
     (fenced,) = (row for row in result.rows if isinstance(row.event, BrokerFenced))
     assert fenced.at_us == pytest.approx(14_000_000, abs=5_000)
