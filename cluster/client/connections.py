@@ -293,6 +293,8 @@ class ClientConnections:
 
     def _ask_metadata(self, node_id: int, now_us: int) -> None:
         """source: ConsumerMetadata.newMetadataRequestBuilder"""
+        # Differs from Kafka: a producer there always lets a broker make the topic (ProducerMetadata), a consumer unless
+        # allow.auto.create.topics is false.
         self._metadata_in_progress = True
         wanted: list[dict[str, object]] = [{"name": topic} for topic in self.metadata.topics]
         wanted += [{"topic_id": topic_id, "name": None} for topic_id in self.metadata.topic_ids]

@@ -21,7 +21,11 @@ from replica.log.files.disk_speed import ServiceTime
 from replica.trace.events import TraceEvent
 
 PACKET_BYTES = 1 << 20
-PART_BYTES = PACKET_BYTES - 1024
+"""The largest packet that is read."""
+TOLD_BYTES = 1 << 17
+"""The largest packet that a node sends. A system caps socket buffers, at 212,992 bytes unless it is set up otherwise
+(net.core.wmem_max), and refuses with EMSGSIZE what does not fit into one."""
+PART_BYTES = TOLD_BYTES - 1024
 """Size of one packet's part of a message that is too large for it."""
 BUFFER_BYTES = 4 << 20
 SETTLE_S = 5.0
@@ -219,7 +223,7 @@ def control_pair() -> tuple[socket.socket, socket.socket]:
 def packets(told: Told) -> Iterator[bytes]:
     """The message as one packet, or as several."""
     data = pickled(told)
-    if len(data) <= PACKET_BYTES:
+    if len(data) <= TOLD_BYTES:
         yield data
         return
     for first in range(0, len(data), PART_BYTES):

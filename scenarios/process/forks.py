@@ -32,11 +32,14 @@ class Forks:
         first.join()  # Everything is imported before the clock of a run begins.
 
     def start(self, name: str, target: Callable[..., None], *arguments: object) -> Fork:
-        """Of a fork that cannot be made it is as if it had died at once."""
+        """Of a fork that cannot be made it is as if it had died at once, and had said why."""
         process = self._context.Process(target=target, args=arguments, name=name, daemon=True)
         fork = Fork(process, _standard_error())
-        with as_environment(), contextlib.suppress(EOFError, OSError):
-            process.start()
+        try:
+            with as_environment():
+                process.start()
+        except (EOFError, OSError) as error:
+            fork.not_made = f"no process could be made: {error or type(error).__name__}"
         return fork
 
 
@@ -47,6 +50,8 @@ class Fork:
         self._process = process
         self._said = said
         self._said_before = _size(said)
+        self.not_made = ""
+        """why there is no process, "" where there is one"""
 
     @property
     def pid(self) -> int | None:
@@ -65,6 +70,8 @@ class Fork:
 
     def last_words(self) -> str:
         """The last line that it, or a fork beside it, wrote to standard error since it was started."""
+        if self.not_made:
+            return self.not_made
         size = _size(self._said)
         first = max(self._said_before, size - LAST_WORDS_BYTES)
         lines = os.pread(self._said.fileno(), size - first, first).decode(errors="replace").split("\n")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import trio
 
@@ -181,12 +181,19 @@ class StepEvents:
             _send(self._control, EventsTold(self._at_us, tuple(events)))
 
 
+def _end_alone(why: str) -> NoReturn:
+    """The process that ran this cluster is gone, or has given this one up: its last words are for standard error."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"the control pair is closed at its other end: {why}\n".encode())
+    os._exit(1)
+
+
 def _send(control: socket.socket, told: Told) -> None:
     try:
         for packet in packets(told):
             control.send(packet)
-    except OSError:  # The process that ran this cluster is gone.
-        os._exit(1)
+    except (BrokenPipeError, ConnectionResetError) as error:
+        _end_alone(error.strerror or "")
 
 
 class NodeHost(Host):
@@ -322,7 +329,7 @@ class NodeProcess:
             await trio.lowlevel.wait_readable(self._control)
             packet = self._control.recv(PACKET_BYTES)
             if not packet:
-                os._exit(1)
+                _end_alone("no more orders")
             self._time.enter()
             match order := unpack_order(packet):
                 case Settle():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+
 from cluster.live.control import PACKET_BYTES, BytesTold, ObservationTold, Told, ToldParts, control_pair, packets
 from cluster.live.observations import FetchArrived
 from cluster.network.passage import ByteCounts
 from replica.ids import TopicPartition
+
+SNDBUF_BYTES = 212_992
+"""net.core.wmem_max, unless a system is set up otherwise: no socket gets more."""
 
 
 def test_a_client_decides_how_much_there_is_to_tell_and_all_of_it_arrives() -> None:
@@ -17,6 +22,7 @@ def test_a_client_decides_how_much_there_is_to_tell_and_all_of_it_arrives() -> N
         BytesTold(ByteCounts()),
     ]
     ours, theirs = control_pair()
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SNDBUF_BYTES)
     with ours, theirs:
         buffer, parts = memoryview(bytearray(PACKET_BYTES)), ToldParts()
         heard: list[Told | None] = []
