@@ -64,16 +64,17 @@ class NoAnswer(Exception):
 
 
 class Admin:
-    """brokers: where those that run are reached, at the time of asking"""
+    """brokers: where those that run are reached, at the time of asking     place(id): of one of them"""
 
-    def __init__(self, brokers: Callable[[], Sequence[Address]]) -> None:
+    def __init__(self, brokers: Callable[[], Sequence[Address]], place: Callable[[BrokerId], Address]) -> None:
         self._brokers = brokers
+        self._place = place
         self._electing = trio.Lock()
         """One election after the other: each changes the order of preference for a while, and states it anew after."""
 
-    async def ask(self, api_key: int, **fields: object) -> Entity:
-        """raises: NoAnswer"""
-        for address in self._brokers():
+    async def ask(self, api_key: int, *, at: BrokerId | None = None, **fields: object) -> Entity:
+        """at: the one broker that will do; None: any. raises: NoAnswer"""
+        for address in self._brokers() if at is None else [self._place(at)]:
             try:
                 return await ask_at(address, api_key, **fields)
             except NoAnswer:
@@ -146,7 +147,7 @@ class Admin:
             case ChangeConfig():
                 return await self._configure(TOPIC, wanted.topic, wanted.config)
             case ChangeBrokerConfig():
-                return await self._configure(BROKER, _resource(wanted.broker_id), wanted.config)
+                return await self._configure_broker(wanted.broker_id, wanted.config)
             case ChangeGroupConfig():
                 return await self._configure(GROUP, wanted.group, wanted.config)
             case AlterClientQuota():
@@ -197,7 +198,17 @@ class Admin:
             return TopicReply(error=refused[0].error_code, message=refused[0].error_message or "")
         return TopicReply(error=ErrorCode.NONE)
 
-    async def _configure(self, kind: int, name: str, config: Mapping[str, object]) -> TopicReply:
+    async def _configure_broker(self, broker_id: BrokerId, config: Mapping[str, object]) -> TopicReply:
+        """A broker's own settings are for that broker to take; another one refuses them ("Unexpected broker id").
+
+        source: ConfigAdminManager.preprocess
+        """
+        at = None if broker_id == EVERY_BROKER else broker_id
+        return await self._configure(BROKER, "" if at is None else str(at), config, at=at)
+
+    async def _configure(
+        self, kind: int, name: str, config: Mapping[str, object], *, at: BrokerId | None = None
+    ) -> TopicReply:
         changes = [
             {
                 "name": key,
@@ -207,7 +218,7 @@ class Admin:
             for key, value in config.items()
         ]
         resource = {"resource_type": kind, "resource_name": name, "configs": changes}
-        answer = await self.ask(INCREMENTAL_ALTER_CONFIGS, resources=[resource], validate_only=False)
+        answer = await self.ask(INCREMENTAL_ALTER_CONFIGS, at=at, resources=[resource], validate_only=False)
         (result,) = answer.responses
         return TopicReply(error=result.error_code, message=result.error_message or "")
 
@@ -221,11 +232,6 @@ class Admin:
             for entry in result.configs
             if entry.config_source == SOURCE_TOPIC and entry.value is not None
         }
-
-
-def _resource(broker_id: BrokerId) -> str:
-    """The name of a broker's settings; that of all brokers is empty."""
-    return "" if broker_id == EVERY_BROKER else str(broker_id)
 
 
 async def ask_at(address: Address, api_key: int, **fields: object) -> Entity:

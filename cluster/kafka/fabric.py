@@ -85,7 +85,7 @@ class KafkaFabric(TcpFabric):
     ) -> None:
         super().__init__(KafkaTime(trace, self._may_begin), network, trace, api_name)
         self.home = home
-        self.admin = Admin(self._running_brokers)
+        self.admin = Admin(self._running_brokers, self._place)
         self._specs = specs
         self._folder = folder
         self._features = features
@@ -247,6 +247,9 @@ class KafkaFabric(TcpFabric):
             properties |= zookeeper.JVM_PROPERTIES
         command = java_command(self.home, [main, str(self._folder / f"{name}.properties")], properties=properties)
         return Jvm(command, self._console(name), started)
+
+    def _place(self, broker_id: BrokerId) -> Address:
+        return self.addresses.own(next(name for name, spec in self._specs.items() if spec.node_id == broker_id))
 
     def _running_brokers(self) -> list[Address]:
         """Those first that reach the controllers: a broker passes on to them what an operator wants, and waits. In the
