@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster.kafka.home import find_home
-from replica.trace.events import FaultBegan, LeaderElected
+from replica.trace.events import CheckMade, FaultBegan, LeaderElected
 from scenarios.language.parse.loading import load_text
 from scenarios.run.kafka_limits import played_on
 from scenarios.run.on_kafka import on_kafka
@@ -46,6 +46,20 @@ timeline:
   - {at: 4.02s, elect: b2}
 """
 
+ONE_OF_ITS_OWN = """\
+schema: 1
+id: one-of-its-own
+title: A setting of one broker alone
+duration: 6s
+profile: kafka-4.1
+cluster: {brokers: {b1: {}, b2: {}}, controllers: [k1]}
+topics: {t: {partitions: {0: [b2, b1]}}}
+workloads: {p1: {kind: producer, topic: t, rate: 1/s, start: 1s, stop: 2s}}
+timeline:
+  - {at: 3s, set_config: {brokers: b2, config: {leader.replication.throttled.rate: 100000}}}
+  - {at: 4s, set_config: {brokers: b1, config: {leader.replication.throttled.rate: 100000}}}
+"""
+
 
 @pytest.mark.kafka
 def test_an_operator_asks_a_broker_that_reaches_the_controller(tmp_path: Path) -> None:
@@ -63,3 +77,13 @@ def test_an_operator_finishes_one_election_before_the_next(tmp_path: Path) -> No
     rows = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real, keep_rows=True).rows
     elected = [row.event for row in rows if isinstance(row.event, LeaderElected) and row.event.topic == "t"]
     assert [(event.broker, event.leader_epoch) for event in elected] == [("b1", 1), ("b2", 2)]
+
+
+@pytest.mark.kafka
+def test_a_brokers_own_settings_are_asked_of_that_broker(tmp_path: Path) -> None:
+    """The others refuse them: "Unexpected broker id"."""
+    home = find_home(None, None, os.environ)
+    scenario, real = played_on(load_text(ONE_OF_ITS_OWN, "one-of-its-own.yaml").scenario, home.version, 0)
+    rows = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real, keep_rows=True).rows
+    assert [row.event.reason for row in rows if isinstance(row.event, CheckMade)] == []
+    assert [row.event.verb for row in rows if isinstance(row.event, FaultBegan)] == ["set_config", "set_config"]
