@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -16,9 +16,22 @@ from pyspark.sql.types import StructType
 
 from replica.trace.events import OPTIONAL_TABLES, TABLES
 from spark_reports import folds
-from spark_reports.folds.files import Facts, Make, RowsOf, Share, each_share, rows_of, with_words, write_share
+from spark_reports.folds import exchange
+from spark_reports.folds.exchange import Steps
+from spark_reports.folds.files import (
+    WORD,
+    Facts,
+    Make,
+    Parts,
+    RowsOf,
+    Share,
+    each_share,
+    rows_of,
+    with_words,
+    write_share,
+)
 from spark_reports.folds.rows import Fold, fold_table
-from spark_reports.held import held, is_for_short_traces
+from spark_reports.held import collected, has_no_rows, held, is_for_short_traces
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import trace_schema
 from spark_reports.transforms.settling import settled
@@ -68,18 +81,64 @@ class RunFiles(NamedTuple):
         schema = to_arrow_schema(kinds)
         return held(self.spark, pa.Table.from_batches(chain.from_iterable(map(rows, shares)), schema), kinds)
 
+    def exchanged(
+        self, name: str, steps: Steps, facts: Mapping[str, Facts], others: Mapping[str, DataFrame]
+    ) -> DataFrame:
+        """The table `name`, whose rows are of records: of each, all facts whatever their partitions. It is written at
+        once, or settled.
+
+        others: facts that Spark has, by their `what`
+        """
+        kinds = _columns_of(RESULT_TABLES[name].ddl)
+        schema, schemas = to_arrow_schema(kinds), _schemas()
+        told = {what: rows for what, rows in others.items() if not has_no_rows(rows)}
+        if is_for_short_traces(self.spark):
+            found = [exchange.found_in(parts, facts, schemas, steps.found) for parts in self._parts(facts, 1 << 62)]
+            found += [_called(what, collected(rows)) for what, rows in told.items()]
+            together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
+            rows = steps.of_partitions(steps.of_records(together)).select(schema.names).cast(schema)
+            return settled(held(self.spark, rows, kinds))
+        tasks = list(self._parts(facts, _SHARE_BYTES))
+        shares = max(2, len(tasks))
+        send = functools.partial(exchange.send_found, tasks, facts, schemas, steps.found, shares)
+        sent = self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(send, exchange.PACKED)
+        for what, rows in told.items():
+            call = functools.partial(_called, what)
+            sent = sent.unionByName(
+                rows.mapInArrow(functools.partial(exchange.send_rows, call, shares), exchange.PACKED)
+            )
+        send_on = exchange.plain_step(functools.partial(exchange.send_on, steps.of_records, shares))
+        by_record = sent.groupBy("share").applyInArrow(send_on, exchange.PACKED)
+        folder = None if self.tables is None else self.tables / name
+        end = exchange.plain_step(functools.partial(exchange.end, steps.of_partitions, schema, folder))
+        if folder is None:
+            return settled(by_record.groupBy("share").applyInArrow(end, RESULT_TABLES[name].ddl))
+        folder.mkdir(parents=True)
+        by_record.groupBy("share").applyInArrow(end, "share bigint").collect()
+        if not any(folder.iterdir()):
+            exchange.write_rows(schema.empty_table(), folder / "share-00000.parquet")
+        return self._stored(folder, kinds)
+
+    def _parts(self, facts: Mapping[str, Facts], most_bytes: int) -> Iterator[Parts]:
+        """Files of one table of one run, together so large at most; or one larger file."""
+        for run_dir in self.run_dirs:
+            for table in sorted({one.source for one in facts.values() if isinstance(one.source, str)}):
+                files: list[str] = []
+                size = 0
+                for file in sorted(run_dir.resolve().glob(f"trace/{table}/part-*.parquet")):
+                    size += file.stat().st_size
+                    if files and size > most_bytes:
+                        yield Parts(str(run_dir.resolve()), table, files)
+                        files, size = [], file.stat().st_size
+                    files.append(str(file))
+                if files:
+                    yield Parts(str(run_dir.resolve()), table, files)
+
     def _spread(self, rows: RowsOf, facts: Mapping[str, Facts], out: str) -> DataFrame:
         """A task for each share of each run."""
         shares = [share for run_dir in self.run_dirs for share in _shares(run_dir, facts)]
         numbers = self.spark.range(0, len(shares), 1, len(shares))
         return numbers.mapInArrow(functools.partial(each_share, rows, shares), out)
-
-    def kept(self, name: str, table: DataFrame) -> DataFrame:
-        """A table that others are computed from: ready for many reads. In files the heap need not hold it."""
-        if self.tables is None:
-            return settled(table)
-        write_table(table, self.tables / name)
-        return self._stored(self.tables / name, table.schema)
 
     def _stored(self, folder: Path, columns: StructType) -> DataFrame:
         return self.spark.read.schema(columns).parquet(str(folder))
@@ -96,9 +155,18 @@ def _columns_of(ddl: str) -> StructType:
     return columns
 
 
+def _called(what: str, rows: pa.Table) -> pa.Table:
+    words = rows.cast(with_words(rows.schema))
+    return words.append_column("what", pa.repeat(pa.scalar(what), len(rows)).cast(WORD))
+
+
+def _schemas() -> dict[str, pa.Schema]:
+    """Of the trace's tables."""
+    return {table: with_words(to_arrow_schema(trace_schema(table))) for table in (*TABLES, *OPTIONAL_TABLES)}
+
+
 def _rows(make: Make, out: StructType, facts: Mapping[str, Facts], columns: Sequence[str]) -> RowsOf:
-    schemas = {table: with_words(to_arrow_schema(trace_schema(table))) for table in (*TABLES, *OPTIONAL_TABLES)}
-    return functools.partial(rows_of, make, to_arrow_schema(out), facts, columns, schemas)
+    return functools.partial(rows_of, make, to_arrow_schema(out), facts, columns, _schemas())
 
 
 def _shares(run_dir: Path, facts: Mapping[str, Facts]) -> list[Share]:

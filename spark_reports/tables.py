@@ -126,8 +126,7 @@ class ResultTables(Mapping[str, DataFrame]):
 
     def records(self) -> DataFrame:
         known = known_of_records(self._trace, self.control)
-        fates = record_fates(self._trace.produce, self._trace.consume, self.entries, known)
-        return self._trace.files.kept("records", fates)
+        return record_fates(self._trace, known)
 
 
 def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], folder: Path) -> ResultTables:

@@ -68,10 +68,7 @@ class Share(NamedTuple):
         """Those of its partitions."""
         if self.shares == 1:
             return rows
-        topics = rows["topic"].combine_chunks()
-        hashes = np.array([crc32(topic.encode()) for topic in topics.dictionary.to_pylist()], np.int64)
-        number = hashes[topics.indices.to_numpy()] + rows["partition"].to_numpy()
-        return rows.filter(pa.array(number % self.shares == self.place))
+        return rows.filter(pa.array(partition_numbers(rows) % self.shares == self.place))
 
     def may_be_in(self, part: Path) -> bool:
         """By the file's statistics. The logs at the end of a run are written replica by replica: others' are skipped.
@@ -94,9 +91,21 @@ class Share(NamedTuple):
         return False
 
 
+def partition_numbers(rows: pa.Table) -> Any:
+    """For each row; one partition has the same number in every process, and one topic's follow one another."""
+    topics = rows["topic"].unify_dictionaries().combine_chunks()
+    hashes = np.array([crc32(topic.encode()) for topic in topics.dictionary.to_pylist()], np.int64)
+    return hashes[topics.indices.to_numpy()] + rows["partition"].to_numpy()
+
+
 def with_words(schema: pa.Schema) -> pa.Schema:
-    """The same columns, with words by number, as files have them."""
-    return pa.schema([field.with_type(WORD) if pa.types.is_string(field.type) else field for field in schema])
+    """The same columns, with words by number, as files have them; but for names of records, of which few are equal."""
+    return pa.schema(
+        [
+            field.with_type(WORD) if pa.types.is_string(field.type) and field.name != "record" else field
+            for field in schema
+        ]
+    )
 
 
 def _bounds(group: pq.RowGroupMetaData, column: str) -> tuple[Any, Any] | None:
@@ -151,6 +160,36 @@ def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Ta
         rows = _chosen(of_run.cast(with_words(of_run.schema)), share, facts)
     named = {name: rows[column] for name, column in facts.columns.items()}
     return pa.table(named if facts.everywhere else {**{name: rows[name] for name in KEY}, **named})
+
+
+class Parts(NamedTuple):
+    """Some files of one table of a run's trace."""
+
+    run_dir: str
+    table: str
+    files: Sequence[str]
+
+
+def facts_in(parts: Parts, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema]) -> Iterator[pa.Table]:
+    """run, *KEY, `what` and the columns of those facts that come from this table: all of one kind in a file at a time.
+
+    raises: DamagedPart
+    """
+    its = {what: one for what, one in facts.items() if one.source == parts.table}
+    whole = Share(parts.run_dir, 0, 1)
+    read = dict.fromkeys(name for one in its.values() for name in one.read)
+    schema = pa.schema([schemas[parts.table].field(name) for name in read])
+    for file in parts.files:
+        rows = read_part(Path(file), schema)
+        for what, one in its.items():
+            chosen = _chosen(rows, whole, one)
+            named = {name: chosen[name] for name in KEY} | {name: chosen[of] for name, of in one.columns.items()}
+            yield _each_called(_each_called(pa.table(named), 0, "run", whole.run), len(KEY) + 1, "what", what)
+
+
+def _each_called(rows: pa.Table, place: int, column: str, word: str) -> pa.Table:
+    same_word = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
+    return rows.add_column(place, column, pa.DictionaryArray.from_arrays(same_word, [word]))
 
 
 def _chosen(rows: pa.Table, share: Share, facts: Facts) -> pa.Table:

@@ -26,10 +26,15 @@ from replica.trace.names import (
     TOPIC_DELETED,
     TRANSACTION_STATE_CHANGED,
 )
+from spark_reports.folds import fates as fold
+from spark_reports.folds.exchange import Steps
+from spark_reports.folds.files import Facts, same
+from spark_reports.held import collected
+from spark_reports.io import Trace
 from spark_reports.schema import PARTITION_KEY, RUN
 
 RECORD_KEY = (*PARTITION_KEY, "record")
-ACKED, FAILED, UNKNOWN = "acked", "failed", "unknown"
+ACKED, FAILED, UNKNOWN = fold.TOLD_ACKED, fold.TOLD_FAILED, fold.TOLD_NOTHING
 DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
 ABORTED, COMMITTED = "aborted", "committed"
 _NEVER = (1 << 63) - 1
@@ -99,14 +104,22 @@ def _undecided(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
     return _offsets_of(batches.filter(~F.col("committing"))), _offsets_of(batches.filter(F.col("committing").isNull()))
 
 
+def _without_commit(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Where records stand whose transactions were aborted or will be, in any replica, and of those that are open.
+
+    out: PARTITION_KEY, offset; PARTITION_KEY, node, offset
+    """
+    aborting, undecided = _undecided(transaction)
+    return aborted(transaction).unionByName(aborting.drop("node")).distinct(), undecided.distinct()
+
+
 def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
     """One row per record in the final log of its partition.
 
     out: *PARTITION_KEY, offset, record, readable (below the high watermark of a running leader), aborted (with its
          transaction), open (its transaction is not decided)
     """
-    aborting, undecided = _undecided(transaction)
-    not_committed = aborted(transaction).unionByName(aborting.drop("node")).distinct()
+    not_committed, undecided = _without_commit(transaction)
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
     return (
         final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
@@ -125,7 +138,7 @@ def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
             "left",
         )
         .join(
-            F.broadcast(undecided.distinct().withColumn("open", F.lit(True))),
+            F.broadcast(undecided.withColumn("open", F.lit(True))),
             [*PARTITION_KEY, "node", "offset"],
             "left",
         )
@@ -197,10 +210,10 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     )
 
 
-def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, known: DataFrame) -> DataFrame:
-    """One row per record that was sent, stored, read or deleted: one conditional groupBy over all of that, no joins.
+def record_fates(trace: Trace, known: DataFrame) -> DataFrame:
+    """One row per record that was sent, stored, read or deleted.
 
-    in:  produce and consume tables, final_entries(), and what else is known: transaction_ends.known_of_records()
+    in:  the trace, and what else is known: transaction_ends.known_of_records()
     out: *RECORD_KEY, client, acks, sent_us, sent_seq, last_sent_seq, told (acked, failed = definitely not written,
          unknown), told_us and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset,
          latency_us, error,
@@ -209,101 +222,25 @@ def record_fates(produce: DataFrame, consume: DataFrame, entries: DataFrame, kno
          promised (output of an input that is done),
          deleted, expired, compacted, and lost, unseen, missing, duplicated, dirty, reordered, aborted
     """
-    nothing = F.lit(None)
-    sends = produce.filter(F.col("record").isNotNull()).select(
-        *RECORD_KEY, "event", "seq", "at_us", "client", "acks", "peer", F.col("offset").alias("ack_offset"),
-        "latency_us", "error", "definite", nothing.cast("long").alias("offset"),
-        nothing.cast("boolean").alias("readable"), nothing.cast("boolean").alias("aborted"),
-        nothing.cast("boolean").alias("open"),
-    )  # fmt: skip
-
-    def without_producer(rows: DataFrame, event: Column) -> DataFrame:
-        filled = {*RECORD_KEY, "offset", "readable", "aborted", "open"}
-        return rows.select(
-            *[
-                event.alias("event")
-                if name == "event"
-                else F.col(name)
-                if name in filled and name in rows.columns
-                else nothing.cast(sends.schema[name].dataType).alias(name)
-                for name in sends.columns
-            ]
-        )
-
-    reads = consume.filter(F.col("event") == RECORD_READ).select(*RECORD_KEY)
-    promised = consume.filter(F.col("event") == OUTPUT_PROMISED).select(*RECORD_KEY)
-    facts = sends.unionByName(without_producer(entries, F.lit("stored")))
-    facts = facts.unionByName(without_producer(reads, F.lit("read")))
-    facts = facts.unionByName(without_producer(promised, F.lit(OUTPUT_PROMISED)))
-    facts = facts.unionByName(without_producer(known, F.col("why")))
-    return _with_anomalies(_folded(facts, _names(produce)))
+    its = same("record", "seq")
+    said = {**its, **same("at_us", "latency_us")}
+    facts = {
+        fold.SENT: Facts("produce", {**its, **same("at_us", "client", "acks")}, {"event": [RECORD_SENT]}),
+        fold.ACKED: Facts("produce", {**said, **same("peer", "offset")}, {"event": [RECORD_ACKED]}),
+        fold.HANDED_OVER: Facts("produce", said, {"event": [RECORD_HANDED_OVER]}),
+        fold.FAILED: Facts("produce", {**said, **same("error", "definite")}, {"event": [RECORD_FAILED]}),
+        fold.STORED: Facts("final_log", same("record", "node", "offset"), {"event": [LOG_ENTRY_FOUND]}),
+        fold.READ: Facts("consume", same("record"), {"event": [RECORD_READ]}),
+        fold.PROMISED: Facts("consume", same("record"), {"event": [OUTPUT_PROMISED]}),
+    }
+    steps = Steps(_final_logs(trace).entries, fold.fates, fold.with_anomalies)
+    return trace.files.exchanged("records", steps, facts, {fold.KNOWN: known})
 
 
-def _names(produce: DataFrame) -> DataFrame:
-    """The names of nodes and errors, a few hundred at most, by number (64 bits of hash: no two of them meet)."""
-    names = produce.select("client", "peer", "error").distinct().select(F.explode(F.array("*")).alias("name"))
-    return names.filter(F.col("name").isNotNull()).distinct().select(F.xxhash64("name").alias("number"), "name")
-
-
-def _named(folded: DataFrame, names: DataFrame, column: str) -> DataFrame:
-    """With a column of numbers replaced by their meanings."""
-    of_column = names.select(F.col("number").alias(column), F.col("name").alias("_name"))
-    joined = folded.join(F.broadcast(of_column), column, "left")
-    return joined.withColumn(column, F.col("_name")).drop("_name")
-
-
-def _folded(facts: DataFrame, names: DataFrame) -> DataFrame:
-    def number(name: str) -> Column:
-        return F.when(F.col(name).isNotNull(), F.xxhash64(name))
-
-    is_sent = F.col("event") == RECORD_SENT
-    is_acked = F.col("event") == RECORD_ACKED
-    is_failed = F.col("event") == RECORD_FAILED
-    is_told = F.col("event").isin(RECORD_ACKED, RECORD_HANDED_OVER, RECORD_FAILED)
-    is_stored = F.col("event") == "stored"
-    # Numbers alone are folded in a hash table; with one string among them Spark would sort all events, twice.
-    # A record without a key is sent before it has a partition (-1); later events say which one it got.
-    folded = facts.groupBy(RUN, "topic", "record").agg(
-        F.max("partition").alias("partition"),
-        F.min(F.when(is_sent, number("client"))).alias("client"),
-        F.min(F.when(is_sent, F.col("acks"))).alias("acks"),
-        F.min(F.when(is_sent, F.col("at_us"))).alias("sent_us"),
-        F.min(F.when(is_sent, F.col("seq"))).alias("sent_seq"),
-        F.max(F.when(is_sent, F.col("seq"))).alias("last_sent_seq"),
-        F.max(is_acked).alias("is_acked"),
-        F.max(is_failed & F.col("definite")).alias("is_failed"),
-        F.max(F.col("event") == RECORD_HANDED_OVER).alias("handed_over"),
-        F.min(F.when(is_acked, F.col("at_us"))).alias("acked_us"),
-        F.min(F.when(is_acked, F.col("seq"))).alias("acked_seq"),
-        F.min_by(F.when(is_acked, number("peer")), F.when(is_acked, F.col("seq"))).alias("acked_by"),
-        F.min_by(F.when(is_acked, F.col("ack_offset")), F.when(is_acked, F.col("seq"))).alias("ack_offset"),
-        F.min(F.col("latency_us")).alias("latency_us"),
-        F.min(F.when(is_failed, number("error"))).alias("error"),
-        F.min(F.when(is_told, F.col("at_us"))).alias("told_us"),
-        F.min(F.when(is_told, F.col("seq"))).alias("told_seq"),
-        # An offset of the final log is one entry, so there is nothing to make distinct: that costs as much again.
-        F.count(F.when(is_stored & ~F.col("aborted"), F.col("offset"))).alias("copies"),
-        F.count(F.when(is_stored & ~F.col("aborted") & ~F.col("open"), F.col("offset"))).alias("settled_copies"),
-        F.min(F.when(is_stored, F.col("offset"))).alias("offset"),
-        F.min_by(F.when(is_stored, F.col("readable")), F.when(is_stored, F.col("offset"))).alias("readable"),
-        F.max(F.col("event") == "read").alias("read"),
-        F.max(F.col("event") == OUTPUT_PROMISED).alias("promised"),
-        F.max(F.col("event") == DELETED).alias("deleted"),
-        F.max(F.col("event") == EXPIRED).alias("expired"),
-        F.max(F.col("event") == COMPACTED).alias("compacted"),
-        F.max(F.col("event") == ABORTED).alias("is_aborted"),
-        F.max(F.col("event") == COMMITTED).alias("is_committed"),
-    )
-    told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
-    for column in ("client", "acked_by", "error"):
-        folded = _named(folded, names, column)
-    return folded.select(
-        *RECORD_KEY, "client", "acks", "sent_us", "sent_seq", "last_sent_seq", told.alias("told"), "told_us",
-        "told_seq", "handed_over", "acked_us",
-        "acked_seq", "acked_by", "ack_offset", "latency_us", "error", "copies", "settled_copies", "offset",
-        F.col("offset").isNotNull().alias("present"), F.coalesce("readable", F.lit(False)).alias("readable"), "read",
-        "promised", "deleted", "expired", "compacted", "is_aborted", "is_committed",
-    )  # fmt: skip
+def _final_logs(trace: Trace) -> fold.FinalLogs:
+    replicas = final_replicas(trace.final_log).select(*PARTITION_KEY, "node", "is_leader", "high_watermark")
+    not_committed, undecided = _without_commit(trace.transaction)
+    return fold.FinalLogs(*map(collected, (replicas, not_committed, undecided)))
 
 
 def _is_taken() -> Column:
@@ -313,28 +250,6 @@ def _is_taken() -> Column:
 def is_undone() -> Column:
     """Of record_fates(): nobody writes this output any more."""
     return F.col("promised") & (F.col("copies") == 0) & ~_is_taken()
-
-
-def _with_anomalies(fates: DataFrame) -> DataFrame:
-    before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
-    sent_before = F.max(F.when(F.col("present"), F.col("sent_seq"))).over(before)
-    is_acked = F.col("told") == ACKED
-    is_gone = ~F.col("present") & ~_is_taken()
-    is_aborted = F.when(F.col("present"), F.col("copies") == 0).otherwise(F.col("is_aborted") & ~_is_taken())
-    # It is there, and the marker that committed it is in no log that counts.
-    is_stranded = F.col("is_committed") & (F.col("copies") > 0) & (F.col("settled_copies") == 0)
-    judged = fates.withColumns(
-        {
-            "lost": (is_acked & is_gone & ~F.col("is_aborted")) | is_undone(),
-            "unseen": is_acked & F.col("present") & (~F.col("readable") | is_stranded),
-            "missing": (F.col("told") == UNKNOWN) & F.col("sent_seq").isNotNull() & is_gone,
-            "duplicated": F.col("settled_copies") > 1,
-            "dirty": F.col("read") & is_gone,
-            "reordered": F.coalesce(F.col("present") & (F.col("last_sent_seq") < sent_before), F.lit(False)),
-            "aborted": is_acked & is_aborted & ~is_undone(),
-        }
-    )
-    return judged.drop("is_aborted", "is_committed")
 
 
 def record_counts(fates: DataFrame) -> DataFrame:

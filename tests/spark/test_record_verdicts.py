@@ -338,7 +338,7 @@ def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str,
     ]
     trace = read_trace(spark, folders)
     entries = final_entries(trace.final_log, trace.transaction)
-    fates = record_fates(trace.produce, trace.consume, entries, known_in(trace))
+    fates = record_fates(trace, known_in(trace))
     verdict = anomalies(fates, entries, trace, trace.control)
     rows = verdict.select("run", "anomaly", "witness").collect()
     return {
@@ -359,9 +359,7 @@ def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> No
         failed("r2", False), *found("b1", "r0", leader=True),
     ]  # fmt: skip
     trace = read_trace(spark, [written("told", [(i / 10, event) for i, event in enumerate(events)])])
-    fates = record_fates(
-        trace.produce, trace.consume, final_entries(trace.final_log, trace.transaction), known_in(trace)
-    ).orderBy("sent_seq")
+    fates = record_fates(trace, known_in(trace)).orderBy("sent_seq")
     assert [tuple(row) for row in fates.select("record", "told", "present", "missing").collect()] == [
         ("r0", "acked", True, False),
         ("r1", "failed", False, False),

@@ -1,0 +1,123 @@
+"""Rows that go from the tasks that find them to the tasks that need them together.
+
+Spark's shuffle takes many rows as one value, in Arrow's own format: the JVM meets a few large values instead of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_reports.folds.files import Facts, Parts, facts_in, partition_numbers
+
+PACKED = "share bigint, rows binary"
+"""DDL of packed(): the number of a share, and some rows of it."""
+_PACKED = pa.schema([("share", pa.int64()), ("rows", pa.binary())])
+_LETTERS = 8
+_MIXED = np.uint64(0x9E37_79B9_7F4A_7C15)
+"""Fibonacci hashing: 2**64 by the golden ratio."""
+
+Step = Callable[[pa.Table], pa.Table]
+NumbersOf = Callable[[pa.Table], Any]
+"""A number for each row; rows of one number modulo the shares are of one share."""
+
+
+class Steps(NamedTuple):
+    """found:         what a task has read from some files -> what of it is needed
+    of_records:    all of that of some records, whatever their partitions -> a row for each record
+    of_partitions: all those rows of some partitions -> the rows of the table
+    """
+
+    found: Step
+    of_records: Step
+    of_partitions: Step
+
+
+def packed(rows: pa.Table, numbers_of: NumbersOf, shares: int) -> Iterator[pa.RecordBatch]:
+    """A value for each share that has any of the rows."""
+    share = (numbers_of(rows) % shares).astype(np.uint16)
+    order = np.argsort(share, kind="stable")
+    bounds = np.searchsorted(share[order], np.arange(shares + 1))
+    for place in range(shares):
+        here = order[bounds[place] : bounds[place + 1]]
+        if len(here):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+                stream.write_table(rows.take(pa.array(here)).combine_chunks())
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([place]), pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=_PACKED
+            )
+
+
+def unpacked(values: pa.Table) -> pa.Table:
+    """Rows that lack a column of others have null there."""
+    tables = [pa.ipc.open_stream(value.as_buffer()).read_all() for value in values["rows"]]
+    return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
+
+
+def record_numbers(rows: pa.Table) -> Any:
+    """By the last letters of the record's name, the same in every process."""
+    names = rows["record"].combine_chunks()
+    names = pa.concat_arrays(names.chunks) if isinstance(names, pa.ChunkedArray) else names
+    ends = np.frombuffer(names.buffers()[1], np.int32)[names.offset : names.offset + len(names) + 1]
+    letters = np.concatenate([np.zeros(_LETTERS, np.uint8), np.frombuffer(names.buffers()[2] or b"", np.uint8)])
+    last = np.ndarray((len(letters) - _LETTERS + 1,), "<u8", letters.data, strides=(1,))[ends[1:]]
+    others = _LETTERS - np.minimum(np.diff(ends), _LETTERS)  # Letters of the name before.
+    mine = np.where(others == _LETTERS, 0, last >> (8 * (others % _LETTERS)).astype(np.uint64))
+    return (mine.astype(np.uint64) * _MIXED >> np.uint64(40)).astype(np.int64)
+
+
+def send_found(
+    tasks: Sequence[Parts], facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step, shares: int,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """batches: numbers of tasks, as Spark spreads them     out: PACKED, by record     raises: DamagedPart"""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from packed(found_in(tasks[number], facts, schemas, found), record_numbers, shares)
+
+
+def found_in(parts: Parts, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step) -> pa.Table:
+    """Of one file after the other, so that what is not needed is not held. raises: DamagedPart"""
+    each = [found(rows) for rows in facts_in(parts, facts, schemas)]
+    return pa.concat_tables(each, promote_options="default").unify_dictionaries()
+
+
+def send_rows(rows: Step, shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """batches: rows that Spark has, with a record in each     out: PACKED, by record"""
+    for batch in batches:
+        yield from packed(rows(pa.Table.from_batches([batch])), record_numbers, shares)
+
+
+def send_on(make: Step, shares: int, values: pa.Table) -> pa.Table:
+    """What follows from all rows of one share of the records. in: PACKED     out: PACKED, by partition"""
+    return pa.Table.from_batches(packed(make(unpacked(values)), partition_numbers, shares), _PACKED)
+
+
+def plain_step(step: Step) -> Step:
+    """The same for applyInArrow of PySpark 4.3, which fails on a partial function whose annotations are words."""
+    return lambda values: step(values)
+
+
+def end(make: Step, schema: pa.Schema, folder: Path | None, values: pa.Table) -> pa.Table:
+    """The rows of a table that follow from all of one share of the partitions; or none, if they are written as a file
+    in `folder`. in: PACKED
+    """
+    rows = make(unpacked(values)).select(schema.names).cast(schema)
+    if folder is None:
+        return rows
+    share: int = values["share"][0].as_py()
+    write_rows(rows, folder / f"share-{share:05}.parquet")
+    return values.select(["share"]).slice(0, 0)
+
+
+_WRITTEN_ROWS = 65_536
+
+
+def write_rows(rows: pa.Table, file: Path) -> None:
+    pq.write_table(rows, file, _WRITTEN_ROWS, compression="zstd")
