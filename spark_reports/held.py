@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_reports.session import SMALL_TRACE_SETTINGS, name_call_site
@@ -48,3 +49,8 @@ def collected(table: DataFrame) -> pa.Table:
     rows = table.toArrow()
     name_call_site(table.sparkSession)  # PySpark has just set its own, and removed it.
     return rows
+
+
+def few_rows(table: DataFrame) -> pa.Table:
+    """collected(), without a query where the plan says that there are none."""
+    return to_arrow_schema(table.schema).empty_table() if has_no_rows(table) else collected(table)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reports.folds.files import Facts, Parts, facts_in, partition_numbers
+from spark_reports.folds.files import WRITTEN_ROWS, Facts, Parts, facts_in, partition_numbers
 
 PACKED = "share bigint, rows binary"
 """DDL of packed(): the number of a share, and some rows of it."""
@@ -28,8 +28,8 @@ NumbersOf = Callable[[pa.Table], Any]
 
 
 class Steps(NamedTuple):
-    """found:         what a task has read from some files -> what of it is needed
-    of_records:    all of that of some records, whatever their partitions -> a row for each record
+    """found:         facts of one kind in a file -> what of them is needed
+    of_records:    all of that of some records, whatever their partitions -> rows with a partition
     of_partitions: all those rows of some partitions -> the rows of the table
     """
 
@@ -40,6 +40,8 @@ class Steps(NamedTuple):
 
 def packed(rows: pa.Table, numbers_of: NumbersOf, shares: int) -> Iterator[pa.RecordBatch]:
     """A value for each share that has any of the rows."""
+    if not len(rows):
+        return
     share = (numbers_of(rows) % shares).astype(np.uint16)
     order = np.argsort(share, kind="stable")
     bounds = np.searchsorted(share[order], np.arange(shares + 1))
@@ -61,13 +63,12 @@ def unpacked(values: pa.Table) -> pa.Table:
 
 
 def record_numbers(rows: pa.Table) -> Any:
-    """By the last letters of the record's name, the same in every process."""
+    """By the last letters of each record's name, the same in every process."""
     names = rows["record"].combine_chunks()
-    names = pa.concat_arrays(names.chunks) if isinstance(names, pa.ChunkedArray) else names
     ends = np.frombuffer(names.buffers()[1], np.int32)[names.offset : names.offset + len(names) + 1]
     letters = np.concatenate([np.zeros(_LETTERS, np.uint8), np.frombuffer(names.buffers()[2] or b"", np.uint8)])
     last = np.ndarray((len(letters) - _LETTERS + 1,), "<u8", letters.data, strides=(1,))[ends[1:]]
-    others = _LETTERS - np.minimum(np.diff(ends), _LETTERS)  # Letters of the name before.
+    others = _LETTERS - np.minimum(np.diff(ends), _LETTERS)  # Letters of the name before it.
     mine = np.where(others == _LETTERS, 0, last >> (8 * (others % _LETTERS)).astype(np.uint64))
     return (mine.astype(np.uint64) * _MIXED >> np.uint64(40)).astype(np.int64)
 
@@ -116,8 +117,5 @@ def end(make: Step, schema: pa.Schema, folder: Path | None, values: pa.Table) ->
     return values.select(["share"]).slice(0, 0)
 
 
-_WRITTEN_ROWS = 65_536
-
-
 def write_rows(rows: pa.Table, file: Path) -> None:
-    pq.write_table(rows, file, _WRITTEN_ROWS, compression="zstd")
+    pq.write_table(rows, file, WRITTEN_ROWS, compression="zstd")

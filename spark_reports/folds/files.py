@@ -25,7 +25,7 @@ front -> the rows of the table."""
 RowsOf = Callable[["Share"], Iterable[pa.RecordBatch]]
 """The rows of a table that follow from one share of a run."""
 
-_WRITTEN_ROWS = 65_536
+WRITTEN_ROWS = 65_536
 """As many are a row group of a table's file."""
 
 
@@ -93,7 +93,7 @@ class Share(NamedTuple):
 
 def partition_numbers(rows: pa.Table) -> Any:
     """For each row; one partition has the same number in every process, and one topic's follow one another."""
-    topics = rows["topic"].unify_dictionaries().combine_chunks()
+    topics = rows["topic"].combine_chunks()
     hashes = np.array([crc32(topic.encode()) for topic in topics.dictionary.to_pylist()], np.int64)
     return hashes[topics.indices.to_numpy()] + rows["partition"].to_numpy()
 
@@ -265,10 +265,10 @@ def write_share(rows: RowsOf, schema: pa.Schema, folder: Path, share: Share) -> 
     with pq.ParquetWriter(folder / f"{share.run}-{share.place:05}.parquet", schema, compression="zstd") as writer:
         for batch in rows(share):
             waiting.append(batch)
-            if sum(map(len, waiting)) >= _WRITTEN_ROWS:
-                writer.write_table(pa.Table.from_batches(waiting, schema), _WRITTEN_ROWS)
+            if sum(map(len, waiting)) >= WRITTEN_ROWS:
+                writer.write_table(pa.Table.from_batches(waiting, schema), WRITTEN_ROWS)
                 waiting = []
-        writer.write_table(pa.Table.from_batches(waiting, schema), _WRITTEN_ROWS)
+        writer.write_table(pa.Table.from_batches(waiting, schema), WRITTEN_ROWS)
     yield from ()
 
 

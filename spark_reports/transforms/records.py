@@ -29,7 +29,7 @@ from replica.trace.names import (
 from spark_reports.folds import fates as fold
 from spark_reports.folds.exchange import Steps
 from spark_reports.folds.files import Facts, same
-from spark_reports.held import collected
+from spark_reports.held import few_rows
 from spark_reports.io import Trace
 from spark_reports.schema import PARTITION_KEY, RUN
 
@@ -240,7 +240,7 @@ def record_fates(trace: Trace, known: DataFrame) -> DataFrame:
 def _final_logs(trace: Trace) -> fold.FinalLogs:
     replicas = final_replicas(trace.final_log).select(*PARTITION_KEY, "node", "is_leader", "high_watermark")
     not_committed, undecided = _without_commit(trace.transaction)
-    return fold.FinalLogs(*map(collected, (replicas, not_committed, undecided)))
+    return fold.FinalLogs(*map(few_rows, (replicas, not_committed, undecided)))
 
 
 def _is_taken() -> Column:
