@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -82,7 +83,11 @@ class RunFiles(NamedTuple):
         return held(self.spark, pa.Table.from_batches(chain.from_iterable(map(rows, shares)), schema), kinds)
 
     def exchanged(
-        self, name: str, steps: Steps, facts: Mapping[str, Facts], others: Mapping[str, DataFrame]
+        self,
+        name: str,
+        steps: Steps,
+        facts: Mapping[str, Facts],
+        others: Mapping[str, DataFrame] = MappingProxyType({}),
     ) -> DataFrame:
         """The table `name`, whose rows are of records: of each, all facts whatever their partitions. It is written at
         once, or settled.

@@ -174,7 +174,7 @@ _DEFINITIONS: dict[str, _Define] = {
         unavailability(tables["partition_states"], tables["stopped_intervals"])
     ),
     "availability": lambda tables, trace: availability(tables["unavailability"], tables["partition_states"]),
-    "write_stalls": lambda tables, trace: write_stalls(trace.produce, tables.control, tables.run_ends),
+    "write_stalls": lambda tables, trace: write_stalls(trace.files, tables.control, tables.run_ends),
     "read_stalls": lambda tables, trace: read_stalls(
         tables.control,
         trace.consume,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -14,7 +15,7 @@ _PROC = Path("/proc")
 
 class Usage(NamedTuple):
     """jvm_peak_mb, python_peak_mb: largest resident memory seen of the JVM, and of all Python processes, in MB
-    cpu_s: processor time that all of them took; all None where there is no /proc
+    cpu_s: processor time that all of them took, without the watch's; all None where there is no /proc
     """
 
     jvm_peak_mb: int | None
@@ -38,6 +39,7 @@ class ProcessWatch:
         self._ticks_before: dict[int, int] = {}
         self._ticks: dict[int, int] = {}
         self._jvm_peak_bytes = self._python_peak_bytes = 0
+        self._looking_s = 0.0
 
     def __enter__(self) -> Self:
         self._ticks_before = {pid: process.cpu_ticks for pid, process in family(os.getpid()).items()}
@@ -57,11 +59,13 @@ class ProcessWatch:
             return Usage(None, None, None)
         ticks = sum(ticks - self._ticks_before.get(pid, 0) for pid, ticks in self._ticks.items())
         cpu_s = ticks / os.sysconf("SC_CLK_TCK")
-        return Usage(self._jvm_peak_bytes // 1_000_000, self._python_peak_bytes // 1_000_000, cpu_s)
+        without_looking_s = max(0.0, cpu_s - self._looking_s)
+        return Usage(self._jvm_peak_bytes // 1_000_000, self._python_peak_bytes // 1_000_000, without_looking_s)
 
     def _look_until_over(self) -> None:
         while not self._over.wait(INTERVAL_S):
             self._look()
+        self._looking_s = time.thread_time()
 
     def _look(self) -> None:
         jvm_bytes = python_bytes = 0

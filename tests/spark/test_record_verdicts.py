@@ -396,10 +396,9 @@ def test_a_stall_ends_with_its_client_which_waits_anew_once_it_is_started_again(
 
 
 @pytest.mark.parametrize("partition", [0, -1])
-def test_of_a_long_trace_a_stall_is_found_whether_or_not_records_have_a_partition_when_they_are_sent(
-    partition: int, spark: SparkSession, written: Written, monkeypatch: pytest.MonkeyPatch
+def test_a_stall_is_found_whether_or_not_records_have_a_partition_when_they_are_sent(
+    partition: int, spark: SparkSession, written: Written
 ) -> None:
-    monkeypatch.setattr("spark_reports.transforms.availability.is_for_short_traces", lambda spark: False)
     facts = [
         (1.0, sent("r0")), (1.1, acked("r0", 0)), (2.0, sent("r1", partition=partition)), (5.0, acked("r1", 1)),
         (9.0, t.RunFinished(reason="over")),
