@@ -23,7 +23,7 @@ from spark_reports.folds.files import (
     WORD,
     Facts,
     Make,
-    Parts,
+    PartFiles,
     RowsOf,
     Share,
     each_share,
@@ -94,37 +94,42 @@ class RunFiles(NamedTuple):
 
         others: facts that Spark has, by their `what`
         """
-        kinds = _columns_of(RESULT_TABLES[name].ddl)
-        schema, schemas = to_arrow_schema(kinds), _schemas()
         told = {what: rows for what, rows in others.items() if not has_no_rows(rows)}
+        kinds = _columns_of(RESULT_TABLES[name].ddl)
         if is_for_short_traces(self.spark):
-            found = [exchange.found_in(parts, facts, schemas, steps.found) for parts in self._parts(facts, 1 << 62)]
-            found += [_called(what, collected(rows)) for what, rows in told.items()]
-            together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
-            rows = steps.of_partitions(steps.of_records(together)).select(schema.names).cast(schema)
-            return settled(held(self.spark, rows, kinds))
+            return settled(held(self.spark, self._exchanged_here(steps, facts, told, to_arrow_schema(kinds)), kinds))
         tasks = list(self._parts(facts, _SHARE_BYTES))
         shares = max(2, len(tasks))
-        send = functools.partial(exchange.send_found, tasks, facts, schemas, steps.found, shares)
+        send = functools.partial(exchange.send_found, tasks, facts, _schemas(), steps.found, shares)
         sent = self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(send, exchange.PACKED)
         for what, rows in told.items():
-            call = functools.partial(_called, what)
-            sent = sent.unionByName(
-                rows.mapInArrow(functools.partial(exchange.send_rows, call, shares), exchange.PACKED)
-            )
+            send_rows = functools.partial(exchange.send_rows, functools.partial(_called, what), shares)
+            sent = sent.unionByName(rows.mapInArrow(send_rows, exchange.PACKED))
         send_on = exchange.plain_step(functools.partial(exchange.send_on, steps.of_records, shares))
         by_record = sent.groupBy("share").applyInArrow(send_on, exchange.PACKED)
         folder = None if self.tables is None else self.tables / name
-        end = exchange.plain_step(functools.partial(exchange.end, steps.of_partitions, schema, folder))
+        end = exchange.plain_step(functools.partial(exchange.end, steps.of_partitions, to_arrow_schema(kinds), folder))
         if folder is None:
             return settled(by_record.groupBy("share").applyInArrow(end, RESULT_TABLES[name].ddl))
         folder.mkdir(parents=True)
         by_record.groupBy("share").applyInArrow(end, "share bigint").collect()
         if not any(folder.iterdir()):
-            exchange.write_rows(schema.empty_table(), folder / "share-00000.parquet")
+            exchange.write_rows(to_arrow_schema(kinds).empty_table(), folder / "share-00000.parquet")
         return self._stored(folder, kinds)
 
-    def _parts(self, facts: Mapping[str, Facts], most_bytes: int) -> Iterator[Parts]:
+    def _exchanged_here(
+        self, steps: Steps, facts: Mapping[str, Facts], told: Mapping[str, DataFrame], schema: pa.Schema
+    ) -> pa.Table:
+        """Without tasks, and so without an exchange."""
+        schemas = _schemas()
+        found = [exchange.found_in(parts, facts, schemas, steps.found) for parts in self._parts(facts, _SHARE_BYTES)]
+        found += [_called(what, collected(rows)) for what, rows in told.items()]
+        together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
+        if not len(together):
+            return schema.empty_table()
+        return steps.of_partitions(steps.of_records(together)).select(schema.names).cast(schema)
+
+    def _parts(self, facts: Mapping[str, Facts], most_bytes: int) -> Iterator[PartFiles]:
         """Files of one table of one run, together so large at most; or one larger file."""
         for run_dir in self.run_dirs:
             for table in sorted({one.source for one in facts.values() if isinstance(one.source, str)}):
@@ -133,11 +138,11 @@ class RunFiles(NamedTuple):
                 for file in sorted(run_dir.resolve().glob(f"trace/{table}/part-*.parquet")):
                     size += file.stat().st_size
                     if files and size > most_bytes:
-                        yield Parts(str(run_dir.resolve()), table, files)
+                        yield PartFiles(str(run_dir.resolve()), table, files)
                         files, size = [], file.stat().st_size
                     files.append(str(file))
                 if files:
-                    yield Parts(str(run_dir.resolve()), table, files)
+                    yield PartFiles(str(run_dir.resolve()), table, files)
 
     def _spread(self, rows: RowsOf, facts: Mapping[str, Facts], out: str) -> DataFrame:
         """A task for each share of each run."""

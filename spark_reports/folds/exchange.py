@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reports.folds.files import WRITTEN_ROWS, Facts, Parts, facts_in, partition_numbers
+from spark_reports.folds.files import WRITTEN_ROWS, Facts, PartFiles, facts_in, partition_numbers
 
 PACKED = "share bigint, rows binary"
 """DDL of packed(): the number of a share, and some rows of it."""
@@ -74,7 +74,7 @@ def record_numbers(rows: pa.Table) -> Any:
 
 
 def send_found(
-    tasks: Sequence[Parts], facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step, shares: int,
+    tasks: Sequence[PartFiles], facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step, shares: int,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """batches: numbers of tasks, as Spark spreads them     out: PACKED, by record     raises: DamagedPart"""
@@ -83,7 +83,7 @@ def send_found(
             yield from packed(found_in(tasks[number], facts, schemas, found), record_numbers, shares)
 
 
-def found_in(parts: Parts, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step) -> pa.Table:
+def found_in(parts: PartFiles, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step) -> pa.Table:
     """Of one file after the other, so that what is not needed is not held. raises: DamagedPart"""
     each = [found(rows) for rows in facts_in(parts, facts, schemas)]
     return pa.concat_tables(each, promote_options="default").unify_dictionaries()

@@ -162,7 +162,7 @@ def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Ta
     return pa.table(named if facts.everywhere else {**{name: rows[name] for name in KEY}, **named})
 
 
-class Parts(NamedTuple):
+class PartFiles(NamedTuple):
     """Some files of one table of a run's trace."""
 
     run_dir: str
@@ -170,7 +170,7 @@ class Parts(NamedTuple):
     files: Sequence[str]
 
 
-def facts_in(parts: Parts, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema]) -> Iterator[pa.Table]:
+def facts_in(parts: PartFiles, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema]) -> Iterator[pa.Table]:
     """run, *KEY, `what` and the columns of those facts that come from this table: all of one kind in a file at a time.
 
     raises: DamagedPart

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reports.folds import exchange
-from spark_reports.folds.files import Facts, Parts, partition_numbers, same, with_words
+from spark_reports.folds.files import Facts, PartFiles, partition_numbers, same, with_words
 
 NAMES = ["r1", "r2", "p1-r1000000", "p2-r1000000", "", "ä", "12345678", "x12345678", *(f"r{n}" for n in range(50))]
 
@@ -69,7 +69,7 @@ def test_a_task_reads_its_files_for_all_kinds_of_facts(tmp_path: Path) -> None:
         "acked": Facts("produce", same("record"), {"event": ["record_acked"]}),
         "read": Facts("consume", same("record")),
     }
-    parts = Parts(str(tmp_path / "0001-run"), "produce", sorted(map(str, folder.iterdir())))
+    parts = PartFiles(str(tmp_path / "0001-run"), "produce", sorted(map(str, folder.iterdir())))
     found = exchange.found_in(parts, facts, {"produce": with_words(schema)}, lambda rows: rows)
     assert found.column_names == ["run", "topic", "partition", "what", "record"]
     assert [(row["run"], row["what"], row["record"]) for row in found.to_pylist()] == [
