@@ -44,6 +44,9 @@ _SHARE_BYTES = 12 << 20
 """Compressed: some million events, of which a task holds a hundred megabytes, and as much again while it sorts them.
 Each share reads all files that may have events of its partitions: half as large shares take twice as much reading."""
 
+_EXCHANGED_BYTES = 4 << 20
+"""The same of what tasks exchange: each file is read once, whatever the shares."""
+
 
 class RunFiles(NamedTuple):
     """`tables`: the folder where tables of long traces are written at once, and read from; without it Spark computes
@@ -98,7 +101,7 @@ class RunFiles(NamedTuple):
         kinds = _columns_of(RESULT_TABLES[name].ddl)
         if is_for_short_traces(self.spark):
             return settled(held(self.spark, self._exchanged_here(steps, facts, told, to_arrow_schema(kinds)), kinds))
-        tasks = list(self._parts(facts, _SHARE_BYTES))
+        tasks = list(self._parts(facts, _EXCHANGED_BYTES))
         shares = max(2, len(tasks))
         send = functools.partial(exchange.send_found, tasks, facts, _schemas(), steps.found, shares)
         sent = self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(send, exchange.PACKED)
@@ -122,7 +125,7 @@ class RunFiles(NamedTuple):
     ) -> pa.Table:
         """Without tasks, and so without an exchange."""
         schemas = _schemas()
-        found = [exchange.found_in(parts, facts, schemas, steps.found) for parts in self._parts(facts, _SHARE_BYTES)]
+        found = [exchange.found_in(parts, facts, schemas, steps.found) for parts in self._parts(facts, _EXCHANGED_BYTES)]
         found += [_called(what, collected(rows)) for what, rows in told.items()]
         together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
         if not len(together):
