@@ -125,7 +125,8 @@ class RunFiles(NamedTuple):
     ) -> pa.Table:
         """Without tasks, and so without an exchange."""
         schemas = _schemas()
-        found = [exchange.found_in(parts, facts, schemas, steps.found) for parts in self._parts(facts, _EXCHANGED_BYTES)]
+        files = self._parts(facts, _EXCHANGED_BYTES)
+        found = [exchange.found_in(parts, facts, schemas, steps.found) for parts in files]
         found += [_called(what, collected(rows)) for what, rows in told.items()]
         together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
         if not len(together):
