@@ -297,7 +297,7 @@ class Log:
         raises:  KafkaError OFFSET_OUT_OF_RANGE
 
         Differs from Kafka: the range ends at a batch boundary, where Kafka cuts at max_bytes and lets the client drop
-        the partial batch. The same batches arrive, and no byte is sent in vain.
+        the partial batch. The same batches arrive, but quotas count the part in Kafka.
         Source: UnifiedLog.read, LogSegment.read.
         """
         if not self.log_start_offset <= fetch_offset <= self.log_end_offset:
