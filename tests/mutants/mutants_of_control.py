@@ -168,4 +168,14 @@ CONTROL: tuple[Mutant, ...] = (
         "test tests/controller/quorum/test_quorum.py::"
         "test_a_diverging_fetch_is_told_where_the_logs_part_and_acknowledges_nothing",
     ),
+    # ------------------------------------------------------------------------------------------------- the brokers
+    mutant(
+        "brokers-keep-a-deleted-topic",
+        "A broker that reads of a topic's deletion deletes its replicas (TopicsDelta, BrokerMetadataPublisher)",
+        METADATA,
+        "                    changed.update(dict.fromkeys(TopicPartition(record.name, number) "
+        "for number in sorted(deleted)))\n",
+        "",
+        "topic-deleted / too-late: records.missing",
+    ),
 )
