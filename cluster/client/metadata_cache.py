@@ -14,26 +14,8 @@ from uuid import UUID
 from cluster.client.backoff import ExponentialBackoff
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
 from replica.config import NEVER
-from replica.errors import ErrorCode
+from replica.errors import INVALID_METADATA, ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, TopicPartition
-
-INVALID_METADATA = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.LISTENER_NOT_FOUND,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-    }
-)
-"""Errors that say the client asked the wrong broker (subclasses of InvalidMetadataException)."""
-
 
 FIRST_WITH_RELIABLE_EPOCHS = 9
 """Before 2.4 a broker could answer with an epoch that it had from elsewhere: such epochs count as unknown.

@@ -1,5 +1,5 @@
 """The live world: the wall clock, TCP, nodes in processes of their own, and what is observed of clients.
 
-May import: cluster, cluster.client.producer, cluster.network, cluster.protocol.
+May import: cluster, cluster.network, cluster.protocol.
 Open first: fabric.py.
 """

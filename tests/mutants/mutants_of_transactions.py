@@ -44,6 +44,15 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "txn-producer-id-expires / remembered: S31",
     ),
     mutant(
+        "no-coordinator-is-looked-for-for-ever",
+        "A producer without a coordinator looks again only after an error that may pass (FindCoordinatorHandler)",
+        "cluster.client.producer.transactions",
+        "        if error is ErrorCode.NONE or error in RETRIABLE:\n            return\n",
+        "        if error is not ErrorCode.TRANSACTION_ABORTABLE:\n            return\n",
+        "test tests/simulation/clients/test_fatal_transactions.py::"
+        "test_where_there_are_no_transactions_the_producer_learns_it_once_and_all_its_records_fail[kafka-0.10]",
+    ),
+    mutant(
         "a-leader-asks-for-ever",
         "A leader asks the coordinator again for add.partitions.to.txn.retry.backoff.max.ms only",
         "cluster.transactions.verification",

@@ -10,7 +10,6 @@ from typing import Any
 
 from cluster.client.connection_states import ClientResponse
 from cluster.client.connections import ClientConnections
-from cluster.client.metadata_cache import INVALID_METADATA
 from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import ProducerBatch
 from cluster.client.producer.events import ProducerEvents
@@ -27,26 +26,11 @@ from cluster.protocol.api_00_produce import (
 )
 from cluster.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from replica.config import NEVER
-from replica.errors import INDEFINITE, ErrorCode, PeerViolation
+from replica.errors import INDEFINITE, INVALID_METADATA, RETRIABLE, ErrorCode, PeerViolation
 from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
 from replica.log.batches.records import read_header
 
 NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647
-
-RETRIABLE = INVALID_METADATA | {
-    ErrorCode.CORRUPT_MESSAGE,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.BROKER_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.NOT_CONTROLLER,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-}
-"""Errors whose exception is a RetriableException in Errors.java."""
 
 
 def may_be_written(error: ErrorCode, acks: int) -> bool:

@@ -27,7 +27,7 @@ from cluster.protocol.versions import (
     TXN_OFFSET_COMMIT,
 )
 from replica.config import NEVER
-from replica.errors import ErrorCode
+from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -233,9 +233,14 @@ class TransactionManager:
     # ------------------------------------------------------------------------------------------------------ requests
 
     def _not_found(self, coordinator: Coordinator, error: ErrorCode) -> None:
-        """source: FindCoordinatorHandler"""
-        if error in FATAL:
-            self._fail_fatally(error, f"no coordinator of {coordinator.key}: {error.name}")
+        """It is asked for again if that may help. source: FindCoordinatorHandler.handleResponse"""
+        reason = f"no coordinator of {coordinator.key}: {error.name}"
+        if error is ErrorCode.NONE or error in RETRIABLE:
+            return
+        if error in (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TRANSACTION_ABORTABLE):
+            self._fail_abortably(error, reason)
+        else:
+            self._fail_fatally(error, reason)
 
     def _ask_producer_id(self, node_id: int, now_us: int) -> None:
         self.level.coordinator_is(node_id)

@@ -12,13 +12,12 @@ from typing import Any
 
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.partitioner import partition_for_key
-from cluster.client.producer.sender import RETRIABLE
 from cluster.config import ProducerConfig
 from cluster.kafka.clients.orders import Order, producer_settings, record_order
 from cluster.kafka.clients.sight import AnswerSeen, BatchSeen, ObservedClient
 from cluster.node import Action
 from cluster.operated import ClientOrder
-from replica.errors import INDEFINITE, ErrorCode
+from replica.errors import INDEFINITE, RETRIABLE, ErrorCode
 from replica.trace import events as trace
 from replica.trace.events import TraceLog
 

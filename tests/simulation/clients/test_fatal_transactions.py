@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from replica.trace.events import RecordAcked, RecordFailed, RecordSent, TransactionFailed
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import run_scenario
@@ -38,3 +40,14 @@ def test_calls_that_wait_behind_a_commit_fail_with_it_though_nothing_else_happen
     fates = [row for row in run.rows if isinstance(row.event, RecordAcked | RecordFailed)]
     assert len(fates) == sum(isinstance(row.event, RecordSent) for row in run.rows)
     assert max(row.at_us for row in fates) == fatal[0]
+
+
+@pytest.mark.parametrize("profile", ["kafka-0.8", "kafka-0.10"])
+def test_where_there_are_no_transactions_the_producer_learns_it_once_and_all_its_records_fail(profile: str) -> None:
+    """source: TransactionManager.FindCoordinatorHandler.handleResponse"""
+    text = FILE.replace("kafka-0.11", profile)
+    run = run_scenario(load_text(text, "fatal.yaml").scenario, runs_dir=None, keep_rows=True)
+    failed = [row.event for row in run.rows if isinstance(row.event, TransactionFailed)]
+    assert [(event.error, event.fatal) for event in failed] == [("INVALID_REQUEST", True)]
+    sent = [row.event.record for row in run.rows if isinstance(row.event, RecordSent)]
+    assert sent and [row.event.record for row in run.rows if isinstance(row.event, RecordFailed)] == sent
