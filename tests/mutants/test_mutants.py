@@ -54,7 +54,7 @@ def run_and_check(caught: str) -> tuple[str, str]:
 NAMED = [run_and_check(caught) for mutant in MUTANTS for caught in mutant.caught_by]
 
 
-@pytest.mark.parametrize("mutant", one_in(8, MUTANTS), ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", one_in(16, MUTANTS), ids=lambda mutant: mutant.name)
 def test_the_missing_rule_is_noticed(mutant: Mutant) -> None:
     assert mutant.caught_by, "nothing is said to catch it"
     runs, checks = zip(*map(run_and_check, mutant.caught_by), strict=True)
@@ -88,7 +88,7 @@ def holds_with(scenario: Scenario, switch: str, value: Switch) -> bool:
     return run_scenario(replace(scenario, rules=scenario.rules.changed({switch: value})), runs_dir=None).held
 
 
-@pytest.mark.parametrize("row", one_in(8, ROWS), ids=lambda row: row.switch)
+@pytest.mark.parametrize("row", one_in(16, ROWS), ids=lambda row: row.switch)
 def test_a_rule_of_another_era_is_noticed(row: RuleRow) -> None:
     """In a scenario that shows a switch, the other run's value of it alone does not meet the expectations."""
     for contrast in row.contrasts:

@@ -26,7 +26,10 @@ def shrinks(result: RunResult) -> list[float]:
 
 @pytest.mark.parametrize(
     ("name", "outcomes"),
-    [("min-isr-1-trap", {"lost": {True}, "unknown": {True, False}}), ("request-timeout-below-lag-timeout", {})],
+    [
+        ("min-isr-1-trap", {"lost": {True}, "unknown": {True, False}}),
+        pytest.param("request-timeout-below-lag-timeout", {}, marks=pytest.mark.soak),
+    ],
 )
 def test_seeds_show_both_outcomes(name: str, outcomes: dict[str, set[bool]]) -> None:
     results = [played(name, "cluster.phases=random", f"seed={seed}") for seed in range(1, 9)]

@@ -12,6 +12,7 @@ from test_live_consumer_groups import SETTINGS, member, produce, read, shared_by
 from verdicts import expect_nothing_broken
 
 from replica.trace.events import GroupMigrated
+from tests.soak import one_in
 from tests.waiting import wait_for
 
 POLICY = "cluster.config.group.consumer.migration.policy"
@@ -34,7 +35,7 @@ def kind(bootstrap: str) -> ConsumerGroupType:
     return next(one.type for one in admin.list_consumer_groups().result().valid if one.group_id == "g")
 
 
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("strategy", one_in(2, ["range", "cooperative-sticky"]))
 def test_a_group_goes_up_and_down_while_it_reads(tmp_path: Path, strategy: str) -> None:
     # Both come in one generation: from the next one on librdkafka's sticky assignor adds its own data to assignments,
     # and such a group may not change its protocol.

@@ -28,6 +28,7 @@ KEPT_FOR_EACH = 40
 """Objects: the name of a topic, a line of the story, and the record that was written to it."""
 
 
+@pytest.mark.soak  # in virtual time: tests/simulation/test_deleted_topics.py
 def test_nothing_is_kept_of_topics_that_are_gone(tmp_path: Path) -> None:
     counted: list[Kept] = []
     with live_cluster(tmp_path, "stays:1:3", settings=SETTINGS) as cluster:

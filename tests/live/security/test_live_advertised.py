@@ -17,6 +17,8 @@ from confluent_kafka.admin import AdminClient
 from serving import Served, fault, free_ports, serving
 from verdicts import expect_nothing_broken
 
+from tests.soak import one_in
+
 pytestmark = pytest.mark.live
 BROKERS, RECORDS = 3, 30
 NAME, NOWHERE = "localhost", "kafka.invalid"
@@ -71,7 +73,7 @@ def forwarding(first: int, served: Served) -> Iterator[Forwarder]:
         forwarder.close()
 
 
-@pytest.mark.parametrize("words", [(), ("--processes",), ("--host", "0.0.0.0")])
+@pytest.mark.parametrize("words", one_in(3, [(), ("--processes",), ("--host", "0.0.0.0")]))
 def test_clients_are_sent_by_the_advertised_addresses_also_after_a_failover(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:

@@ -13,10 +13,12 @@ from kafka import KafkaConsumer
 from serving import Served, fault, free_ports, serving
 from verdicts import expect_nothing_broken
 
+from tests.soak import one_in
+
 pytestmark = pytest.mark.live
 
 
-@pytest.mark.parametrize("processes", [(), ("--processes",)])
+@pytest.mark.parametrize("processes", one_in(2, [(), ("--processes",)]))
 def test_each_client_finds_the_brokers_by_its_listener_also_after_a_failover(
     tmp_path: Path, processes: tuple[str, ...]
 ) -> None:

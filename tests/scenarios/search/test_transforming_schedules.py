@@ -94,6 +94,7 @@ def test_work_that_is_done_twice_is_a_finding() -> None:
     assert "duplicated" in {finding.kind for finding in found}
 
 
+@pytest.mark.soak
 def test_work_that_a_group_leaves_undone_is_a_finding() -> None:
     """Its member joins when half of the inputs are there, and begins at the end of the log."""
     tree = deepcopy(drawn("kafka-4.1", safe=True)[0].tree)

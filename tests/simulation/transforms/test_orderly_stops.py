@@ -71,7 +71,12 @@ def events(run: RunResult, *kinds: type[TraceEvent], node: str = "t1") -> list[t
 
 @pytest.mark.parametrize(
     ("config", "profile"),
-    [("", "kafka-4.1"), (CONSUMER, "kafka-4.1"), (COOPERATIVE, "kafka-3.5"), (", transactional.id: x-#", "kafka-4.1")],
+    [
+        ("", "kafka-4.1"),
+        (CONSUMER, "kafka-4.1"),
+        pytest.param(COOPERATIVE, "kafka-3.5", marks=pytest.mark.soak),
+        pytest.param(", transactional.id: x-#", "kafka-4.1", marks=pytest.mark.soak),
+    ],
 )
 def test_a_member_leaves_its_group_before_it_exits(config: str, profile: str) -> None:
     run = play(config=config, profile=profile)
