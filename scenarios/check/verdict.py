@@ -355,12 +355,15 @@ def _find_poll_skips(ledger: RecordLedger, records: Records) -> list[Anomaly]:
         skipped = _skipped_by(ledger, jump)
         if skipped:
             names = tuple(entry.record for entry in skipped)
+            told = format_record_names(names)
+            sentence = f"{jump.client} read offset {jump.after} and then {jump.offset}, and never {told} between them"
+            if jump.after < 0:
+                sentence = f"{jump.client} went on at offset {jump.offset} of a topic made again, and never read {told}"
             found.append(
                 Anomaly(
                     kind="poll-skip",
                     partition=jump.topic_partition,
-                    sentence=f"{jump.client} read offset {jump.after} and then {jump.offset}, "
-                    f"and never {format_record_names(names)} between them",
+                    sentence=sentence,
                     records=names,
                     offsets=tuple(entry.offset for entry in skipped),
                     client=jump.client,

@@ -28,7 +28,10 @@ from scenarios.observe.transaction_ends import TransactionEnds
 
 
 class ReadJump(NamedTuple):
-    """A consumer's reads went from `after` (last offset read) to `offset` without a seek of the user between."""
+    """A consumer's reads went from `after` (last offset read) to `offset` without a seek of the user between.
+
+    after: -1 of a topic that was made again under its reader, which had read the one before
+    """
 
     client: str
     topic_partition: TopicPartition
@@ -99,6 +102,8 @@ class RecordLedger:
         self.errors: dict[str, dict[str, ErrorTally]] = {}
         self.retries = 0
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self._deleted_topics: dict[str, None] = {}
+        """those that have not been made again"""
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._unsettled: set[int] = set()
         """Places of records that were sent without a partition (-1); a later event says which one each of them got."""
@@ -120,6 +125,7 @@ class RecordLedger:
             trace.OutputPromised: self._output_promised,
             trace.FetchFailed: self._answered_with,
             trace.TopicDeleted: self._topic_deleted,
+            trace.PartitionCreated: self._partition_created,
             trace.LogEntryFound: self._log_entry_found,
             trace.AbortedBatchFound: self._aborted_found,
             trace.OpenBatchFound: self._open_found,
@@ -344,15 +350,28 @@ class RecordLedger:
         self.promised[event.record] = PromisedOutput(event.client, partition, event.reason, row.seq)
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
-        """One that is made again under its name begins at offset 0, for its readers, too."""
-        for seen in (self._highest_end, self.reads):
-            for key in [key for key in seen if key[1].topic == event.topic]:
-                del seen[key]
-        self.jumps = [jump for jump in self.jumps if jump.topic_partition.topic != event.topic]
+        """Its brokers answer as before until they hear of it."""
+        self._deleted_topics[event.topic] = None
+
+    def _partition_created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
+        """A topic that is made again begins at offset 0. Its readers keep their positions (the topic id of KIP-516 is
+        another one, and takes back no position): what lies before them in the new log, no user has asked to skip."""
+        topic = event.topic
+        if topic not in self._deleted_topics:
+            return
+        del self._deleted_topics[topic]
+        for key in [key for key in self._highest_end if key[1].topic == topic]:
+            del self._highest_end[key]
+        for key, reads in self.reads.items():
+            if key[1].topic == topic:
+                self.reads[key] = ReadRanges(last_seq=row.seq, sought=reads.sought)
+        self.jumps = [jump for jump in self.jumps if jump.topic_partition.topic != topic]
 
     def forget(self, is_gone: IsGone) -> None:
         """As Forgetful; the records stay."""
         drop(is_gone, self._partitions)
+        for topic in [topic for topic in self._deleted_topics if is_gone(topic)]:
+            del self._deleted_topics[topic]
         self.writes.forget(is_gone)
         for seen in (self._highest_end, self.reads):
             for key in [key for key in seen if is_gone(key[1].topic)]:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_reports.folds.codes import begins, codes, numbers, of_kind
+from spark_reports.folds.codes import begins, codes, last_of, numbers, of_kind
 
 REPLICA, ENTRY = "replica", "entry"
 REPLICA_COLUMNS = ("what", "node", "offset", "record", "crc", "high_watermark")
 DIVERGED = "replicas hold different records below their high watermarks"
 
-SEEN, READ, SEEK = "seen", "read", "seek"
-CLIENT_COLUMNS = ("what", "client", "offset")
+SEEN, READ, SEEK, MADE = "seen", "read", "seek", "made"
+CLIENT_COLUMNS = ("what", "seq", "client", "offset")
 
 _PARTITION = ("run", "topic", "partition")
 
@@ -47,8 +47,9 @@ def diverged(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
 
 
 def regressions(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
-    """A client saw the end of a partition below an end it had seen before."""
-    facts, first = _by_client(facts)
+    """A client saw the end of a partition below an end it had seen before; a topic that is made again begins anew."""
+    facts, first, since, _ = _by_client(facts)
+    first[1:] |= since[1:] != since[:-1]
     offset = numbers(facts, "offset")
     highest = offset.copy()
     for one in np.split(highest, np.flatnonzero(first)[1:]):
@@ -62,23 +63,39 @@ def regressions(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
 
 
 def jumps(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
-    """Offsets, the last one included, that a client's position went over from one read to the next."""
-    facts, first = _by_client(facts)
+    """Offsets, the last one included, that a client's position went over from one read to the next.
+
+    Of a topic that was deleted and made again only jumps in its last life count, and since_seq says when that began: at
+    its first read there the position of a client that had read before has gone over everything below.
+    """
+    facts, first, since, is_last = _by_client(facts)
     offset, is_read = numbers(facts, "offset"), of_kind(facts, READ)
-    over = np.flatnonzero(is_read[1:] & is_read[:-1] & ~first[1:] & (offset[1:] > offset[:-1] + 1)) + 1
+    before = np.where(since[1:] == since[:-1], offset[:-1], -1)
+    jumped = is_read[1:] & is_read[:-1] & ~first[1:] & is_last[1:] & (offset[1:] > before + 1)
+    over = np.flatnonzero(jumped) + 1
     rows = [
-        {**row, "from_offset": before + 1, "to_offset": row["offset"] - 1}
-        for row, before in zip(_told(facts, over), offset[over - 1].tolist(), strict=True)
+        {**row, "from_offset": low + 1, "to_offset": row["offset"] - 1, "since_seq": begun}
+        for row, low, begun in zip(_told(facts, over), before[jumped].tolist(), since[over].tolist(), strict=True)
     ]
     rows = [{name: row[name] for name in schema.names} for row in rows]
     return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
 
 
-def _by_client(facts: pa.Table) -> tuple[pa.Table, Any]:
-    """Client by client, and where each begins."""
+def _by_client(facts: pa.Table) -> tuple[pa.Table, Any, Any, Any]:
+    """What clients did, client by client; where each begins; the `seq` at which the partition was made last before, or
+    -1; and whether it was not made again after."""
+    partition, is_made = codes(facts, "topic", "partition"), of_kind(facts, MADE)
+    order = np.argsort(partition, kind="stable")
+    made = order[last_of(is_made[order], begins(partition[order]))]
+    since = np.empty(len(facts), np.int64)
+    since[order] = np.where(is_made[made], numbers(facts, "seq")[made], -1)
+    latest = np.full(int(partition.max(initial=0)) + 1, -1)
+    np.maximum.at(latest, partition, since)
     client = codes(facts, "topic", "partition", "client")
     order = np.argsort(client, kind="stable")
-    return facts.take(pa.array(order)), begins(client[order])
+    order = order[~is_made[order]]
+    is_last = since == latest[partition]
+    return facts.take(pa.array(order)), begins(client[order]), since[order], is_last[order]
 
 
 def _told(facts: pa.Table, places: Any) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from replica.trace.names import (
     END_OFFSET_SEEN,
     INVARIANT_BROKEN,
     LOG_ENTRY_FOUND,
+    PARTITION_CREATED,
     POSITION_RESET,
     RECORD_READ,
     REPLICA_FOUND,
@@ -111,7 +112,12 @@ def offset_regressions(files: RunFiles) -> DataFrame:
     out: as anomalies(); witness = the client
     """
     seen = Facts("consume", same("seq", "client", "offset"), {"event": [END_OFFSET_SEEN], "error": [None]})
-    return files.few(RESULT_TABLES["anomalies"].ddl, fold.regressions, {fold.SEEN: seen}, fold.CLIENT_COLUMNS)
+    facts = {fold.SEEN: seen, fold.MADE: _MADE}
+    return files.few(RESULT_TABLES["anomalies"].ddl, fold.regressions, facts, fold.CLIENT_COLUMNS)
+
+
+_MADE = Facts("control", same("seq"), {"event": [PARTITION_CREATED]})
+"""When a partition was made, and made again with its topic."""
 
 
 def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
@@ -127,16 +133,23 @@ def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
         fold.READ: Facts("consume", its, {"event": [RECORD_READ]}),
         # A seek by the user is a reset that no error caused: records read after it have no predecessor.
         fold.SEEK: Facts("consume", its, {"event": [POSITION_RESET], "error": [None]}),
+        fold.MADE: _MADE,
     }
     found = trace.files.few(_JUMPS, fold.jumps, facts, fold.CLIENT_COLUMNS)
     gaps = settled(
         found.select(
-            *PARTITION_KEY, F.col("witness").alias("client"), F.sequence("from_offset", "to_offset").alias("skipped")
+            *PARTITION_KEY, F.col("witness").alias("client"), "since_seq",
+            F.sequence("from_offset", "to_offset").alias("skipped"),
         )
-    )
+    )  # fmt: skip
     # Hardly any consumer jumps: then neither its reads nor the final logs need to be searched.
-    jumped = F.broadcast(gaps.select(*of_consumer).distinct())
-    reads = trace.consume.filter(F.col("event") == RECORD_READ).join(jumped, of_consumer, "left_semi")
+    jumped = F.broadcast(gaps.select(*of_consumer, "since_seq").distinct())
+    reads = (
+        trace.consume.filter(F.col("event") == RECORD_READ)
+        .join(jumped, of_consumer)
+        .filter(F.col("seq") > F.col("since_seq"))
+        .select(*of_consumer, "offset")
+    )
     there = entries.filter(~F.col("aborted")).join(jumped, list(PARTITION_KEY), "left_semi")
     return (
         gaps.select(*of_consumer, F.explode("skipped").alias("offset"))
@@ -150,7 +163,9 @@ def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-_JUMPS = "run string, topic string, partition bigint, witness string, from_offset bigint, to_offset bigint"
+_JUMPS = (
+    "run string, topic string, partition bigint, witness string, from_offset bigint, to_offset bigint, since_seq bigint"
+)
 
 
 def with_broken_invariants(others: DataFrame, control: DataFrame) -> DataFrame:

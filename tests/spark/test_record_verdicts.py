@@ -68,6 +68,15 @@ def reset(offset: int, error: str | None) -> t.TraceEvent:
     return t.PositionReset(client="c1", peer="b1", offset=offset, previous_offset=0, error=error, reason="-", **PLACE)
 
 
+MADE = [
+    t.PartitionCreated(
+        node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1,
+        reason="made", **PLACE,
+    )
+]  # fmt: skip
+"""Once more: with its topic, which was deleted."""
+
+
 def end_seen(offset: int, error: str | None = None) -> t.TraceEvent:
     return t.EndOffsetSeen(client="c1", peer="b1", offset=offset, error=error, **PLACE)
 
@@ -204,6 +213,19 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         [reset(0, None), read(0, "r0"), reset(2, None), read(2, "r2"), reset(1, None), read(1, "r1"), read(9, "r9"),
          *found("b1", "r0", "r1", "r2", leader=True)],
         {("dirty-read", "r9")},
+    ),
+    "a topic made again under its reader, which goes on where it was": (
+        [*MADE, read(0, "r0"), read(1, "r1"), *MADE, read(2, "r7"), *found("b1", "r5", "r6", "r7", leader=True)],
+        {("poll-skip", "c1"), ("dirty-read", "r0"), ("dirty-read", "r1")},
+    ),
+    "a topic made again, whose reader begins anew; what it jumped over and saw before is gone": (
+        [*MADE, end_seen(9), read(0, "r5"), read(2, "r7"), *MADE, end_seen(2), reset(0, "OFFSET_OUT_OF_RANGE"),
+         read(0, "r5"), read(1, "r6"), *found("b1", "r5", "r6", "r7", leader=True)],
+        set(),
+    ),
+    "a topic made again, in which its reader seeks": (
+        [*MADE, read(0, "r5"), *MADE, reset(2, None), read(2, "r7"), *found("b1", "r5", "r6", "r7", leader=True)],
+        set(),
     ),
     "a jump over records of an aborted transaction, and over one that was not": (
         [read(0, "r0"), read(4, "r4"), *found("b1", "r0", "r1", "r2", "r3", "r4", leader=True),

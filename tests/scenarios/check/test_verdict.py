@@ -440,12 +440,36 @@ def test_poll_skip_is_a_jump_nobody_asked_for(error: str | None, goes_back: bool
     assert tuple(name for found in script.verdict().of("poll-skip") for name in found.records) == skipped
 
 
-def test_a_jump_in_a_topic_that_is_deleted_later_skips_nothing() -> None:
+def made_again(*read_before: int) -> TraceScript:
     script = ledger_only()
-    script.read("r0", 0)
-    script.read("r3", 3)
+    for offset in read_before:
+        script.read(f"r{offset}", offset)
     script.state(TopicDeleted, node="c1", reason="an operator deletes topic t")
+    script.create(1, "t-0 is made again")
+    return script
+
+
+def test_a_jump_in_a_topic_that_is_deleted_later_skips_nothing() -> None:
+    script = made_again(0, 3)
     script.find("b1", "r1", "r2")
+    assert script.verdict().of("poll-skip") == ()
+
+
+def test_a_reader_that_does_not_notice_that_its_topic_was_made_again_skips_what_lies_before() -> None:
+    script = made_again(0, 1)
+    script.read("r7", 2)
+    script.find("b1", "r5", "r6", "r7")
+    (found,) = script.verdict().of("poll-skip")
+    assert found.records == ("r5", "r6")
+    assert found.sentence == "r1 went on at offset 2 of a topic made again, and never read r5..r6"
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_reader_that_begins_anew_or_has_sought_skips_nothing(offset: int) -> None:
+    script = made_again(0, 1)
+    script.reset(offset, error="OFFSET_OUT_OF_RANGE" if offset == 0 else None)
+    script.read("r5" if offset == 0 else "r7", offset)
+    script.find("b1", "r5", "r6", "r7")
     assert script.verdict().of("poll-skip") == ()
 
 
