@@ -296,7 +296,7 @@ class BrokerWorld:
     def fall_silent(self, broker_id: int) -> None:
         """Stop its heartbeats until it is fenced."""
         del self._epochs[broker_id]
-        self.run(10_000)
+        self.run(10_200)  # a session of 9 s, and an eighth of it until the controller looks
         assert self.controller.state.image.brokers[broker_id].fenced
 
     def broker_epoch(self, broker_id: int) -> int:

@@ -31,9 +31,9 @@ from scenarios.run.runner import run_scenario
         (
             "txn-coordinator-dies",
             [
-                "the last stable offset of t-0 is at the high watermark 6 again; it had stood at 0 for 10 s",
+                "the last stable offset of t-0 is at the high watermark 6 again; it had stood at 0 for 10.7 s",
                 "transactional.id orders is CompleteCommit (producer id 0, epoch 1): every partition of the "
-                "transaction has its marker; PrepareCommit was decided 10 s before by b2",
+                "transaction has its marker; PrepareCommit was decided 10.7 s before by b2",
             ],
         ),
         (

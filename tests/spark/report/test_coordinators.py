@@ -176,7 +176,7 @@ def test_a_transaction_whose_coordinator_dies_is_decided_long_before_its_last_ma
     (stall,) = told(tables, "lso_stalls")
     assert stall[:4] == ("t", 0, "b1", 0) and stall[6:] == (0, 5) and stall[5] - stall[4] > 9_000_000
     (waited,) = told(tables, "read_stalls")
-    assert waited == ("t", 0, "c1r", None, stall[4], 15_027_000, True)
+    assert waited == ("t", 0, "c1r", None, stall[4], 15_752_000, True)
 
 
 def test_nothing_waits_at_markers_and_aborted_records(spark: SparkSession, tmp_path: Path) -> None:
