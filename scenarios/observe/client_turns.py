@@ -4,6 +4,8 @@ has to wait for its quota. The timeline has the first of a kind; the trace has a
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
 from scenarios.observe.gone_topics import IsGone, drop
@@ -16,7 +18,7 @@ _NO_SUCH_OFFSET = ("OFFSET_OUT_OF_RANGE", "NO_OFFSET_FOR_PARTITION")
 
 
 class ClientTurns:
-    WANTED = (
+    WANTED: ClassVar[tuple[type[TraceEvent], ...]] = (
         trace.RecordRead,
         trace.PositionReset,
         trace.FetchFailed,
