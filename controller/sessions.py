@@ -54,6 +54,11 @@ class BrokerSession:
         return BrokerControlState.FENCED if self.fenced else BrokerControlState.UNFENCED
 
 
+def until_next_us(now_us: int, interval_us: int, phase_us: int | None) -> int:
+    """Of something that comes once in each interval, at `phase_us` in it; None: one interval from now."""
+    return interval_us - (0 if phase_us is None else (now_us - phase_us) % interval_us)
+
+
 class PeriodicCheck:
     """Comes once in each interval, from one interval after `begin` on, and again 10 ms after it has found something.
 
@@ -71,8 +76,7 @@ class PeriodicCheck:
         self._next_us = 0
 
     def begin(self, now_us: int) -> None:
-        passed_us = 0 if self._phase_us is None else (now_us - self._phase_us) % self._interval_us
-        self._next_us = now_us + self._interval_us - passed_us
+        self._next_us = now_us + until_next_us(now_us, self._interval_us, self._phase_us)
 
     def not_before(self, moment_us: int) -> int:
         """The first check at that moment or later."""

@@ -19,6 +19,7 @@ from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from cluster.security import PROTOCOLS
 from cluster.timers import Timer
 from controller.metadata import Endpoint
+from controller.sessions import until_next_us
 from replica.errors import ErrorCode
 from replica.ids import CLUSTER_ID, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset
 from replica.rules import Rules
@@ -79,8 +80,7 @@ class HeartbeatTimes:
 
     def first_us(self, now_us: int) -> int:
         """How long after it was unfenced a broker sends the next one."""
-        passed_us = 0 if self._phase_us is None else (now_us - self._phase_us) % self._interval_us
-        return self._interval_us - passed_us
+        return until_next_us(now_us, self._interval_us, self._phase_us)
 
     def after_failure_us(self, failures: int) -> int:
         """failures: how many there have been before this one since the last success"""

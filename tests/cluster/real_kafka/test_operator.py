@@ -6,12 +6,13 @@ The version that is installed.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cluster.kafka.home import find_home
-from replica.trace.events import CheckMade, FaultBegan, LeaderElected
+from replica.trace.events import CheckMade, FaultBegan, LeaderElected, TraceRow
 from scenarios.language.parse.loading import load_text
 from scenarios.run.kafka_limits import played_on
 from scenarios.run.on_kafka import on_kafka
@@ -61,20 +62,23 @@ timeline:
 """
 
 
+def played(text: str, folder: Path) -> Sequence[TraceRow]:
+    """On a real Kafka."""
+    home = find_home(None, None, os.environ)
+    scenario, real = played_on(load_text(text, "operator.yaml").scenario, home.version, 0)
+    return run_scenario(scenario, runs_dir=folder, world=on_kafka(home), real=real, keep_rows=True).rows
+
+
 @pytest.mark.kafka
 def test_an_operator_asks_a_broker_that_reaches_the_controller(tmp_path: Path) -> None:
-    home = find_home(None, None, os.environ)
-    scenario, real = played_on(load_text(CUT_OFF, "cut-off.yaml").scenario, home.version, 0)
-    rows = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real, keep_rows=True).rows
+    rows = played(CUT_OFF, tmp_path)
     began_us = {row.event.verb: row.at_us for row in rows if isinstance(row.event, FaultBegan)}
     assert began_us["set_config"] < began_us["heal"]
 
 
 @pytest.mark.kafka
 def test_an_operator_finishes_one_election_before_the_next(tmp_path: Path) -> None:
-    home = find_home(None, None, os.environ)
-    scenario, real = played_on(load_text(TWO_ELECTIONS, "two-elections.yaml").scenario, home.version, 0)
-    rows = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real, keep_rows=True).rows
+    rows = played(TWO_ELECTIONS, tmp_path)
     elected = [row.event for row in rows if isinstance(row.event, LeaderElected) and row.event.topic == "t"]
     assert [(event.broker, event.leader_epoch) for event in elected] == [("b1", 1), ("b2", 2)]
 
@@ -82,8 +86,6 @@ def test_an_operator_finishes_one_election_before_the_next(tmp_path: Path) -> No
 @pytest.mark.kafka
 def test_a_brokers_own_settings_are_asked_of_that_broker(tmp_path: Path) -> None:
     """The others refuse them: "Unexpected broker id"."""
-    home = find_home(None, None, os.environ)
-    scenario, real = played_on(load_text(ONE_OF_ITS_OWN, "one-of-its-own.yaml").scenario, home.version, 0)
-    rows = run_scenario(scenario, runs_dir=tmp_path, world=on_kafka(home), real=real, keep_rows=True).rows
+    rows = played(ONE_OF_ITS_OWN, tmp_path)
     assert [row.event.reason for row in rows if isinstance(row.event, CheckMade)] == []
     assert [row.event.verb for row in rows if isinstance(row.event, FaultBegan)] == ["set_config", "set_config"]
