@@ -50,26 +50,38 @@ class MeasuredPhases(NamedTuple):
     heartbeats: dict[str, int]
 
 
+class ShownPhases(NamedTuple):
+    """What a trace shows of them, in microseconds.
+
+    checks: of each broker whose first life has shrunk an ISR by itself, what its first shrink says
+    late_us: by how much the steps of the file were late when a broker was fenced first: it is then that the phases of
+        heartbeats and session checks decide what happens; 0 if none was
+    """
+
+    checks: dict[str, int]
+    late_us: int
+
+
 def phases_of_run(run_dir: Path, scenario: Scenario) -> MeasuredPhases:
     """By what its trace shows, else by what its processes said. raises: TraceError, OSError"""
     file = run_dir / PHASES
     said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"checks": {}, "heartbeats": {}}
-    late_us = _late_at_the_first_fencing_us(read_rows(run_dir / "trace"), scenario)
+    shown = phases_shown(read_rows(run_dir / "trace"), scenario)
     heartbeats = {
-        name: (at_us - late_us) % _heartbeats_us(scenario, name) for name, at_us in said["heartbeats"].items()
+        name: (at_us - shown.late_us) % _heartbeats_us(scenario, name) for name, at_us in said["heartbeats"].items()
     }
     controllers = {
-        name: (said["checks"][name] - late_us) % _session_checks_us(scenario)
+        name: (said["checks"][name] - shown.late_us) % _session_checks_us(scenario)
         for name in scenario.cluster.controllers
         if name in said["checks"]
     }
-    shown = phases_of(read_rows(run_dir / "trace"), scenario)
-    return MeasuredPhases({**said["checks"], **controllers, **shown}, heartbeats)
+    return MeasuredPhases({**said["checks"], **controllers, **shown.checks}, heartbeats)
 
 
-def phases_of(rows: Iterable[TraceRow], scenario: Scenario) -> dict[str, int]:
-    """Of each broker whose first life has shrunk an ISR by itself: what its first shrink says."""
-    found: dict[str, int] = {}
+def phases_shown(rows: Iterable[TraceRow], scenario: Scenario) -> ShownPhases:
+    """rows: read once, from the first to the last"""
+    checks: dict[str, int] = {}
+    first_fenced_late_us: int | None = None
     lives: dict[str, int] = {}
     delays = _Delays(scenario)
     for row in rows:
@@ -77,21 +89,13 @@ def phases_of(rows: Iterable[TraceRow], scenario: Scenario) -> dict[str, int]:
         event = row.event
         if isinstance(event, trace.NodeStarted):
             lives[event.node] = lives.get(event.node, 0) + 1
+        elif isinstance(event, trace.BrokerFenced) and first_fenced_late_us is None:
+            first_fenced_late_us = delays.late_us
         elif isinstance(event, trace.IsrCommitted) and len(event.isr) < len(event.previous_isr):
             leader = event.proposed_by or ""
-            if leader in scenario.cluster.brokers and leader not in found and lives.get(leader, 1) == 1:
-                found[leader] = max(0, row.at_us - delays.late_us - ON_ITS_WAY_US) % _isr_checks_us(scenario, leader)
-    return found
-
-
-def _late_at_the_first_fencing_us(rows: Iterable[TraceRow], scenario: Scenario) -> int:
-    """It is then that the phases of heartbeats and session checks decide what happens; 0 if no broker was fenced."""
-    delays = _Delays(scenario)
-    for row in rows:
-        delays.take(row)
-        if isinstance(row.event, trace.BrokerFenced):
-            return delays.late_us
-    return 0
+            if leader in scenario.cluster.brokers and leader not in checks and lives.get(leader, 1) == 1:
+                checks[leader] = max(0, row.at_us - delays.late_us - ON_ITS_WAY_US) % _isr_checks_us(scenario, leader)
+    return ShownPhases(checks, first_fenced_late_us or 0)
 
 
 class _Delays:
