@@ -260,6 +260,7 @@ class ClientConnections:
             return False
         node_id = self.least_loaded(now_us)
         if node_id is None:
+            # Differs from Kafka: from 4.0 on it goes back to bootstrap.servers (DefaultMetadataUpdater.rebootstrap).
             return False
         state = self._nodes[node_id]
         if self._can_send(state, now_us):
