@@ -19,6 +19,7 @@ from setuptools.command.build_ext import build_ext
 
 from scenarios.building.modules import compiled_modules
 from scenarios.building.running import NOTE
+from scenarios.building.written_out import written_out
 
 MYPY = "mypy==2.4.1"
 """mypyc is a part of mypy. To the digit, because each release translates differently: this one was held against the
@@ -56,7 +57,7 @@ def setup_arguments() -> dict[str, Any]:
 
     modules = list(compiled_modules(ROOT))
     built = mypycify(
-        [f"--config-file={_mypy_config()}", *modules],
+        [f"--config-file={_mypy_config()}", *_shadows(modules), *modules],
         opt_level="1",
         debug_level="0",
         multi_file=True,
@@ -64,6 +65,16 @@ def setup_arguments() -> dict[str, Any]:
         group_name="highwater",
     )
     return {"ext_modules": built, "cmdclass": {"build_ext": BuildCore}}
+
+
+def _shadows(modules: Sequence[str]) -> Iterator[str]:
+    """The options by which mypy reads a module's text for the compiled build in place of the module."""
+    for module, text in written_out(ROOT, modules):
+        shadow = ROOT / WORK / "shadows" / module
+        shadow.parent.mkdir(parents=True, exist_ok=True)
+        if not shadow.exists() or shadow.read_text(encoding="utf-8") != text:
+            shadow.write_text(text, encoding="utf-8")
+        yield from ("--shadow-file", module, str(WORK / "shadows" / module))
 
 
 def _mypy_config() -> Path:
