@@ -48,6 +48,7 @@ compiled: wheel
 # compiled module, which such a module does not allow or does not see, or give it an object of another class.
 COMPILED_TESTS := tests/replica tests/controller tests/cluster tests/partition tests/scenarios/check tests/scenarios/observe
 REPLACING := tests/scenarios/check/test_verdict.py \
+    tests/controller/test_state_properties.py::test_a_sweep_at_its_limit_goes_on_10_ms_later \
     tests/cluster/client/consumer/test_member_transcripts.py \
     tests/cluster/client/producer/test_transaction_level.py \
     tests/cluster/broker/test_api_table.py::test_one_file_makes_an_api_that_brokers_offer_and_answer \
