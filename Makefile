@@ -49,6 +49,7 @@ compiled: wheel
 COMPILED_TESTS := tests/replica tests/controller tests/cluster tests/partition tests/scenarios/check tests/scenarios/observe
 REPLACING := tests/scenarios/check/test_verdict.py \
     tests/controller/test_state_properties.py::test_a_sweep_at_its_limit_goes_on_10_ms_later \
+    tests/scenarios/observe/test_packed_column.py::test_what_counts_up_or_stays_takes_next_to_nothing \
     tests/cluster/client/consumer/test_member_transcripts.py \
     tests/cluster/client/producer/test_transaction_level.py \
     tests/cluster/broker/test_api_table.py::test_one_file_makes_an_api_that_brokers_offer_and_answer \
