@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -18,15 +18,18 @@ from pyspark.sql.types import StructType
 from replica.trace.events import OPTIONAL_TABLES, TABLES
 from spark_reports import folds
 from spark_reports.folds import exchange
-from spark_reports.folds.exchange import Steps
+from spark_reports.folds.exchange import Step, Steps
 from spark_reports.folds.files import (
     WORD,
     Facts,
+    Find,
     Make,
     PartFiles,
     RowsOf,
     Share,
     each_share,
+    found_in_batches,
+    found_in_files,
     rows_of,
     with_words,
     write_share,
@@ -46,6 +49,9 @@ Each share reads all files that may have events of its partitions: half as large
 
 _EXCHANGED_BYTES = 4 << 20
 """The same of what tasks exchange: each file is read once, whatever the shares."""
+
+_TASKS = 8
+"""Files of a table are looked through by so many tasks at most: the start of one takes longer than a small file."""
 
 
 class RunFiles(NamedTuple):
@@ -103,8 +109,7 @@ class RunFiles(NamedTuple):
             return settled(held(self.spark, self._exchanged_here(steps, facts, told, to_arrow_schema(kinds)), kinds))
         tasks = list(self._parts(facts, _EXCHANGED_BYTES))
         shares = max(2, len(tasks))
-        send = functools.partial(exchange.send_found, tasks, facts, _schemas(), steps.found, shares)
-        sent = self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(send, exchange.PACKED)
+        sent = self._sent(tasks, facts, steps.found, exchange.record_numbers, shares)
         for what, rows in told.items():
             send_rows = functools.partial(exchange.send_rows, functools.partial(_called, what), shares)
             sent = sent.unionByName(rows.mapInArrow(send_rows, exchange.PACKED))
@@ -119,6 +124,52 @@ class RunFiles(NamedTuple):
         if not any(folder.iterdir()):
             exchange.write_rows(to_arrow_schema(kinds).empty_table(), folder / "share-00000.parquet")
         return self._stored(folder, kinds)
+
+    def gathered(self, found: Step, facts: Mapping[str, Facts], columns: pa.Schema) -> pa.Table:
+        """All that follows from the facts of one kind in each file, for what is little: sums, or rare events.
+
+        columns: of what `found` makes
+        """
+        tasks = list(self._parts(facts, _EXCHANGED_BYTES))
+        if is_for_short_traces(self.spark):
+            each = [exchange.found_in(parts, facts, _schemas(), found) for parts in tasks]
+        else:
+            values = collected(self._sent(tasks, facts, found, exchange.one_number, 1)) if tasks else ()
+            each = [exchange.unpacked(values)] if len(values) else []
+        return pa.concat_tables([columns.empty_table(), *(rows.select(columns.names).cast(columns) for rows in each)])
+
+    def of_each(self, name: str, rows: DataFrame, find: Find, columns: Sequence[str], out: str) -> DataFrame:
+        """What follows from each row of the table `name` by itself, with the columns of this DDL.
+
+        find: gets these columns of some rows, strings as words by number
+        """
+        kinds, asked = _columns_of(out), rows.select(*columns)
+        read, schema = with_words(to_arrow_schema(asked.schema)), to_arrow_schema(kinds)
+        if is_for_short_traces(self.spark):
+            found = find(collected(asked).cast(read)).select(schema.names).cast(schema)
+            return held(self.spark, found, kinds)
+        if self.tables is None:
+            return asked.mapInArrow(functools.partial(found_in_batches, find, read, schema), out)
+        files = sorted(map(str, (self.tables / name).glob("*.parquet")))
+        look = functools.partial(found_in_files, find, read, schema, files)
+        return self.spark.range(0, len(files), 1, min(len(files), _TASKS)).mapInArrow(look, out)
+
+    def of_rows(self, name: str, rows: Sequence[dict[str, Any]]) -> DataFrame:
+        """The table `name` of these rows; columns that a row lacks are null."""
+        kinds = _columns_of(RESULT_TABLES[name].ddl)
+        return held(self.spark, pa.Table.from_pylist(rows, to_arrow_schema(kinds)), kinds)
+
+    def _sent(
+        self,
+        tasks: Sequence[PartFiles],
+        facts: Mapping[str, Facts],
+        found: Step,
+        numbers_of: exchange.NumbersOf,
+        shares: int,
+    ) -> DataFrame:
+        """What tasks find in files, as exchange.PACKED."""
+        send = functools.partial(exchange.send_found, tasks, facts, _schemas(), found, numbers_of, shares)
+        return self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(send, exchange.PACKED)
 
     def _exchanged_here(
         self, steps: Steps, facts: Mapping[str, Facts], told: Mapping[str, DataFrame], schema: pa.Schema

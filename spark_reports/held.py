@@ -39,10 +39,22 @@ def no_rows(spark: SparkSession, columns: StructType) -> DataFrame:
     return spark.range(1).filter(F.lit(False)).select(*nothing)
 
 
+def none_of(spark: SparkSession, ddl: str) -> DataFrame:
+    """no_rows() with these columns."""
+    columns = StructType.fromDDL(ddl)
+    assert isinstance(columns, StructType)
+    return no_rows(spark, columns)
+
+
 def has_no_rows(table: DataFrame) -> bool:
     """Whether its plan alone says so. Of tables in files it does not."""
+    return has_at_most(table, 0)
+
+
+def has_at_most(table: DataFrame, rows: int) -> bool:
+    """The same of so many rows."""
     most = table._jdf.queryExecution().optimizedPlan().maxRows()
-    return bool(most.isDefined() and most.get() == 0)
+    return bool(most.isDefined() and most.get() <= rows)
 
 
 def collected(table: DataFrame) -> pa.Table:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
-from spark_reports.held import collected, has_no_rows, held, no_rows
+from spark_reports.held import collected, few_rows, has_at_most, has_no_rows, held, none_of
 from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
@@ -40,6 +39,8 @@ from spark_reports.transforms.transaction_ends import known_of_records
 from spark_reports.transforms.transactions import lso_stalls, transactions
 from spark_reports.transforms.verdict import anomalies
 from spark_reports.transforms.witness import key_moments, lost_records, runs
+
+_FEW_ROWS = 10_000
 
 
 class ResultTables(Mapping[str, DataFrame]):
@@ -71,12 +72,14 @@ class ResultTables(Mapping[str, DataFrame]):
         table = self[name]
         with self._defining:
             if name not in self._rows:
-                self._rows[name] = collected(table)
+                self._rows[name] = few_rows(table)
             return self._rows[name]
 
-    def rows_at_hand(self, name: str) -> pa.Table | None:
-        """The rows of a table that is computed already, and small."""
-        return self._rows.get(name)
+    def rows_if_few(self, name: str) -> pa.Table | None:
+        """The rows of a table that is computed already, and small; or whose plan says that it is."""
+        table = self[name]
+        is_known = name in self._rows or has_at_most(table, _FEW_ROWS)
+        return self.rows(name) if is_known else None
 
     def _taken(self, name: str, table: DataFrame) -> DataFrame:
         """A table of the few events, for the queries of all."""
@@ -88,9 +91,7 @@ class ResultTables(Mapping[str, DataFrame]):
         source = getattr(self._trace, _ONLY_FROM[name]) if name in _ONLY_FROM else None
         if source is None or not has_no_rows(source):
             return None
-        columns = StructType.fromDDL(RESULT_TABLES[name].ddl)
-        assert isinstance(columns, StructType)
-        return no_rows(source.sparkSession, columns)
+        return none_of(source.sparkSession, RESULT_TABLES[name].ddl)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_DEFINITIONS)
@@ -158,9 +159,9 @@ _OF_FEW_EVENTS = frozenset(
 _DEFINITIONS: dict[str, _Define] = {
     "runs": lambda tables, trace: runs(tables.control),
     "records": lambda tables, trace: tables.records(),
-    "record_counts": lambda tables, trace: record_counts(tables["records"]),
+    "record_counts": lambda tables, trace: record_counts(tables["records"], trace.files),
     "anomalies": lambda tables, trace: anomalies(tables["records"], tables.entries, trace, tables.control),
-    "lost_records": lambda tables, trace: lost_records(tables["records"], trace.produce, trace.log, tables.control),
+    "lost_records": lambda tables, trace: lost_records(tables["records"], trace.files),
     "key_moments": lambda tables, trace: key_moments(tables.control),
     "partition_states": lambda tables, trace: settled(partition_states(tables.control)),
     "isr_changes": lambda tables, trace: isr_changes(tables["partition_states"]),
@@ -175,22 +176,15 @@ _DEFINITIONS: dict[str, _Define] = {
     ),
     "availability": lambda tables, trace: availability(tables["unavailability"], tables["partition_states"]),
     "write_stalls": lambda tables, trace: write_stalls(trace.files, tables.control, tables.run_ends),
-    "read_stalls": lambda tables, trace: read_stalls(
-        tables.control,
-        trace.consume,
-        trace.group,
-        trace.transaction,
-        tables["leader_terms"],
-        trace.high_watermark,
-    ),
-    "ack_latency": lambda tables, trace: ack_latency(trace.produce),
+    "read_stalls": lambda tables, trace: read_stalls(trace.files, tables.rows("leader_terms"), tables.run_ends),
+    "ack_latency": lambda tables, trace: ack_latency(trace.files),
     "leader_terms": lambda tables, trace: settled(leader_terms(tables.control, tables.node_turns)),
     "hw_stalls": lambda tables, trace: hw_stalls(
         trace.files, tables.rows("partition_states"), tables.rows("leader_terms")
     ),
     "data_at_risk": lambda tables, trace: data_at_risk(trace.files, tables.rows("leader_terms")),
     "catch_ups": lambda tables, trace: catch_ups(trace.files, tables.rows("isr_changes")),
-    "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.fetch, trace.request),
+    "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.files),
     "transactions": lambda tables, trace: transactions(trace.transaction),
     "lso_stalls": lambda tables, trace: lso_stalls(trace.transaction, trace.high_watermark, tables["leader_terms"]),
     "group_assignments": lambda tables, trace: group_assignments(trace.group, tables.run_ends),

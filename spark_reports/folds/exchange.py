@@ -73,14 +73,23 @@ def record_numbers(rows: pa.Table) -> Any:
     return (mine.astype(np.uint64) * _MIXED >> np.uint64(40)).astype(np.int64)
 
 
+def all_of_it(facts: pa.Table) -> pa.Table:
+    return facts
+
+
+def one_number(rows: pa.Table) -> Any:
+    """For rows that all go to one place."""
+    return np.zeros(len(rows), np.int64)
+
+
 def send_found(
-    tasks: Sequence[PartFiles], facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step, shares: int,
-    batches: Iterator[pa.RecordBatch],
+    tasks: Sequence[PartFiles], facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step,
+    numbers_of: NumbersOf, shares: int, batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """batches: numbers of tasks, as Spark spreads them     out: PACKED, by record     raises: DamagedPart"""
+    """batches: numbers of tasks, as Spark spreads them     out: PACKED     raises: DamagedPart"""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield from packed(found_in(tasks[number], facts, schemas, found), record_numbers, shares)
+            yield from packed(found_in(tasks[number], facts, schemas, found), numbers_of, shares)
 
 
 def found_in(parts: PartFiles, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step) -> pa.Table:

@@ -172,6 +172,7 @@ class PartFiles(NamedTuple):
 
 def facts_in(parts: PartFiles, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema]) -> Iterator[pa.Table]:
     """run, *KEY, `what` and the columns of those facts that come from this table: all of one kind in a file at a time.
+    Events of no partition are without KEY.
 
     raises: DamagedPart
     """
@@ -183,8 +184,9 @@ def facts_in(parts: PartFiles, facts: Mapping[str, Facts], schemas: Mapping[str,
         rows = read_part(Path(file), schema)
         for what, one in its.items():
             chosen = _chosen(rows, whole, one)
-            named = {name: chosen[name] for name in KEY} | {name: chosen[of] for name, of in one.columns.items()}
-            yield _each_called(_each_called(pa.table(named), 0, "run", whole.run), len(KEY) + 1, "what", what)
+            key = () if one.everywhere else KEY
+            named = {name: chosen[name] for name in key} | {name: chosen[of] for name, of in one.columns.items()}
+            yield _each_called(_each_called(pa.table(named), 0, "run", whole.run), len(key) + 1, "what", what)
 
 
 def _each_called(rows: pa.Table, place: int, column: str, word: str) -> pa.Table:
@@ -249,6 +251,27 @@ def plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(kind.value_type)
     return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+Find = Callable[[pa.Table], pa.Table]
+"""Some rows of a table, each by itself -> what follows from them."""
+
+
+def found_in_batches(
+    find: Find, read: pa.Schema, out: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """read: columns that `find` gets     out: columns of what follows"""
+    for batch in batches:
+        yield from find(pa.Table.from_batches([batch]).cast(read)).select(out.names).cast(out).to_batches()
+
+
+def found_in_files(
+    find: Find, read: pa.Schema, out: pa.Schema, files: Sequence[str], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The same of a table's files, one after the other. batches: numbers of files, as Spark spreads them"""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from find(read_part(Path(files[number]), read)).select(out.names).cast(out).to_batches()
 
 
 def rows_of(

@@ -40,10 +40,6 @@ class Ends(NamedTuple):
         return life, end_us
 
 
-def all_of_it(facts: pa.Table) -> pa.Table:
-    return facts
-
-
 def placed(facts: pa.Table) -> pa.Table:
     """Events of records, each in the partition that its record has at last; of a refused batch there is no record. Two
     producers may send a record of one name: each waits for its own.

@@ -153,10 +153,12 @@ def _write_all(
 ) -> None:
     def define_and_write(name: str) -> str:
         table, path = tables[name], folder / name
-        rows = tables.rows(name) if all_are_small else tables.rows_at_hand(name)
+        if path.exists():  # Tasks wrote it.
+            return name
+        rows = tables.rows(name) if all_are_small else tables.rows_if_few(name)
         if rows is not None:
             _write_here(rows, path)
-        elif not path.exists():  # Those that others are computed from may be there already.
+        else:
             write_table(table, path)
         return name
 

@@ -17,7 +17,7 @@ from replica.trace.names import (
     RECORD_SENT,
 )
 from spark_reports.folds import write_stalls as fold
-from spark_reports.folds.exchange import Steps
+from spark_reports.folds.exchange import Steps, all_of_it
 from spark_reports.folds.files import Facts, same
 from spark_reports.from_files import RunFiles
 from spark_reports.held import few_rows
@@ -120,5 +120,5 @@ def write_stalls(files: RunFiles, control: DataFrame, ends: DataFrame) -> DataFr
     }
     stops = control.filter(F.col("event") == NODE_STOPPED).select(RUN, F.col("node").alias("client"), "seq", "at_us")
     until = fold.Ends(few_rows(stops), few_rows(ends))
-    steps = Steps(fold.all_of_it, fold.placed, functools.partial(fold.write_stalls, until, SHORTEST_STALL_US))
+    steps = Steps(all_of_it, fold.placed, functools.partial(fold.write_stalls, until, SHORTEST_STALL_US))
     return files.exchanged("write_stalls", steps, facts)

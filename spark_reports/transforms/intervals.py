@@ -1,50 +1,16 @@
-"""The interval that holds an event, overlaps, and the first event after another: the work grows with the events.
+"""Overlaps, and the first event after another: the work grows with the events.
 
 A join on ranges alone compares every event with every interval of its key: the work grows as events times failovers.
 """
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_reports.schema import RUN
-
-
-def held_by(facts: DataFrame, intervals: DataFrame, key: Sequence[str], how: str = "inner") -> DataFrame:
-    """Events, each with the columns of the interval of its key that holds it: from_seq <= seq <= until_seq.
-
-    Both meet in slots of the run's order, each as wide as an interval is on average: an event is compared with the few
-    intervals of its slot, and an interval stands in about two slots.
-    in:  events with *key and seq; intervals (they are broadcast) with *key, from_seq, until_seq; those of one key do
-    not overlap; the key begins with the run
-    how: inner, or left: events that no interval holds stay, with nulls
-    """
-    keys = {name: f"_{name}" for name in key}
-    average = F.expr(f"max(from_seq) * count(DISTINCT struct({', '.join(key)})) div count(*)")
-    scale = intervals.groupBy(RUN).agg(
-        F.max("from_seq").alias("_last"), F.greatest(F.lit(1), average).alias("_width")
-    )  # fmt: skip
-    first, last = F.expr("from_seq div _width"), F.expr("least(until_seq, _last) div _width")
-    slotted = (
-        intervals.join(F.broadcast(scale), RUN)
-        # The interval that begins last may end anywhere: everything from there on is one slot.
-        .withColumn("_in_slot", F.explode(F.sequence(first, F.greatest(first, last))))
-        .drop("_last", "_width")
-        .withColumnsRenamed(keys)
-    )
-    same_key = functools.reduce(operator.and_, [F.col(name) == F.col(other) for name, other in keys.items()])
-    inside = F.col("seq").between(F.col("from_seq"), F.col("until_seq"))
-    return (
-        facts.join(F.broadcast(scale), RUN, "left")
-        .withColumn("_slot", F.expr("least(seq, _last) div _width"))
-        .join(F.broadcast(slotted), same_key & (F.col("_slot") == F.col("_in_slot")) & inside, how)
-        .drop(*keys.values(), "_last", "_width", "_slot", "_in_slot")
-    )
 
 
 def overlapping(one: DataFrame, other: DataFrame, key: Sequence[str]) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.names import (
@@ -27,10 +27,13 @@ from replica.trace.names import (
     TRANSACTION_STATE_CHANGED,
 )
 from spark_reports.folds import fates as fold
+from spark_reports.folds import findings
 from spark_reports.folds.exchange import Steps
 from spark_reports.folds.files import Facts, same
-from spark_reports.held import few_rows
+from spark_reports.from_files import RunFiles
+from spark_reports.held import collected, few_rows, has_no_rows, none_of
 from spark_reports.io import Trace
+from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
 
 RECORD_KEY = (*PARTITION_KEY, "record")
@@ -109,6 +112,10 @@ def _without_commit(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
 
     out: PARTITION_KEY, offset; PARTITION_KEY, node, offset
     """
+    if has_no_rows(transaction):
+        columns = "run string, topic string, partition bigint, {}offset bigint"
+        spark = transaction.sparkSession
+        return none_of(spark, columns.format("")), none_of(spark, columns.format("node string, "))
     aborting, undecided = _undecided(transaction)
     return aborted(transaction).unionByName(aborting.drop("node")).distinct(), undecided.distinct()
 
@@ -162,6 +169,8 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
         F.col("seq").alias("deleted_seq"), F.col("log_start_offset").alias("below"),
         F.when(by_age, EXPIRED).otherwise(DELETED).alias("why"),
     )  # fmt: skip
+    if has_no_rows(deletions):
+        return none_of(produce.sparkSession, "run string, topic string, partition bigint, record string, why string")
     replica = [*PARTITION_KEY, "node"]
     is_opening = F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)
     # A life of a replica begins with its broker's first event of it, and ends when its broker deletes it.
@@ -243,31 +252,13 @@ def _final_logs(trace: Trace) -> fold.FinalLogs:
     return fold.FinalLogs(*map(few_rows, (replicas, not_committed, undecided)))
 
 
-def _is_taken() -> Column:
-    return F.col("deleted") | F.col("expired") | F.col("compacted")
-
-
-def is_undone() -> Column:
-    """Of record_fates(): nobody writes this output any more."""
-    return F.col("promised") & (F.col("copies") == 0) & ~_is_taken()
-
-
-def record_counts(fates: DataFrame) -> DataFrame:
+def record_counts(fates: DataFrame, files: RunFiles) -> DataFrame:
     """One row per run, topic and acks level: the fates of the records.
 
-    in:  record_fates()
+    in:  record_fates(), the trace
     out: run, topic, acks, sent, acked, handed_over, failed, unknown, and how many are lost, unseen, missing,
          duplicated, dirty, reordered
     """
-
-    def how_many(condition: Column | str) -> Column:
-        return F.count_if(F.col(condition) if isinstance(condition, str) else condition)
-
-    return fates.filter(F.col("sent_seq").isNotNull()).groupBy(RUN, "topic", "acks").agg(
-        F.count("*").alias("sent"),
-        how_many(F.col("told") == ACKED).alias("acked"),
-        how_many("handed_over").alias("handed_over"),
-        how_many(F.col("told") == FAILED).alias("failed"),
-        how_many(F.col("told") == UNKNOWN).alias("unknown"),
-        *[how_many(name).alias(name) for name in ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")],
-    )  # fmt: skip
+    out = RESULT_TABLES["record_counts"].ddl
+    of_some = collected(files.of_each("records", fates, findings.counts, findings.COUNTED_COLUMNS, out))
+    return files.of_rows("record_counts", findings.summed(of_some).to_pylist())

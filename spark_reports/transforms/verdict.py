@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import operator
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.names import (
@@ -18,12 +17,14 @@ from replica.trace.names import (
     REPLICA_FOUND,
 )
 from spark_reports.folds import anomalies as fold
+from spark_reports.folds import findings
 from spark_reports.folds.files import Facts, same
 from spark_reports.from_files import RunFiles
+from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.records import UNDONE, UNMARKED, is_undone
+from spark_reports.transforms.records import UNDONE, UNMARKED
 from spark_reports.transforms.settling import settled
 
 VERDICT_ORDER = (
@@ -43,8 +44,6 @@ JEPSEN_CLASS = {
     "invariant": "invariant",
 }
 
-_OUT = (RUN, "anomaly", "topic", "partition", "witness", "offset", "detail")
-
 
 def anomalies(fates: DataFrame, entries: DataFrame, trace: Trace, control: DataFrame) -> DataFrame:
     """One row per witness of an anomaly.
@@ -53,7 +52,7 @@ def anomalies(fates: DataFrame, entries: DataFrame, trace: Trace, control: DataF
     out: run, anomaly (of VERDICT_ORDER), topic, partition, witness (a record, a client or an invariant), offset, detail
     """
     parts = [
-        record_anomalies(fates),
+        record_anomalies(fates, trace.files),
         diverged(trace.files),
         offset_regressions(trace.files),
         poll_skips(trace, entries),
@@ -64,33 +63,10 @@ def anomalies(fates: DataFrame, entries: DataFrame, trace: Trace, control: DataF
     return with_broken_invariants(together, control)
 
 
-def record_anomalies(fates: DataFrame) -> DataFrame:
-    """in: record_fates(); out: as anomalies(), witness = the record's name."""
-    lost_where = F.format_string(
-        "acked by %s at offset %d, not in the final log", F.col("acked_by"), F.col("ack_offset")
-    )
-    unread = F.when(F.col("readable"), UNMARKED).otherwise("acked and in the final log, but no consumer can read it")
-    kinds: dict[str, tuple[str, Column, Column]] = {
-        "lost": ("lost", F.col("ack_offset"), F.when(is_undone(), UNDONE).otherwise(lost_where)),
-        "unseen": ("unseen", F.col("offset"), unread),
-        "dirty": ("dirty-read", F.col("ack_offset"), F.lit("a consumer read it, but it is not in the final log")),
-        "duplicated": ("duplicated", F.col("offset"), F.format_string("in the final log %d times", "settled_copies")),
-        "reordered": ("reordered", F.col("offset"), F.lit("stands after a record that its producer sent later")),
-    }
-    rows = F.array(
-        *[
-            F.when(F.col(flag), F.struct(F.lit(name).alias("anomaly"), offset.alias("offset"), detail.alias("detail")))
-            for flag, (name, offset, detail) in kinds.items()
-        ]
-    )
-    is_one = functools.reduce(operator.or_, [F.col(flag) for flag in kinds])
-    return (
-        fates.filter(is_one)
-        .select(
-            RUN, "topic", "partition", F.col("record").alias("witness"), F.explode(F.array_compact(rows)).alias("found")
-        )
-        .select(RUN, "found.anomaly", "topic", "partition", "witness", "found.offset", "found.detail")
-    )
+def record_anomalies(fates: DataFrame, files: RunFiles) -> DataFrame:
+    """in: record_fates(), the trace; out: as anomalies(), witness = the record's name."""
+    find = functools.partial(findings.anomalies, UNDONE, UNMARKED)
+    return files.of_each("records", fates, find, findings.ANOMALY_COLUMNS, RESULT_TABLES["anomalies"].ddl)
 
 
 def diverged(files: RunFiles) -> DataFrame:
@@ -135,7 +111,10 @@ def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
         fold.SEEK: Facts("consume", its, {"event": [POSITION_RESET], "error": [None]}),
         fold.MADE: _MADE,
     }
+    none = none_of(trace.files.spark, RESULT_TABLES["anomalies"].ddl)
     found = trace.files.few(_JUMPS, fold.jumps, facts, fold.CLIENT_COLUMNS)
+    if has_no_rows(found):
+        return none
     gaps = settled(
         found.select(
             *PARTITION_KEY, F.col("witness").alias("client"), "since_seq",
@@ -143,6 +122,8 @@ def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
         )
     )  # fmt: skip
     # Hardly any consumer jumps: then neither its reads nor the final logs need to be searched.
+    if gaps.isEmpty():
+        return none
     jumped = F.broadcast(gaps.select(*of_consumer, "since_seq").distinct())
     reads = (
         trace.consume.filter(F.col("event") == RECORD_READ)
@@ -179,6 +160,8 @@ def with_broken_invariants(others: DataFrame, control: DataFrame) -> DataFrame:
         F.concat("reason", F.when(F.col("promised"), ". This is a defect of Highwater").otherwise("")).alias("detail"),
         F.coalesce("promised", F.lit(False)).alias("_promised"),
     )  # fmt: skip
+    if has_no_rows(broken):
+        return others
     # Together with the others, and not joined to them: a join would look for them in the trace once more.
     is_other = F.col("_promised").isNull()
     damaged = F.max(is_other).over(Window.partitionBy(RUN))

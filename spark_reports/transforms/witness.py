@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -25,16 +28,17 @@ from replica.trace.names import (
     RUN_STARTED,
 )
 from spark_reports.folds import losses as fold
-from spark_reports.results import RESULT_TABLES
-from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.folding import folded
+from spark_reports.folds.files import Facts, same
+from spark_reports.from_files import RunFiles
+from spark_reports.held import collected
+from spark_reports.schema import RUN
 from spark_reports.transforms.records import RECORD_KEY
 
 
-def lost_records(fates: DataFrame, produce: DataFrame, log: DataFrame, control: DataFrame) -> DataFrame:
+def lost_records(fates: DataFrame, files: RunFiles) -> DataFrame:
     """One row per record that was acked and is gone, with the events after its ack that decided its fate.
 
-    in:  record_fates(), and the trace tables
+    in:  record_fates(), the trace
     out: *RECORD_KEY, acks, sent_us, acked_us, acked_by, ack_offset,
          held_by          replicas that had appended it before the ack, sorted by name
          elected_us, elected, elected_clean, elected_reason     the first election after the ack of a leader that did
@@ -42,45 +46,31 @@ def lost_records(fates: DataFrame, produce: DataFrame, log: DataFrame, control: 
          erased_us, erased_on (nodes), erased_reason            truncations after the ack that cut it off a log
          disk_lost_us, disk_lost_on, disk_lost_reason           bytes of the partition that disks lost after the ack
     """
-    is_gone = F.col("lost") & F.col("acked_seq").isNotNull() & ~F.col("present")
-    lost = fates.filter(is_gone).select(
-        *RECORD_KEY, F.col("acked_seq").alias("seq"), "acks", "sent_us", "acked_us", "acked_by",
-        F.col("ack_offset").alias("offset"),
-    )  # fmt: skip
-    at = (*PARTITION_KEY, "seq", "at_us", "reason")
-    ends = ("log_end_offset", "previous_log_end_offset")
+    lost = collected(files.of_each("records", fates, fold.lost, fold.LOST_COLUMNS, fold.LOST_DDL))
+    if not len(lost):
+        return files.of_rows("lost_records", [])
+    at = same("seq", "at_us", "reason")
+    its, ends = {**at, **same("node")}, same("log_end_offset", "previous_log_end_offset")
     facts = {
-        fold.LOST: lost,
-        fold.KEPT: _kept(lost, produce, log),
-        fold.ELECTED: control.filter(F.col("event") == LEADER_ELECTED).select(
-            *at, F.col("broker").alias("node"), "clean"
-        ),
-        fold.TRUNCATED: control.filter(
-            (F.col("event") == LOG_TRUNCATED) & (F.col("log_end_offset") < F.col("previous_log_end_offset"))
-        ).select(*at, "node", *ends),
-        fold.DISK_LOST: control.filter(F.col("event") == DATA_LOST).select(*at, "node"),
-        fold.OPENED: control.filter(F.col("event") == LOG_RECOVERED).select(
-            *at, "node", "log_end_offset", "size_bytes"
-        ),
+        fold.LOST: Facts(lost, same("seq", "record", "acks", "sent_us", "acked_us", "acked_by", "offset")),
+        fold.KEPT: Facts(_kept(lost, files), same("seq", "record", "offset", "node", "last_seq")),
+        fold.ELECTED: Facts("control", {**at, "node": "broker", **same("clean")}, {"event": [LEADER_ELECTED]}),
+        fold.TRUNCATED: Facts("control", {**its, **ends}, {"event": [LOG_TRUNCATED]}),
+        fold.DISK_LOST: Facts("control", its, {"event": [DATA_LOST]}),
+        fold.OPENED: Facts("control", {**its, **same("log_end_offset", "size_bytes")}, {"event": [LOG_RECOVERED]}),
     }
-    return folded(facts, fold.COLUMNS, fold.lost_records, RESULT_TABLES["lost_records"].ddl)
+    return files.folded("lost_records", fold.lost_records, facts, fold.COLUMNS)
 
 
-def _kept(lost: DataFrame, produce: DataFrame, log: DataFrame) -> DataFrame:
-    """One row per lost record and replica that ever appended it. out: *RECORD_KEY, offset, node, seq and last_seq (its
-    first append and its last)"""
-    batches = (
-        produce.filter(F.col("event") == BATCH_SENT)
-        .select(*PARTITION_KEY, "crc", F.explode("records").alias("record"))
-        .join(lost.select(*RECORD_KEY, "offset"), list(RECORD_KEY))
-        .distinct()
-    )
-    appends = log.filter(F.col("event") == BATCH_APPENDED).select(*PARTITION_KEY, "crc", "node", "seq")
-    return (
-        batches.join(appends, [*PARTITION_KEY, "crc"])
-        .groupBy(*RECORD_KEY, "offset", "node")
-        .agg(F.min("seq").alias("seq"), F.max("seq").alias("last_seq"))
-    )
+def _kept(lost: pa.Table, files: RunFiles) -> pa.Table:
+    """Replicas that ever appended a lost record: as fold.kept()"""
+    sent = Facts("produce", same("crc", "records"), {"event": [BATCH_SENT]})
+    names = lost["record"].unique()
+    batches = files.gathered(functools.partial(fold.batches_with, names), {"sent": sent}, fold.BATCHES)
+    appended = Facts("log", same("crc", "node", "seq"), {"event": [BATCH_APPENDED]})
+    crcs = batches["crc"].unique()
+    appends = files.gathered(functools.partial(fold.appends_of, crcs), {"appended": appended}, fold.APPENDS)
+    return fold.kept(lost.select([*RECORD_KEY, "offset"]), batches, appends)
 
 
 _KEY_MOMENTS = (

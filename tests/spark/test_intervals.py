@@ -1,4 +1,4 @@
-"""Joins of events with intervals against the same result by loops."""
+"""Joins of intervals against the same result by loops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from spark_reports.transforms.intervals import first_after, held_by, overlapping
+from spark_reports.transforms.intervals import first_after, overlapping
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,28 +32,6 @@ def intervals_of(draw: random.Random) -> list[Interval]:
                 seq = until + 1 + draw.randrange(2) * draw.randrange(longest)
             found.append((run, node, seq, OPEN_END, 99))
     return found
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_fact_meets_the_interval_that_holds_it(seed: int, spark: SparkSession) -> None:
-    draw = random.Random(seed)
-    intervals = intervals_of(draw)
-    edges = [(run, node, at) for run, node, first, last, _ in intervals for at in (first, last, max(0, first - 1))]
-    # A run and a node without any interval, and events long after the last one began.
-    facts = [*edges, ("none", "b1", 5), ("long", "b9", 7), ("short", "b1", 10**12)]
-    held = {
-        (*fact, number)
-        for fact in facts
-        for run, node, first, last, number in intervals
-        if fact[:2] == (run, node) and first <= fact[2] <= last
-    }
-    seen = spark.createDataFrame(sorted(set(facts)), "run string, node string, seq long")
-    spans = spark.createDataFrame(intervals, "run string, node string, from_seq long, until_seq long, number long")
-    columns = (*KEY, "seq", "number")
-    assert {tuple(row) for row in held_by(seen, spans, KEY).select(*columns).collect()} == held
-    alone = {(*fact, None) for fact in facts} - {(*fact[:3], None) for fact in held}
-    found = held_by(seen, spans, KEY, "left").select(*columns).collect()
-    assert len(found) == len(set(facts)) and {tuple(row) for row in found} == held | alone
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,0 +1,209 @@
+"""Stretches in which committed records waited for a reader and it read nothing, by columns.
+
+The readers of a partition are few: each is looked at by itself, with the high watermarks of its partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from spark_reports.folds.codes import begins, codes, last_of, numbers, of_kind
+
+COLUMNS = (
+    "what", "seq", "at_us", "client", "offset", "error", "high_watermark", "base_offset", "last_offset",
+)  # fmt: skip
+READ, RESET, FAILED, STOPPED, MOVED, BEGAN, MARKER, ABORTED = (
+    "read", "reset", "failed", "stopped", "moved", "began", "marker", "aborted",
+)  # fmt: skip
+
+_GONE = (1 << 63) - 1
+"""Position of a consumer that has stopped, and of a group without members: nothing waits for it."""
+
+
+class Life(NamedTuple):
+    """A time in which a group had members with an assignment; until_us None: to the end of the run."""
+
+    from_seq: int
+    until_seq: int
+    until_us: int | None
+
+
+class Readers(NamedTuple):
+    """outside:  what names of clients begin with that are not of the scenario
+    group_of: by run and client, of those that are members of one group alone
+    lives:    by run and group
+    end_us:   by run
+    """
+
+    outside: str
+    group_of: Mapping[tuple[str, str], str]
+    lives: Mapping[tuple[str, str], list[Life]]
+    end_us: Mapping[str, int]
+
+
+class _Steps:
+    """What one reader did, and the high watermarks of its partition, in their order; each column an array."""
+
+    def __init__(self, moves: dict[str, Any], marks: dict[str, Any]) -> None:
+        """moves: seq, at_us, position (-1: it stays), is_read, error; marks: seq, at_us, high_watermark"""
+        count, others = len(moves["seq"]), len(marks["seq"])
+        order = np.argsort(np.concatenate([moves["seq"], marks["seq"]]), kind="stable")
+
+        def both(mine: Any, theirs: Any) -> Any:
+            return np.concatenate([mine, theirs])[order]
+
+        self.at_us = both(moves["at_us"], marks["at_us"])
+        self.position = both(moves["position"], np.full(others, -1))
+        self.is_read = both(moves["is_read"], np.zeros(others, bool))
+        self.is_failed = both(moves["is_failed"], np.zeros(others, bool))
+        self.error = both(moves["error"], np.full(others, -1))
+        self.mark = both(np.full(count, -1), marks["high_watermark"])
+
+    def stalls(self, end_us: int, shortest_us: int) -> Iterator[tuple[int, int, int, int, list[int], bool]]:
+        """out: from_us, until_us, waiting_records, refused, numbers of errors, recovered"""
+        starts = np.flatnonzero(self.position >= 0)
+        if not len(starts):
+            return
+        first = np.zeros(len(self.position), bool)
+        first[:1] = True
+        # Before the first of either -1 stands there: nothing waits.
+        stood = self.position[last_of(self.position >= 0, first)]
+        waiting = np.where(stood >= 0, self.mark[last_of(self.mark >= 0, first)] - stood, 0)
+        never = np.iinfo(np.int64).max
+        from_us = np.minimum.reduceat(np.where(waiting > 0, self.at_us, never), starts)
+        until_us = np.append(np.minimum.reduceat(self.at_us, starts)[1:], end_us)
+        recovered = np.append(self.is_read[starts[1:]], False)
+        most = np.maximum.reduceat(waiting, starts)
+        long = np.flatnonzero(until_us - from_us >= shortest_us)
+        bounds = np.append(starts, len(self.position))
+        for place in long.tolist():
+            inside = slice(bounds[place], bounds[place + 1])
+            failed = self.is_failed[inside]
+            errors = np.unique(self.error[inside][failed]).tolist()
+            yield (
+                int(from_us[place]), int(until_us[place]), int(most[place]), int(failed.sum()),
+                [error for error in errors if error >= 0], bool(recovered[place]),
+            )  # fmt: skip
+
+
+class _Consumed:
+    """Events of a share, as arrays."""
+
+    def __init__(self, facts: pa.Table) -> None:
+        self.facts = facts
+        self.seq, self.at_us = numbers(facts, "seq"), numbers(facts, "at_us")
+        self.kind = {what: of_kind(facts, what) for what in (READ, RESET, FAILED, STOPPED, MOVED, BEGAN, MARKER)}
+        self.is_own = self.kind[READ] | self.kind[RESET] | self.kind[FAILED]
+        self.offset = numbers(facts, "offset", -1)
+        self.mark = numbers(facts, "high_watermark")
+        errors = facts["error"].combine_chunks()
+        self.words = errors.dictionary.to_pylist()
+        self.error = errors.indices.fill_null(-1).to_numpy()
+        self.client = codes(facts, "client")
+
+    def moves(self, places: Any) -> dict[str, Any]:
+        """Of reads, seeks and failed fetches."""
+        offset, is_read = self.offset[places], self.kind[READ][places]
+        position = np.where(is_read, offset + 1, np.where(self.kind[RESET][places], offset, -1))
+        return {
+            "seq": self.seq[places], "at_us": self.at_us[places], "position": position, "is_read": is_read,
+            "is_failed": self.kind[FAILED][places], "error": self.error[places],
+        }  # fmt: skip
+
+    def marks(self, places: Any) -> dict[str, Any]:
+        places = places[(self.kind[MOVED] | self.kind[BEGAN])[places]]
+        places = places[self.facts["high_watermark"].is_valid().to_numpy()[places]]
+        return {"seq": self.seq[places], "at_us": self.at_us[places], "high_watermark": self.mark[places]}
+
+
+def read_stalls(readers: Readers, shortest_us: int, schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
+    """One row per stretch of at least `shortest_us`."""
+    rows: list[dict[str, Any]] = []
+    if len(facts):
+        events = _Consumed(facts)
+        bounds = np.flatnonzero(begins(codes(facts, "topic", "partition"))).tolist()
+        for first, end in zip(bounds, [*bounds[1:], len(facts)], strict=True):
+            rows += _of_partition(readers, shortest_us, events, np.arange(first, end))
+    return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
+
+
+def _of_partition(readers: Readers, shortest_us: int, events: _Consumed, places: Any) -> Iterator[dict[str, Any]]:
+    where = events.facts.select(["run", "topic", "partition"]).slice(int(places[0]), 1).to_pylist()[0]
+    run = where["run"]
+    marks = events.marks(places)
+    left_out = _LeftOut(events, places)
+    for reader, moves in _readers(readers, run, events, places):
+        steps = _Steps({**moves, "position": left_out.behind(moves)}, marks)
+        for from_us, until_us, waiting, refused, errors, recovered in steps.stalls(readers.end_us[run], shortest_us):
+            yield {
+                **where, **reader, "from_us": from_us, "until_us": until_us, "waiting_records": waiting,
+                "refused": refused, "errors": sorted(events.words[error] for error in errors), "recovered": recovered,
+            }  # fmt: skip
+
+
+def _readers(
+    readers: Readers, run: str, events: _Consumed, places: Any
+) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
+    """Each reader of a partition, and what it did. Consumers of the scenario state where they begin."""
+    own = places[events.is_own[places]]
+    stops = places[events.kind[STOPPED][places]]
+    of_groups: dict[str, list[Any]] = {}
+    for code in np.unique(events.client[own]).tolist():
+        its = own[events.client[own] == code]
+        name = events.facts["client"][int(its[0])].as_py()
+        group = readers.group_of.get((run, name))
+        if group is not None:
+            of_groups.setdefault(group, []).append(its)
+        elif not name.startswith(readers.outside) and events.kind[RESET][its].any():
+            gone = stops[events.client[stops] == code]
+            yield {"client": name}, _with_ends(events.moves(its), events.seq[gone], events.at_us[gone])
+    for group, parts in sorted(of_groups.items()):
+        its = np.sort(np.concatenate(parts))
+        lives = readers.lives.get((run, group), [])
+        then = np.zeros(len(its), bool)
+        for life in lives:
+            then |= (events.seq[its] >= life.from_seq) & (events.seq[its] <= life.until_seq)
+        if then.any():
+            ends = [(life.until_seq, life.until_us) for life in lives if life.until_us is not None]
+            seq, at_us = np.array(ends, np.int64).reshape(-1, 2).T
+            yield {"group": group}, _with_ends(events.moves(its[then]), seq, at_us)
+
+
+def _with_ends(moves: dict[str, Any], seq: Any, at_us: Any) -> dict[str, Any]:
+    """And then the reader is gone, each time."""
+    none = np.zeros(len(seq), bool)
+    ends = {
+        "seq": seq, "at_us": at_us, "position": np.full(len(seq), _GONE), "is_read": none, "is_failed": none,
+        "error": np.full(len(seq), -1),
+    }  # fmt: skip
+    return {name: np.concatenate([column, ends[name]]) for name, column in moves.items()}
+
+
+class _LeftOut:
+    """Offsets of a partition at which nothing waits: of markers; and of records of aborted transactions, but for a
+    reader that gets them.
+    """
+
+    def __init__(self, events: _Consumed, places: Any) -> None:
+        self.markers = np.unique(events.offset[places[events.kind[MARKER][places]]])
+        dropped = events.facts.take(pa.array(places)).filter(pa.array(of_kind(events.facts, ABORTED)[places]))
+        stretches = zip(numbers(dropped, "base_offset").tolist(), numbers(dropped, "last_offset").tolist(), strict=True)
+        each = [np.arange(first, last + 1) for first, last in stretches]
+        self.aborted = np.unique(np.concatenate([np.zeros(0, np.int64), *each]))
+
+    def behind(self, moves: dict[str, Any]) -> Any:
+        """Positions of a reader, behind what lies there."""
+        position = moves["position"]
+        offsets = self.markers
+        if not np.isin(position[moves["is_read"]] - 1, self.aborted).any():
+            offsets = np.union1d(self.markers, self.aborted)
+        if not len(offsets):
+            return position
+        lasts = np.append(np.flatnonzero(np.diff(offsets) > 1), len(offsets) - 1)
+        place = np.minimum(np.searchsorted(offsets, position), len(offsets) - 1)
+        ends = offsets[lasts[np.searchsorted(lasts, place)]] + 1
+        return np.where(offsets[place] == position, ends, position)
