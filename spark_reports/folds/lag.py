@@ -49,11 +49,12 @@ class _View:
     """A leader's in one life and one epoch. Of each of its appends 16 bytes are kept: a follower may come back with
     less than it had."""
 
-    __slots__ = ("appended_us", "began_offset", "began_us", "followers", "last_offsets")
+    __slots__ = ("appended_us", "began_offset", "began_us", "followers", "is_over", "last_offsets")
 
     def __init__(self) -> None:
         self.began_us: int | None = None
         self.began_offset: int | None = None
+        self.is_over = False
         self.followers: dict[str, _Follower] = {}
         self.last_offsets = array("q")
         self.appended_us = array("q")
@@ -113,7 +114,7 @@ def replication_lag(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...
         if view is None:
             view = views[key] = _View()
         if what == BEGAN:
-            if end is not None and view.last_offsets and end <= view.last_offsets[-1]:
+            if view.is_over:
                 view = views[key] = _View()  # Of a topic that was deleted and made again: its epochs begin anew, too.
             view.begins(at_us, end)
         elif what == FETCHED:
@@ -127,5 +128,7 @@ def replication_lag(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...
         else:
             if what == APPENDED:
                 view.appends(at_us, last_offset, end)
+            else:
+                view.is_over = True
             for one in view.followers.values():
                 yield epoch, leader, one.name, at_us, seq, one.offset, one.end, *view.measured(one, at_us)

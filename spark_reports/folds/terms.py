@@ -9,16 +9,19 @@ TERM_COLUMNS = ("what", "seq", "at_us", "leader", "leader_epoch", "log_end_offse
 ELECTION_COLUMNS = (
     "what", "seq", "at_us", "leader", "leader_epoch", "previous_leader", "clean", "isr", "reason",
 )  # fmt: skip
-BEGAN, CHOSEN, STOPPED, OVER = "began", "chosen", "stopped", "over"
+BEGAN, CHOSEN, STOPPED, DELETED, REMOVED, OVER = "began", "chosen", "stopped", "deleted", "removed", "over"
 CREATED, ELECTED, OFFLINE, STARTED, APPENDED = "created", "elected", "offline", "started", "appended"
 
 NEXT_TERM, LEADER_STOPPED, RUN_ENDED = "the next term began", "the leader stopped", "the run ended"
+TOPIC_DELETED, REPLICA_REMOVED = "the topic was deleted", "the leader removed its replica"
 
 
 def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """A term ends with the first event after it that names a higher epoch, with its leader's stop, or with the run.
+    """A term ends with the first event after it that names a higher epoch, with its leader's stop, with the topic, or
+    with the run.
 
-    A leader that hears of its leadership twice begins no second term.
+    A leader that hears of its leadership twice begins no second term, unless its topic was deleted and made again:
+    epochs begin anew then. One that hears so late that the topic is gone leads until it has removed its replica.
     """
     terms: dict[tuple[int, str], tuple[int, int, int | None, int | None]] = {}
 
@@ -28,10 +31,11 @@ def leader_terms(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
             yield epoch, leader, from_us, from_seq, at_us, seq, why, end, high_watermark
 
     for what, seq, at_us, leader, epoch, end, high_watermark in facts:
-        if what == STOPPED:
-            yield from ended([key for key in terms if key[1] == leader], at_us, seq, LEADER_STOPPED)
-        elif what == OVER:
-            yield from ended([*terms], at_us, seq, RUN_ENDED)
+        if what in (STOPPED, REMOVED):
+            why = LEADER_STOPPED if what == STOPPED else REPLICA_REMOVED
+            yield from ended([key for key in terms if key[1] == leader], at_us, seq, why)
+        elif what in (DELETED, OVER):
+            yield from ended([*terms], at_us, seq, RUN_ENDED if what == OVER else TOPIC_DELETED)
         elif epoch is not None:
             yield from ended([key for key in terms if key[0] < epoch], at_us, seq, NEXT_TERM)
         if what == BEGAN:

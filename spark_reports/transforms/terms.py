@@ -5,7 +5,14 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from replica.trace.names import LEADER_ELECTED, LEADERSHIP_BEGAN, NODE_STOPPED, PARTITION_WENT_OFFLINE
+from replica.trace.names import (
+    LEADER_ELECTED,
+    LEADERSHIP_BEGAN,
+    NODE_STOPPED,
+    PARTITION_WENT_OFFLINE,
+    REPLICA_DELETED,
+    TOPIC_DELETED,
+)
 from spark_reports.folds import terms as fold
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
@@ -16,13 +23,15 @@ TERM_KEY = (*PARTITION_KEY, "leader_epoch", "leader")
 
 def leader_terms(control: DataFrame, turns: DataFrame) -> DataFrame:
     """One row per time a broker learned that it leads: its term, to when the controller chose another or none, its
-    broker stopped, or the run ended. A deposed leader's events before it hears of its removal belong to no term.
+    broker stopped, its topic was deleted, or the run ended. A deposed leader's events before it hears of its removal
+    belong to no term, nor do those of a topic's leader between the deletion and the removal of its replica.
 
     in:  the table control, node_turns()
     out: *TERM_KEY, from_us, from_seq, until_us, until_seq, ended_by, log_end_offset and high_watermark at its beginning
     """
     at = (*PARTITION_KEY, "seq", "at_us")
     began = control.filter(F.col("event") == LEADERSHIP_BEGAN)
+    at_deletion = control.filter(F.col("event") == TOPIC_DELETED).select(RUN, "topic", "seq", "at_us")
     last = control.groupBy(RUN).agg(F.max("seq").alias("seq"), F.max_by("at_us", "seq").alias("at_us"))
     facts = {
         # In the ZooKeeper era an epoch can also rise without an election: when the controller takes a follower offline.
@@ -33,6 +42,8 @@ def leader_terms(control: DataFrame, turns: DataFrame) -> DataFrame:
             *at, "leader_epoch", F.col("node").alias("leader"), "log_end_offset", "high_watermark"
         ),
         fold.STOPPED: turns.filter(F.col("event") == NODE_STOPPED).select(*at, F.col("node").alias("leader")),
+        fold.DELETED: began.select(*PARTITION_KEY).distinct().join(F.broadcast(at_deletion), [RUN, "topic"]),
+        fold.REMOVED: control.filter(F.col("event") == REPLICA_DELETED).select(*at, F.col("node").alias("leader")),
         fold.OVER: began.select(*PARTITION_KEY).distinct().join(F.broadcast(last), RUN),
     }
     return folded(facts, fold.TERM_COLUMNS, fold.leader_terms, RESULT_TABLES["leader_terms"].ddl)

@@ -196,12 +196,17 @@ class Leaders:
                 self._end(other, row)
         elif event in ("leader_elected", "partition_went_offline") and term and row["leader_epoch"] > term.epoch:
             self._end(place, row)  # type: ignore[arg-type]
-        elif event == "leadership_began" and is_its and term is not None and row["log_end_offset"] < term.end:
-            self.terms[place] = Term(row)  # type: ignore[index]  # of a topic that was deleted and made again
+        elif event == "topic_deleted":
+            for other in [key for key in self.terms if key[0] == row["topic"]]:
+                self._end(other, row)
+        elif event == "replica_deleted":
+            if term is not None and row["node"] == term.leader:
+                self._end(place, row)  # type: ignore[arg-type]
         elif event == "leadership_began" and not is_its:
             if term is not None:
                 self._end(place, row)  # type: ignore[arg-type]
             self.terms[place] = Term(row)  # type: ignore[index]
+            self.deposed.pop((*place, row["node"], row["leader_epoch"]), None)
         elif (late := self.deposed.get((*place, row.get("node"), row.get("leader_epoch")))) is not None:
             self._seen_late(place, late, row)
         elif term is None:
@@ -284,7 +289,10 @@ class Leaders:
             self.deposed[*place, term.leader, term.epoch] = term
         for follower, age in self._ages(term, row["at_us"]).items():
             self._note_lag(place, term, follower, row, age)
-        ends = {"node_stopped": "the leader stopped", "run_finished": "the run ended"}
+        ends = {
+            "node_stopped": "the leader stopped", "run_finished": "the run ended",
+            "topic_deleted": "the topic was deleted", "replica_deleted": "the leader removed its replica",
+        }  # fmt: skip
         self._note_stall(place, term, row["at_us"], ends.get(row["event"], "the next term began"))
         self._note_risk(place, term, row, [])
 
