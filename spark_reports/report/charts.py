@@ -89,7 +89,7 @@ class _PartitionChart:
             panels.append(self._measure("Replication lag, records the follower lacks", self.lags, "records"))
             panels.append(self._measure("Replication lag, age of the oldest of them in seconds", self.lags, "seconds"))
         shown = {FROM: 0, UNTIL: series.to_s(self.end_us), AT: -1}
-        hover = {**self.hover.param.to_dict(), "views": self._pointers}
+        hover = {**self.hover.param.to_dict(validate=False), "views": self._pointers}
         return {
             "$schema": alt.SCHEMA_URL,
             "vconcat": panels,
@@ -100,8 +100,8 @@ class _PartitionChart:
             "usermeta": {"instants": self._name_of(self.instants), "replicas": self.replicas},
         }
 
-    def _chart(self, points: Points) -> Layer:
-        return alt.Chart(alt.NamedData(name=self._name_of(points)))
+    def _chart(self, points: Points, **own: Any) -> Layer:
+        return alt.Chart(alt.NamedData(name=self._name_of(points)), **own)
 
     def _name_of(self, points: Points) -> str:
         name = next((name for name, known in self._datasets.items() if known == points), f"data-{len(self._datasets)}")
@@ -160,8 +160,9 @@ class _PartitionChart:
         told += [f"{json.dumps(node)}: {row}[{json.dumps(node)}]" for node in self.replicas]
         tooltip = alt.value(alt.ExprRef("{" + ", ".join(told) + "}"))
         self._pointers.append(f"pointer_{len(self._pointers)}")
-        feels = self._chart(self.instants).properties(name=self._pointers[-1]).mark_rule(opacity=0, clip=True)
-        return feels.encode(tooltip=tooltip)
+        return (
+            self._chart(self.instants, name=self._pointers[-1]).mark_rule(opacity=0, clip=True).encode(tooltip=tooltip)
+        )
 
     def _panel(
         self, title: str, height: int, *layers: Layer, on_top: Sequence[Layer] = (), labels: bool = True
