@@ -24,7 +24,7 @@ _GONE = (1 << 63) - 1
 """Position of a consumer that has stopped, and of a group without members: nothing waits for it."""
 
 
-class Life(NamedTuple):
+class GroupLife(NamedTuple):
     """A time in which a group had members with an assignment; until_us None: to the end of the run."""
 
     from_seq: int
@@ -32,7 +32,7 @@ class Life(NamedTuple):
     until_us: int | None
 
 
-class Readers(NamedTuple):
+class KnownReaders(NamedTuple):
     """outside:  what names of clients begin with that are not of the scenario
     group_of: by run and client, of those that are members of one group alone
     lives:    by run and group
@@ -41,7 +41,7 @@ class Readers(NamedTuple):
 
     outside: str
     group_of: Mapping[tuple[str, str], str]
-    lives: Mapping[tuple[str, str], list[Life]]
+    lives: Mapping[tuple[str, str], list[GroupLife]]
     end_us: Mapping[str, int]
 
 
@@ -120,7 +120,7 @@ class _Consumed:
         return {"seq": self.seq[places], "at_us": self.at_us[places], "high_watermark": self.mark[places]}
 
 
-def read_stalls(readers: Readers, shortest_us: int, schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
+def read_stalls(readers: KnownReaders, shortest_us: int, schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
     """One row per stretch of at least `shortest_us`."""
     rows: list[dict[str, Any]] = []
     if len(facts):
@@ -131,7 +131,7 @@ def read_stalls(readers: Readers, shortest_us: int, schema: pa.Schema, facts: pa
     return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
 
 
-def _of_partition(readers: Readers, shortest_us: int, events: _Consumed, places: Any) -> Iterator[dict[str, Any]]:
+def _of_partition(readers: KnownReaders, shortest_us: int, events: _Consumed, places: Any) -> Iterator[dict[str, Any]]:
     where = events.facts.select(["run", "topic", "partition"]).slice(int(places[0]), 1).to_pylist()[0]
     run = where["run"]
     marks = events.marks(places)
@@ -146,7 +146,7 @@ def _of_partition(readers: Readers, shortest_us: int, events: _Consumed, places:
 
 
 def _readers(
-    readers: Readers, run: str, events: _Consumed, places: Any
+    readers: KnownReaders, run: str, events: _Consumed, places: Any
 ) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
     """Each reader of a partition, and what it did. Consumers of the scenario state where they begin."""
     own = places[events.is_own[places]]

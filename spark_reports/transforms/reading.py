@@ -77,13 +77,13 @@ _OF_GROUPS = pa.schema(
 )  # fmt: skip
 
 
-def _readers(files: RunFiles, end_us: Mapping[str, int]) -> fold.Readers:
+def _readers(files: RunFiles, end_us: Mapping[str, int]) -> fold.KnownReaders:
     events = [GROUP_MEMBER_JOINED, GROUP_ASSIGNED, GROUP_REBALANCED, GROUP_REMOVED]
     said = Facts("group", same(*_OF_GROUPS.names[1:]), {"event": events}, everywhere=True)
     found = files.gathered(exchange.all_of_it, {"said": said}, _OF_GROUPS)
     rows = found.sort_by([(name, "ascending") for name in ("run", "group", "seq")]).to_pylist()
     of_groups = groupby(rows, itemgetter("run", "group"))
-    return fold.Readers(OUTSIDE, _members(rows), {key: _lives(its) for key, its in of_groups}, end_us)
+    return fold.KnownReaders(OUTSIDE, _members(rows), {key: _lives(its) for key, its in of_groups}, end_us)
 
 
 def _members(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
@@ -96,7 +96,7 @@ def _members(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
     return {client: min(theirs) for client, theirs in groups.items() if len(theirs) == 1}
 
 
-def _lives(rows: Iterable[Mapping[str, Any]]) -> list[fold.Life]:
+def _lives(rows: Iterable[Mapping[str, Any]]) -> list[fold.GroupLife]:
     """The times in which a group had members with an assignment.
 
     rows: what its coordinator said of it, in order
@@ -108,6 +108,6 @@ def _lives(rows: Iterable[Mapping[str, Any]]) -> list[fold.Life]:
         if row["event"] == GROUP_ASSIGNED and begun is None:
             begun = row["seq"]
         elif (is_empty or row["event"] == GROUP_REMOVED) and begun is not None:
-            found.append(fold.Life(begun, row["seq"], row["at_us"]))
+            found.append(fold.GroupLife(begun, row["seq"], row["at_us"]))
             begun = None
-    return found if begun is None else [*found, fold.Life(begun, _FOREVER, None)]
+    return found if begun is None else [*found, fold.GroupLife(begun, _FOREVER, None)]

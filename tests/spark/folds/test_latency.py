@@ -24,13 +24,19 @@ def _counted(facts: list[Fact]) -> pa.Table:
 
 
 def _slowly(facts: list[Fact]) -> list[dict[str, Any]]:
-    groups = defaultdict(list)
+    groups: dict[tuple[str, int, str], list[int | None]] = defaultdict(list)
     for topic, acks, client, latency_us in facts:
         groups[topic, acks, "broker" if client.startswith("client/") else "producer"].append(latency_us)
-    found = []
+    found: list[dict[str, Any]] = []
     for (topic, acks, place), times in groups.items():
         known = sorted(time for time in times if time is not None)
-        row = {"run": "0001-run", "topic": topic, "acks": acks, "measured_at": place, "records": len(times)}
+        row: dict[str, Any] = {
+            "run": "0001-run",
+            "topic": topic,
+            "acks": acks,
+            "measured_at": place,
+            "records": len(times),
+        }
         for name, share in {**SHARES, "max_us": 1000}.items():
             row[name] = known[ceil(Fraction(share, 1000) * len(known)) - 1] if known else None
         found.append(row)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_reports.folds.files import WORD
-from spark_reports.folds.read_stalls import ABORTED, COLUMNS, MARKER, READ, RESET, Readers, read_stalls
+from spark_reports.folds.read_stalls import ABORTED, COLUMNS, MARKER, READ, RESET, KnownReaders, read_stalls
 
 SCHEMA = pa.schema(
     [*((name, pa.string()) for name in ("run", "topic", "client", "group")), ("partition", pa.int64()),
@@ -25,7 +25,7 @@ def stalls(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     columns = pa.schema([("run", WORD), ("topic", WORD), ("partition", pa.int64()),
                          *((name, _TYPES.get(name, pa.int64())) for name in COLUMNS)])  # fmt: skip
     rows = [{**whole, "seq": seq, "at_us": 1000 * seq, **event} for seq, event in enumerate(events)]
-    readers = Readers("client/", {}, {}, {"0001-run": 1_000_000})
+    readers = KnownReaders("client/", {}, {}, {"0001-run": 1_000_000})
     return pa.Table.from_batches(
         read_stalls(readers, 500_000, SCHEMA, pa.Table.from_pylist(rows, columns)), SCHEMA
     ).to_pylist()  # fmt: skip
