@@ -39,6 +39,8 @@ _SCHEDULED = re.compile(_STAMP + r".*LogDirFailureHandler.*: Starting")
 _UNFENCED = re.compile(_STAMP + r".*The broker has been unfenced\. Transitioning from RECOVERY to RUNNING")
 """BrokerLifecycleManager: the next heartbeat leaves one interval later."""
 _CHECKED = re.compile(_STAMP + r".*Fencing broker \d+ at epoch \d+ because its session has timed out")
+_ENDED = re.compile(_STAMP + r".*Fencing broker (\d+) because its session has timed out")
+"""Up to 3.9, in the instant in which a session ends: the last heartbeat came one session earlier."""
 _ACTIVATED = re.compile(_STAMP + r".*Activated periodic tasks: .*maybeFenceStaleBroker")
 """PeriodicTaskControlManager: the first check comes one interval later, each next one some 1 ms late."""
 
@@ -127,10 +129,37 @@ def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenari
         if unfenced is not None:
             heartbeats[name] = (unfenced - began_us) % _heartbeats_us(scenario, name)
     for name in scenario.cluster.controllers:
+        for broker, heard_us in _last_heartbeats(consoles, name, scenario).items():
+            heartbeats[broker] = (heard_us - began_us) % _heartbeats_us(scenario, broker)
         checked, activated = _first_of_each(consoles / f"{name}.log", _CHECKED, _ACTIVATED)
         if activated is not None:
             checks[name] = ((checked or activated) - began_us) % _session_checks_us(scenario)
     (run_dir / PHASES).write_text(json.dumps({"checks": checks, "heartbeats": heartbeats}), encoding="utf-8")
+
+
+def _last_heartbeats(consoles: Path, controller: str, scenario: Scenario) -> dict[str, int]:
+    """Of each broker whose first life a session has ended: each heartbeat leaves a little later than the one before.
+
+    It leaves one interval after the answer to that, which takes its time (BrokerLifecycleManager).
+    """
+    names = {number: name for name, number in scenario.cluster.ids.items()}
+    session_us = scenario.cluster.controller_config().broker_session_timeout_ms * 1000
+    heard: dict[str, int] = {}
+    for ended in _said(consoles / f"{controller}.log", _ENDED):
+        broker = names[int(ended[3])]
+        at_us = _since_1970_us(ended) - session_us
+        lives = [stamp for stamp in _said(consoles / f"{broker}.log", _UNFENCED) if _since_1970_us(stamp) <= at_us]
+        if broker not in heard and len(lives) == 1:
+            heard[broker] = at_us
+    return heard
+
+
+def _said(console: Path, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+    """None where there is no console."""
+    if not console.is_file():
+        return []
+    with console.open(encoding="utf-8", errors="replace") as lines:
+        return [stamp for line in lines if (stamp := pattern.match(line)) is not None]
 
 
 def _first_of_each(console: Path, *patterns: re.Pattern[str]) -> list[int | None]:

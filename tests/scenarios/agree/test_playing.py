@@ -111,6 +111,24 @@ def test_processes_say_when_they_begin(tmp_path: Path) -> None:
     assert phases_of_run(run_dir, laggard()) == (checks, {"b1": 1_100_000})
 
 
+def test_up_to_3_9_the_end_of_a_session_says_when_the_last_heartbeat_came(tmp_path: Path) -> None:
+    """b1 was unfenced 0.9 s before the run, and its session of 9 s ended at 18.3 s: its heartbeats came 0.2 s later.
+
+    b2 began anew at 5 s, and its session ended at 20 s: that says nothing of its first life.
+    """
+    run_dir = run_scenario(replace(laggard(), timeline=()), runs_dir=tmp_path).run_dir
+    assert run_dir is not None
+    unfenced = "[BrokerLifecycleManager id=1] The broker has been unfenced. Transitioning from RECOVERY to RUNNING."
+    (tmp_path / "b1.log").write_text(f"1795480431100 INFO {unfenced}\n1795480455000 INFO {unfenced}\n")
+    (tmp_path / "b2.log").write_text(f"1795480431400 INFO {unfenced}\n1795480437000 INFO {unfenced}\n")
+    (tmp_path / "c1.log").write_text(
+        "1795480450300 INFO [QuorumController id=1001] Fencing broker 1 because its session has timed out.\n"
+        "1795480452000 INFO [QuorumController id=1001] Fencing broker 2 because its session has timed out.\n"
+    )
+    write_phases(run_dir, tmp_path, 1_795_480_432_000_000, laggard())
+    assert phases_of_run(run_dir, laggard()).heartbeats == {"b1": 1_300_000, "b2": 1_400_000}
+
+
 def test_no_phase_is_read_from_a_life_that_began_in_the_middle() -> None:
     name = "rolling-restart-kill"
     result = run_scenario(load_file(find_scenario(name)).scenario, runs_dir=None, keep_rows=True)
