@@ -108,11 +108,18 @@ class _Delays:
 
     def __init__(self, scenario: Scenario) -> None:
         self.late_us = 0
+        self._stopped_us: dict[str, int] = {}
         self._by_file = {step.name: step.trigger.at_us for step in scenario.timeline if isinstance(step.trigger, At)}
 
     def take(self, row: TraceRow) -> None:
-        if isinstance(row.event, trace.FaultBegan) and row.event.fault in self._by_file:
-            self.late_us = max(self.late_us, row.at_us - self._by_file.pop(row.event.fault))
+        event = row.event
+        if isinstance(event, trace.NodeStopped):
+            self._stopped_us[event.node] = row.at_us
+        elif isinstance(event, trace.FaultBegan) and event.fault in self._by_file:
+            # A real process takes 0.1 s to die, and the step is in the trace when all of them have.
+            dead_us = [self._stopped_us.get(name, row.at_us) for name in event.targets if event.verb == "kill"]
+            began_us = min([row.at_us, *dead_us])
+            self.late_us = max(self.late_us, began_us - self._by_file.pop(event.fault))
 
 
 def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenario) -> None:

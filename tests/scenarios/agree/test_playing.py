@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from replica.trace.events import IsrCommitted, NodeStopped
+from replica.trace.events import BrokerFenced, FaultBegan, IsrCommitted, NodeStopped, TraceEvent, TraceRow
 from scenarios.agree.phases import MeasuredPhases, in_phase, phases_of_run, phases_shown, write_phases
 from scenarios.agree.playing import Play, repetitions
 from scenarios.agree.schedules import APART_MS, schedule_of
@@ -127,6 +127,19 @@ def test_up_to_3_9_the_end_of_a_session_says_when_the_last_heartbeat_came(tmp_pa
     )
     write_phases(run_dir, tmp_path, 1_795_480_432_000_000, laggard())
     assert phases_of_run(run_dir, laggard()).heartbeats == {"b1": 1_300_000, "b2": 1_400_000}
+
+
+def test_a_kill_is_late_by_when_the_first_process_died() -> None:
+    """Of a step at 3 s: b1 dies at 3.1 s, b2 at 3.4 s, and only then the step is in the trace."""
+    killed = LAGGARD.replace("cut: {between: [b1, b2]}}", "kill: [b1, b2], as: both}")
+    events: list[tuple[int, TraceEvent]] = [
+        (3_100_000, NodeStopped(node="b1", how="kill", reason="killed")),
+        (3_400_000, NodeStopped(node="b2", how="kill", reason="killed")),
+        (3_400_000, FaultBegan(fault="both", verb="kill", targets=("b1", "b2"), reason="killed")),
+        (12_000_000, BrokerFenced(node="c1", broker="b1", reason="its session has timed out")),
+    ]
+    rows = [TraceRow(seq, at_us, (), event) for seq, (at_us, event) in enumerate(events)]
+    assert phases_shown(rows, load_text(killed, "laggard.yaml").scenario).late_us == 100_000
 
 
 def test_no_phase_is_read_from_a_life_that_began_in_the_middle() -> None:
