@@ -251,5 +251,5 @@ def _step_with_slack(step: Step, slack_us: int) -> Step:
 def wider(test: TimeTest | None, slack_us: int) -> TimeTest | None:
     if test is None:
         return None
-    low = None if test.low_us is None else test.low_us - slack_us
+    low = None if test.low_us is None else max(0, test.low_us - slack_us)  # A lock with a time before 0 cannot be read.
     return TimeTest(low, None if test.high_us is None else test.high_us + slack_us)

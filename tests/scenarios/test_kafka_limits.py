@@ -101,6 +101,7 @@ def test_what_cannot_be_seen_is_not_judged_and_times_get_a_slack() -> None:
 
 def test_an_open_window_stays_open() -> None:
     assert wider(TimeTest(None, 5), 2) == TimeTest(None, 7)
+    assert wider(TimeTest(1, 5), 2) == TimeTest(0, 7)
     assert wider(None, 2) is None
 
 
