@@ -117,8 +117,8 @@ class _Delays:
             self._stopped_us[event.node] = row.at_us
         elif isinstance(event, trace.FaultBegan) and event.fault in self._by_file:
             # A real process takes 0.1 s to die, and the step is in the trace when all of them have.
-            dead_us = [self._stopped_us.get(name, row.at_us) for name in event.targets if event.verb == "kill"]
-            began_us = min([row.at_us, *dead_us])
+            dying = event.targets if event.verb in ("kill", "power_off") else ()
+            began_us = min([row.at_us, *(self._stopped_us.get(name, row.at_us) for name in dying)])
             self.late_us = max(self.late_us, began_us - self._by_file.pop(event.fault))
 
 
