@@ -7,7 +7,6 @@ about.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,6 +60,7 @@ class _PartitionChart:
         self.places = [places[node] for node in replicas]
         self.end_us = end_us
         self._datasets: dict[str, Points] = {}
+        self._pointers: list[str] = []
         self.timeline = tables["replica_timeline"]
         self.lost = tables["lost_records"]
         self.faults = series.fault_stretches(tables["fault_intervals"], end_us)
@@ -78,6 +78,7 @@ class _PartitionChart:
         )
 
     def build(self) -> Spec:
+        """Altair makes the layers. It would copy them with all that is in them, several times, to put them together."""
         panels = [*([self._fault_lanes()] if self.faults else []), self._ribbon()]
         panels += [self._replica(node) for node in self.replicas]
         panels.append(self._measure("Uncommitted: log end offset − high watermark, records", self.lines, "gap"))
@@ -87,21 +88,21 @@ class _PartitionChart:
         if self.lags:
             panels.append(self._measure("Replication lag, records the follower lacks", self.lags, "records"))
             panels.append(self._measure("Replication lag, age of the oldest of them in seconds", self.lags, "seconds"))
-        with warnings.catch_warnings():
-            # Altair merges the one selection all panels share, as it should, and warns that it does.
-            warnings.filterwarnings("ignore", message="Automatically deduplicated")
-            spec: Spec = alt.vconcat(*panels, spacing=12).to_dict(validate=False)
-        del spec["config"]  # the page brings its own colours
-        # Altair would copy all panels, with all that is in them, for each of these.
-        spec["resolve"] = {"scale": {"color": "shared", "strokeDash": "shared"}}
         shown = {FROM: 0, UNTIL: series.to_s(self.end_us), AT: -1}
-        spec["params"] += [{"name": name, "value": value} for name, value in shown.items()]
-        told = {"instants": self._name_of(self.instants), "replicas": self.replicas}
-        return {**spec, "datasets": self._datasets, "usermeta": told}
+        selection: Layer = self.hover.param
+        hover = {**selection.to_dict(validate=False), "views": self._pointers}
+        return {
+            "$schema": alt.SCHEMA_URL,
+            "vconcat": panels,
+            "spacing": 12,
+            "resolve": {"scale": {"color": "shared", "strokeDash": "shared"}},
+            "params": [hover, *({"name": name, "value": value} for name, value in shown.items())],
+            "datasets": self._datasets,
+            "usermeta": {"instants": self._name_of(self.instants), "replicas": self.replicas},
+        }
 
-    def _chart(self, points: Points) -> Layer:
-        """Layers refer to their data by name: Altair copies its input each time layers are put together."""
-        return alt.Chart(alt.NamedData(name=self._name_of(points)))
+    def _chart(self, points: Points, **own: Any) -> Layer:
+        return alt.Chart(alt.NamedData(name=self._name_of(points)), **own)
 
     def _name_of(self, points: Points) -> str:
         name = next((name for name, known in self._datasets.items() if known == points), f"data-{len(self._datasets)}")
@@ -159,19 +160,24 @@ class _PartitionChart:
         told = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]
         told += [f"{json.dumps(node)}: {row}[{json.dumps(node)}]" for node in self.replicas]
         tooltip = alt.value(alt.ExprRef("{" + ", ".join(told) + "}"))
-        return self._chart(self.instants).mark_rule(opacity=0, clip=True).encode(tooltip=tooltip).add_params(self.hover)
+        self._pointers.append(f"pointer_{len(self._pointers)}")
+        return (
+            self._chart(self.instants, name=self._pointers[-1]).mark_rule(opacity=0, clip=True).encode(tooltip=tooltip)
+        )
 
     def _panel(
         self, title: str, height: int, *layers: Layer, on_top: Sequence[Layer] = (), labels: bool = True
-    ) -> Layer:
+    ) -> Spec:
         """`on_top`: layers with tooltips of their own, above the pointer's."""
         x = self._x(labels)
         stack = (*self._behind(), *layers, self._pointer(), *on_top, self._line())
-        return alt.layer(*[layer.encode(x=x) for layer in stack], width=WIDTH_PX, height=height, title=_title(title))
+        made = [layer.encode(x=x).to_dict(validate=False, context={"top_level": False}) for layer in stack]
+        over = {"text": title, "anchor": "start", "frame": "group"}
+        return {"layer": made, "title": over, "width": WIDTH_PX, "height": height}
 
     # ------------------------------------------------------------------------------------------------------- panels
 
-    def _fault_lanes(self) -> Layer:
+    def _fault_lanes(self) -> Spec:
         lanes = list(dict.fromkeys(fault["lane"] for fault in self.faults))
         y = alt.Y("lane:N", sort=lanes, axis=alt.Axis(**_BARE_Y))
         tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in _FAULT_TOLD.items()]
@@ -195,7 +201,7 @@ class _PartitionChart:
         layers = [layer.encode(y=y, tooltip=tooltip) for layer in (*bars, starts, *words)]
         return self._panel("Faults", 21 * len(lanes), on_top=layers, labels=False)
 
-    def _ribbon(self) -> Layer:
+    def _ribbon(self) -> Spec:
         axis = alt.Axis(labelFontSize=14, labelFontWeight=600, ticks=False, domain=False, grid=False, **_PLAIN_Y)
         y = alt.Y("node:N", sort=self.replicas, scale=alt.Scale(domain=self.replicas), axis=axis)
         styles: dict[str, dict[str, Any]] = {
@@ -222,7 +228,7 @@ class _PartitionChart:
         bars = [layer.encode(y=y, tooltip=tooltip) for layer in layers]
         return self._panel(title, 31 * len(self.replicas), on_top=bars)
 
-    def _replica(self, node: str) -> Layer:
+    def _replica(self, node: str) -> Spec:
         own = self._chart(self.lines).transform_filter(alt.datum.node == node)
         surface: dict[str, Any] = {"color": WATER, "strokeWidth": 1.5}
         water = own.mark_area(interpolate="step-after", color=WATER, opacity=0.35, line=surface, clip=True)
@@ -241,7 +247,7 @@ class _PartitionChart:
             title += " · ✕ acked here, lost · ✂ truncated · ▾ stopped · ↺ recovered"
         return self._panel(title, 84, *layers, on_top=glyphs, labels=node == self.replicas[-1])
 
-    def _measure(self, title: str, points: Points, field: str) -> Layer:
+    def _measure(self, title: str, points: Points, field: str) -> Spec:
         # An age grows between two events; a count holds until the next one.
         line = self._chart(points).mark_line(
             interpolate="linear" if field == "seconds" else "step-after", strokeWidth=2.2, clip=True
@@ -270,7 +276,3 @@ class _PartitionChart:
         paint: dict[str, Any] = {} if colour is None else {"color": colour}
         marks = places.mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **paint)
         return marks.encode(text=text)
-
-
-def _title(text: str) -> alt.TitleParams:
-    return alt.TitleParams(text, anchor="start", frame="group")
