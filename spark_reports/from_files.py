@@ -45,7 +45,11 @@ cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
 
 _SHARE_BYTES = 12 << 20
 """Compressed: some million events, of which a task holds a hundred megabytes, and as much again while it sorts them.
-Each share reads all files that may have events of its partitions: half as large shares take twice as much reading."""
+Up to _READ_AGAIN of a run, each share reads all files that may have events of its partitions."""
+
+_READ_AGAIN = 4
+"""Where a run has more shares, each file is read once and each share is sent what is its own: else the work would grow
+with the square of the trace."""
 
 _EXCHANGED_BYTES = 4 << 20
 """The same of what tasks exchange: each file is read once, whatever the shares."""
@@ -74,9 +78,10 @@ class RunFiles(NamedTuple):
         folder = self.tables / name
         folder.mkdir(parents=True)
         kinds = _columns_of(out)
-        write = functools.partial(write_share, _rows(make, kinds, facts, columns), to_arrow_schema(kinds), folder)
+        schema = to_arrow_schema(kinds)
+        write = functools.partial(write_share, _rows(make, kinds, facts, columns), schema, folder)
         self._spread(write, facts, "share bigint").collect()
-        return self._stored(folder, kinds)
+        return self._stored(_with_a_file(folder, schema), kinds)
 
     def few(self, out: str, make: Make, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
         """Rows that Spark gets, with these columns in its DDL.
@@ -89,7 +94,8 @@ class RunFiles(NamedTuple):
             return self._spread(rows, facts, out)
         shares = [Share(str(run_dir.resolve()), 0, 1) for run_dir in self.run_dirs]
         schema = to_arrow_schema(kinds)
-        return held(self.spark, pa.Table.from_batches(chain.from_iterable(map(rows, shares)), schema), kinds)
+        each = chain.from_iterable(rows(share, None) for share in shares)
+        return held(self.spark, pa.Table.from_batches(each, schema), kinds)
 
     def exchanged(
         self,
@@ -121,9 +127,7 @@ class RunFiles(NamedTuple):
             return settled(by_record.groupBy("share").applyInArrow(end, RESULT_TABLES[name].ddl))
         folder.mkdir(parents=True)
         by_record.groupBy("share").applyInArrow(end, "share bigint").collect()
-        if not any(folder.iterdir()):
-            exchange.write_rows(to_arrow_schema(kinds).empty_table(), folder / "share-00000.parquet")
-        return self._stored(folder, kinds)
+        return self._stored(_with_a_file(folder, to_arrow_schema(kinds)), kinds)
 
     def gathered(self, found: Step, facts: Mapping[str, Facts], columns: pa.Schema) -> pa.Table:
         """All that follows from the facts of one kind in each file, for what is little: sums, or rare events.
@@ -202,11 +206,26 @@ class RunFiles(NamedTuple):
     def _spread(self, rows: RowsOf, facts: Mapping[str, Facts], out: str) -> DataFrame:
         """A task for each share of each run."""
         shares = [share for run_dir in self.run_dirs for share in _shares(run_dir, facts)]
-        numbers = self.spark.range(0, len(shares), 1, len(shares))
-        return numbers.mapInArrow(functools.partial(each_share, rows, shares), out)
+        many = {what: one for what, one in facts.items() if one.is_sent}
+        tasks = list(self._parts(many, _EXCHANGED_BYTES))
+        if max(share.shares for share in shares) <= _READ_AGAIN or not tasks:
+            numbers = self.spark.range(0, len(shares), 1, len(shares))
+            return numbers.mapInArrow(functools.partial(each_share, rows, shares), out)
+        send = functools.partial(exchange.send_to_shares, tasks, many, _schemas(), shares)
+        sent = self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(send, exchange.PACKED)
+        schema = to_arrow_schema(_columns_of(out))
+        of_share = exchange.plain_step(functools.partial(exchange.of_share, rows, shares, schema))
+        return sent.groupBy("share").applyInArrow(of_share, out)
 
     def _stored(self, folder: Path, columns: StructType) -> DataFrame:
         return self.spark.read.schema(columns).parquet(str(folder))
+
+
+def _with_a_file(folder: Path, schema: pa.Schema) -> Path:
+    """The folder of a table; of one without rows, too, a file says which columns it has."""
+    if not any(folder.iterdir()):
+        exchange.write_rows(schema.empty_table(), folder / "share-00000.parquet")
+    return folder
 
 
 def write_table(table: DataFrame, folder: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reports.folds.files import WRITTEN_ROWS, Facts, PartFiles, facts_in, partition_numbers
+from spark_reports.folds.files import WORD, WRITTEN_ROWS, Facts, PartFiles, RowsOf, Share, facts_in, partition_numbers
 
 PACKED = "share bigint, rows binary"
 """DDL of packed(): the number of a share, and some rows of it."""
@@ -38,8 +38,8 @@ class Steps(NamedTuple):
     of_partitions: Step
 
 
-def packed(rows: pa.Table, numbers_of: NumbersOf, shares: int) -> Iterator[pa.RecordBatch]:
-    """A value for each share that has any of the rows."""
+def packed(rows: pa.Table, numbers_of: NumbersOf, shares: int, first: int = 0) -> Iterator[pa.RecordBatch]:
+    """A value for each share that has any of the rows. first: the number of the first of the shares"""
     if not len(rows):
         return
     share = (numbers_of(rows) % shares).astype(np.uint16)
@@ -52,8 +52,15 @@ def packed(rows: pa.Table, numbers_of: NumbersOf, shares: int) -> Iterator[pa.Re
             with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
                 stream.write_table(rows.take(pa.array(here)).combine_chunks())
             yield pa.RecordBatch.from_arrays(
-                [pa.array([place]), pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=_PACKED
+                [pa.array([first + place]), pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=_PACKED
             )
+
+
+def _nothing(share: int) -> pa.RecordBatch:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("what", WORD)])):
+        pass
+    return pa.RecordBatch.from_arrays([pa.array([share]), pa.array([sink.getvalue().to_pybytes()])], schema=_PACKED)
 
 
 def unpacked(values: pa.Table) -> pa.Table:
@@ -102,6 +109,32 @@ def send_rows(rows: Step, shares: int, batches: Iterator[pa.RecordBatch]) -> Ite
     """batches: rows that Spark has, with a record in each     out: PACKED, by record"""
     for batch in batches:
         yield from packed(rows(pa.Table.from_batches([batch])), record_numbers, shares)
+
+
+def send_to_shares(
+    tasks: Sequence[PartFiles], facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], shares: Sequence[Share],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Each share of a run gets the facts of its partitions, of one file after the other; and all get a value, even of
+    no rows.
+
+    batches: numbers of tasks, as Spark spreads them     out: PACKED     raises: DamagedPart
+    """
+    first = {share.run_dir: number for number, share in enumerate(shares) if share.place == 0}
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            if number == 0:
+                yield from map(_nothing, range(len(shares)))
+            parts = tasks[number]
+            begin = first[parts.run_dir]
+            for rows in facts_in(parts, facts, schemas):
+                yield from packed(rows, partition_numbers, shares[begin].shares, begin)
+
+
+def of_share(rows: RowsOf, shares: Sequence[Share], schema: pa.Schema, values: pa.Table) -> pa.Table:
+    """What follows from all that one share was sent. in: PACKED"""
+    share = shares[values["share"][0].as_py()]
+    return pa.Table.from_batches(rows(share, unpacked(values)), schema)
 
 
 def send_on(make: Step, shares: int, values: pa.Table) -> pa.Table:

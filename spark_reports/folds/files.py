@@ -22,8 +22,8 @@ Make = Callable[[pa.Schema, pa.Table], Iterable[pa.RecordBatch]]
 """The columns of a table; events of one share of a run, ordered by partition and seq, with run, topic and partition in
 front -> the rows of the table."""
 
-RowsOf = Callable[["Share"], Iterable[pa.RecordBatch]]
-"""The rows of a table that follow from one share of a run."""
+RowsOf = Callable[["Share", pa.Table | None], Iterable[pa.RecordBatch]]
+"""The rows of a table that follow from one share of a run, and what of its facts other tasks have read already."""
 
 WRITTEN_ROWS = 65_536
 """As many are a row group of a table's file."""
@@ -46,6 +46,11 @@ class Facts(NamedTuple):
     columns: Mapping[str, str]
     where: Mapping[str, Sequence[str | bool | None]] = {}
     everywhere: bool = False
+
+    @property
+    def is_sent(self) -> bool:
+        """They are many, and each share needs its own: a task that reads a file may send each share what is in it."""
+        return isinstance(self.source, str) and not self.everywhere
 
     @property
     def read(self) -> list[str]:
@@ -124,15 +129,23 @@ def same(*columns: str) -> dict[str, str]:
 
 
 def events_of(
-    share: Share, facts: Mapping[str, Facts], columns: Sequence[str], schemas: Mapping[str, pa.Schema]
+    share: Share,
+    facts: Mapping[str, Facts],
+    columns: Sequence[str],
+    schemas: Mapping[str, pa.Schema],
+    sent: pa.Table | None,
 ) -> pa.Table:
     """run, *KEY and `columns` of all the facts of a share's partitions, ordered by partition and seq; of one seq in the
     order of the mapping.
 
     columns: `what` among them is the name in `facts`     schemas: of the trace's tables
+    sent:    the share's facts for which `is_sent`, with *KEY, `what` and their columns; None: they are read here
     raises:  DamagedPart
     """
-    read = {what: _read(share, one, schemas) for what, one in facts.items()}
+    read = {
+        what: _read(share, one, schemas) if sent is None or not one.is_sent else _of_kind(sent, what, one, schemas)
+        for what, one in facts.items()
+    }
     local = pa.concat_tables([rows.select(KEY) for what, rows in read.items() if not facts[what].everywhere])
     partitions = _distinct(local)
     found = []
@@ -160,6 +173,16 @@ def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Ta
         rows = _chosen(of_run.cast(with_words(of_run.schema)), share, facts)
     named = {name: rows[column] for name, column in facts.columns.items()}
     return pa.table(named if facts.everywhere else {**{name: rows[name] for name in KEY}, **named})
+
+
+def _of_kind(sent: pa.Table, what: str, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Table:
+    rows = sent.filter(pc.is_in(sent["what"], value_set=pa.array([what])))
+    if len(rows):
+        return rows.select([*KEY, *facts.columns])
+    kinds = schemas[str(facts.source)]
+    return pa.schema(
+        [*(kinds.field(name) for name in KEY), *(kinds.field(of).with_name(name) for name, of in facts.columns.items())]
+    ).empty_table()
 
 
 class PartFiles(NamedTuple):
@@ -276,17 +299,19 @@ def found_in_files(
 
 def rows_of(
     make: Make, out: pa.Schema, facts: Mapping[str, Facts], columns: Sequence[str], schemas: Mapping[str, pa.Schema],
-    share: Share,
+    share: Share, sent: pa.Table | None,
 ) -> Iterable[pa.RecordBatch]:  # fmt: skip
-    """The rows of a table that follow from one share. raises: DamagedPart"""
-    return make(out, events_of(share, facts, columns, schemas))
+    """The rows of a table that follow from one share. sent: as of events_of     raises: DamagedPart"""
+    return make(out, events_of(share, facts, columns, schemas, sent))
 
 
-def write_share(rows: RowsOf, schema: pa.Schema, folder: Path, share: Share) -> Iterator[pa.RecordBatch]:
+def write_share(
+    rows: RowsOf, schema: pa.Schema, folder: Path, share: Share, sent: pa.Table | None
+) -> Iterator[pa.RecordBatch]:
     """Write them as a file of the table: it is there, even without rows. Nothing is left to be told to Spark."""
     waiting: list[pa.RecordBatch] = []
     with pq.ParquetWriter(folder / f"{share.run}-{share.place:05}.parquet", schema, compression="zstd") as writer:
-        for batch in rows(share):
+        for batch in rows(share, sent):
             waiting.append(batch)
             if sum(map(len, waiting)) >= WRITTEN_ROWS:
                 writer.write_table(pa.Table.from_batches(waiting, schema), WRITTEN_ROWS)
@@ -299,4 +324,4 @@ def each_share(rows: RowsOf, shares: Sequence[Share], batches: Iterator[pa.Recor
     """batches: numbers of shares, as Spark spreads them"""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield from rows(shares[number])
+            yield from rows(shares[number], None)

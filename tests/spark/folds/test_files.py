@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reports.folds.files import DamagedPart, Facts, Share, events_of, read_part, same, with_words
+from spark_reports.folds import exchange
+from spark_reports.folds.files import DamagedPart, Facts, PartFiles, Share, events_of, read_part, same, with_words
 
 LOG = with_words(
     pa.schema([("seq", pa.int64()), ("topic", pa.string()), ("partition", pa.int64()), ("node", pa.string())])
@@ -50,7 +52,7 @@ def _write(folder: Path, place: int, columns: dict[str, Any]) -> None:
 
 
 def _events(run_dir: Path, place: int, shares: int) -> list[tuple[Any, ...]]:
-    found = events_of(Share(str(run_dir), place, shares), FACTS, COLUMNS, SCHEMAS)
+    found = events_of(Share(str(run_dir), place, shares), FACTS, COLUMNS, SCHEMAS, None)
     assert found.column_names == ["run", "topic", "partition", *COLUMNS]
     return [tuple(row.values()) for row in found.to_pylist()]
 
@@ -77,6 +79,30 @@ def test_shares_are_whole_partitions_and_together_everything(run_dir: Path) -> N
     assert sorted(event for share in shares for event in share) == sorted(whole)
     partitions = [{event[1:3] for event in share} for share in shares]
     assert sum(map(len, partitions)) == 3 and max(map(len, partitions)) < 3
+
+
+@pytest.mark.parametrize("table", [[], ["u"]])
+def test_a_share_that_is_sent_its_facts_has_what_it_would_read(run_dir: Path, table: list[str]) -> None:
+    """A fact of a table of the report, too, of a partition that no file has."""
+    told = pa.table({"run": ["0001-run"], "topic": ["u"], "partition": [7], "seq": [3], "node": ["b1"]})
+    facts = FACTS | {name: Facts(told, same("seq", "node")) for name in table}
+    shares = [Share(str(run_dir), place, 3) for place in range(3)]
+    many = {"appended": facts["appended"]}
+    tasks = [PartFiles(str(run_dir), "log", [str(part)]) for part in sorted(run_dir.glob("trace/log/*"))]
+    batches = [pa.RecordBatch.from_arrays([pa.array([0, 1])], ["id"])]
+    schema = pa.schema([("share", pa.int64())])
+    values = pa.Table.from_batches(exchange.send_to_shares(tasks, many, SCHEMAS, shares, iter(batches)))
+    met: list[int] = []
+
+    def rows(share: Share, sent: pa.Table | None) -> list[pa.RecordBatch]:
+        found = events_of(share, facts, COLUMNS, SCHEMAS, sent)
+        assert sent is not None and found.equals(events_of(share, facts, COLUMNS, SCHEMAS, None).cast(found.schema))
+        return [pa.RecordBatch.from_arrays([pa.array([share.place] * len(found), pa.int64())], schema=schema)]
+
+    for number in range(3):
+        its = values.filter(pc.equal(values["share"], number))
+        met += exchange.of_share(rows, shares, schema, its)["share"].to_pylist()
+    assert len(met) == len(_events(run_dir, 0, 1)) + (3 if table else 0)
 
 
 def test_parts_of_other_partitions_alone_are_not_read(run_dir: Path) -> None:
