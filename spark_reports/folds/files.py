@@ -180,9 +180,8 @@ def _of_kind(sent: pa.Table, what: str, facts: Facts, schemas: Mapping[str, pa.S
     if len(rows):
         return rows.select([*KEY, *facts.columns])
     kinds = schemas[str(facts.source)]
-    return pa.schema(
-        [*(kinds.field(name) for name in KEY), *(kinds.field(of).with_name(name) for name, of in facts.columns.items())]
-    ).empty_table()
+    taken = {**{name: name for name in KEY}, **facts.columns}
+    return pa.table({name: pa.array([], kinds.field(column).type) for name, column in taken.items()})
 
 
 class PartFiles(NamedTuple):

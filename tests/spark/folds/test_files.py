@@ -13,9 +13,8 @@ import pytest
 from spark_reports.folds import exchange
 from spark_reports.folds.files import DamagedPart, Facts, PartFiles, Share, events_of, read_part, same, with_words
 
-LOG = with_words(
-    pa.schema([("seq", pa.int64()), ("topic", pa.string()), ("partition", pa.int64()), ("node", pa.string())])
-)
+PARTITION = pa.field("partition", pa.int64(), nullable=False)
+LOG = with_words(pa.schema([("seq", pa.int64()), ("topic", pa.string()), PARTITION, ("node", pa.string())]))
 TURN = with_words(pa.schema([("seq", pa.int64()), ("node", pa.string()), ("event", pa.string())]))
 SCHEMAS = {"log": LOG, "control": TURN}
 FACTS = {
@@ -85,9 +84,10 @@ def test_shares_are_whole_partitions_and_together_everything(run_dir: Path) -> N
 def test_a_share_that_is_sent_its_facts_has_what_it_would_read(run_dir: Path, table: list[str]) -> None:
     """A fact of a table of the report, too, of a partition that no file has."""
     told = pa.table({"run": ["0001-run"], "topic": ["u"], "partition": [7], "seq": [3], "node": ["b1"]})
-    facts = FACTS | {name: Facts(told, same("seq", "node")) for name in table}
+    facts = FACTS | {"none": Facts("log", same("seq", "node"), {"node": ["b9"]})}
+    facts |= {name: Facts(told, same("seq", "node")) for name in table}
     shares = [Share(str(run_dir), place, 3) for place in range(3)]
-    many = {"appended": facts["appended"]}
+    many = {name: facts[name] for name in ("appended", "none")}
     tasks = [PartFiles(str(run_dir), "log", [str(part)]) for part in sorted(run_dir.glob("trace/log/*"))]
     batches = [pa.RecordBatch.from_arrays([pa.array([0, 1])], ["id"])]
     schema = pa.schema([("share", pa.int64())])
