@@ -88,7 +88,11 @@ _LOOPBACK_ENVIRONMENT: dict[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_L
 _NOT_FROM_HERE: dict[str, str] = {"PYTHONSAFEPATH": "1"}
 """Spark starts its workers with `-m`, and Python would look for modules in the current directory first."""
 
+COMPILED_SOON: dict[str, str] = {_JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_SOON}"}
+"""For a report: its tables are folded from the files by Python, so the JVM meets few rows and has much to plan."""
+
 SMALL_TRACE_SETTINGS: dict[str, str] = {
+    **COMPILED_SOON,
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -97,7 +101,6 @@ SMALL_TRACE_SETTINGS: dict[str, str] = {
     # Each broadcast is a separate job; where all is in one partition a join needs none.
     "spark.sql.optimizer.disableHints": "true",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
-    _JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_SOON}",
 }
 """For traces read in no time: compiling queries, in Spark and in the JVM, would take longer than running them."""
 

@@ -23,7 +23,7 @@ def measure_short_report(progress: Callable[[float, str], None]) -> dict[str, An
 
     raises: JavaMissing, SparkFailed, OSError
     """
-    from spark_reports.report.build import settings_for, write_report
+    from spark_reports.report.build import report_settings_for, write_report
     from spark_reports.session import spark_session
     from spark_reports.work import WorkCount, plan_sizes
 
@@ -37,7 +37,7 @@ def measure_short_report(progress: Callable[[float, str], None]) -> dict[str, An
                 began = time.perf_counter()
                 with ProcessWatch() as watch:
                     if turn == 0:
-                        spark = session.enter_context(spark_session(settings=settings_for([played.run_dir])))
+                        spark = session.enter_context(spark_session(settings=report_settings_for([played.run_dir])))
                     with WorkCount(spark) as count:
                         write_report([played.run_dir], Path(scratch) / "report", spark=spark)
                 wall_s, cpu_s = time.perf_counter() - began, watch.usage().cpu_s

@@ -53,7 +53,7 @@ def measure_report(
 def _measure(
     size: int, run_dir: Path, per_table: bool, progress: Progress, heap_mb: int | None, master: str
 ) -> dict[str, Any]:
-    from spark_reports.report.build import settings_for, write_report
+    from spark_reports.report.build import report_settings_for, write_report
     from spark_reports.session import driver_memory_mb, spark_session
 
     model = ModelTrace.of_about(size)
@@ -62,7 +62,7 @@ def _measure(
     written_s = time.perf_counter() - began
     trace_bytes = sum(part.stat().st_size for part in run_dir.glob("trace/*/part-*.parquet"))
     heap_mb = heap_mb or driver_memory_mb()
-    settings = {**settings_for([run_dir]), "spark.driver.memory": f"{heap_mb}m"}
+    settings = {**report_settings_for([run_dir]), "spark.driver.memory": f"{heap_mb}m"}
     began = time.perf_counter()
     with ProcessWatch() as watch, spark_session(master, settings) as spark:
         result = write_report(

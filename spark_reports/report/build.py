@@ -24,7 +24,7 @@ from spark_reports.report.page import render, verdict_of
 from spark_reports.report.rows import Rows
 from spark_reports.report.thin import PICTURED, picture
 from spark_reports.results import as_markdown
-from spark_reports.session import DEFAULT_MASTER, SMALL_TRACE_SETTINGS, name_call_site, spark_session
+from spark_reports.session import COMPILED_SOON, DEFAULT_MASTER, SMALL_TRACE_SETTINGS, name_call_site, spark_session
 from spark_reports.tables import ResultTables, tables_of_long_traces
 
 Progress = Callable[[str, float], None]
@@ -84,7 +84,7 @@ def write_report(
             verdicts = _build(spark, run_dirs, scratch, progress)
         else:
             progress("starting Spark", 0.0)
-            with spark_session(master, {**settings_for(run_dirs), **(conf or {})}, archive) as own_session:
+            with spark_session(master, {**report_settings_for(run_dirs), **(conf or {})}, archive) as own_session:
                 verdicts = _build(own_session, run_dirs, scratch, progress)
                 if archive is not None:
                     progress("keeping Spark's classes", 0.95)
@@ -117,6 +117,11 @@ def settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
     if size < _SMALL_TRACE_BYTES:
         return SMALL_TRACE_SETTINGS
     return {"spark.sql.shuffle.partitions": str(max(2, size // _PARTITION_BYTES))}
+
+
+def report_settings_for(run_dirs: Sequence[Path]) -> dict[str, str]:
+    """The same for a session of reports alone."""
+    return {**settings_for(run_dirs), **COMPILED_SOON}
 
 
 def _build(
