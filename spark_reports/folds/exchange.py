@@ -13,7 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reports.folds.files import WORD, WRITTEN_ROWS, Facts, PartFiles, RowsOf, Share, facts_in, partition_numbers
+from spark_reports.folds.files import (
+    WORD,
+    WRITTEN_ROWS,
+    Facts,
+    PartFiles,
+    RowsOf,
+    Share,
+    encoded,
+    facts_in,
+    partition_numbers,
+)
 
 PACKED = "share bigint, rows binary"
 """DDL of packed(): the number of a share, and some rows of it."""
@@ -160,4 +170,4 @@ def end(make: Step, schema: pa.Schema, folder: Path | None, values: pa.Table) ->
 
 
 def write_rows(rows: pa.Table, file: Path) -> None:
-    pq.write_table(rows, file, WRITTEN_ROWS, compression="zstd")
+    pq.write_table(rows, file, WRITTEN_ROWS, **encoded(rows.schema))
