@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from spark_reports.class_archive import ClassArchive
+from spark_reports.folds.rows import no_search_for_cycles
 from spark_reports.from_files import write_table
 from spark_reports.interrupts import Interrupts
 from spark_reports.io import damage_named, read_trace, trace_bytes
@@ -140,7 +141,8 @@ def _build(
     end_us = {row["run"]: row["end_us"] for row in rows["runs"]}
     rows |= {name: picture(name, rows[name], end_us) for name in PICTURED}
     headings = {run_dir.resolve().name: heading_of(run_dir) for run_dir in run_dirs}
-    page = render(rows, f"PySpark {spark.version}", headings)
+    with no_search_for_cycles():
+        page = render(rows, f"PySpark {spark.version}", headings)
     (folder / "report.html").write_text(page, encoding="utf-8")
     (folder / "tables" / "README.md").write_text(f"{_TABLES_HEAD}{as_markdown()}", encoding="utf-8")
     names = [run_dir.resolve().name for run_dir in run_dirs]
