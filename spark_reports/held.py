@@ -30,7 +30,8 @@ def held(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:
     """Rows that stand in the plan itself: Spark filters them while it optimizes, and leaves out what no row takes
     part in.
     """
-    return spark.createDataFrame(rows, columns).coalesce(1) if len(rows) else no_rows(spark, columns)
+    # In one piece: of columns in several pieces, some of them empty, Spark has lost rows.
+    return spark.createDataFrame(rows.combine_chunks(), columns).coalesce(1) if len(rows) else no_rows(spark, columns)
 
 
 def no_rows(spark: SparkSession, columns: StructType) -> DataFrame:
