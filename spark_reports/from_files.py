@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -35,7 +35,7 @@ from spark_reports.folds.files import (
     write_share,
 )
 from spark_reports.folds.rows import Fold, fold_table
-from spark_reports.held import collected, has_no_rows, held, is_for_short_traces
+from spark_reports.held import collected, columns_of, has_no_rows, held, is_for_short_traces
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import trace_schema
 from spark_reports.transforms.settling import settled
@@ -58,6 +58,10 @@ _TASKS = 8
 """Files of a table are looked through by so many tasks at most: the start of one takes longer than a small file."""
 
 
+_Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Batches of numbers -> what is made of each."""
+
+
 class RunFiles(NamedTuple):
     """`tables`: the folder where tables of long traces are written at once, and read from; without it Spark computes
     them when they are asked for."""
@@ -77,7 +81,7 @@ class RunFiles(NamedTuple):
             return self.few(out, make, facts, columns)
         folder = self.tables / name
         folder.mkdir(parents=True)
-        kinds = _columns_of(out)
+        kinds = columns_of(out)
         schema = to_arrow_schema(kinds)
         write = functools.partial(write_share, _rows(make, kinds, facts, columns), schema, folder)
         self._spread(write, facts, "share bigint").collect()
@@ -88,7 +92,7 @@ class RunFiles(NamedTuple):
 
         Of a short trace the driver makes them: starting Python workers, with all that they import, would take longer.
         """
-        kinds = _columns_of(out)
+        kinds = columns_of(out)
         rows = _rows(make, kinds, facts, columns)
         if not is_for_short_traces(self.spark):
             return self._spread(rows, facts, out)
@@ -110,7 +114,7 @@ class RunFiles(NamedTuple):
         others: facts that Spark has, by their `what`
         """
         told = {what: rows for what, rows in others.items() if not has_no_rows(rows)}
-        kinds = _columns_of(RESULT_TABLES[name].ddl)
+        kinds = columns_of(RESULT_TABLES[name].ddl)
         if is_for_short_traces(self.spark):
             return settled(held(self.spark, self._exchanged_here(steps, facts, told, to_arrow_schema(kinds)), kinds))
         tasks = list(self._parts(facts, _EXCHANGED_BYTES))
@@ -147,7 +151,7 @@ class RunFiles(NamedTuple):
 
         find: gets these columns of some rows, strings as words by number
         """
-        kinds, asked = _columns_of(out), rows.select(*columns)
+        kinds, asked = columns_of(out), rows.select(*columns)
         read, schema = with_words(to_arrow_schema(asked.schema)), to_arrow_schema(kinds)
         if is_for_short_traces(self.spark):
             found = find(collected(asked).cast(read)).select(schema.names).cast(schema)
@@ -160,7 +164,7 @@ class RunFiles(NamedTuple):
 
     def of_rows(self, name: str, rows: Sequence[dict[str, Any]]) -> DataFrame:
         """The table `name` of these rows; columns that a row lacks are null."""
-        kinds = _columns_of(RESULT_TABLES[name].ddl)
+        kinds = columns_of(RESULT_TABLES[name].ddl)
         return held(self.spark, pa.Table.from_pylist(rows, to_arrow_schema(kinds)), kinds)
 
     def _sent(
@@ -173,7 +177,7 @@ class RunFiles(NamedTuple):
     ) -> DataFrame:
         """What tasks find in files, as exchange.PACKED."""
         send = functools.partial(exchange.send_found, tasks, facts, _schemas(), found, numbers_of, shares)
-        return self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(send, exchange.PACKED)
+        return self._in_tasks(len(tasks), send, exchange.PACKED)
 
     def _exchanged_here(
         self, steps: Steps, facts: Mapping[str, Facts], told: Mapping[str, DataFrame], schema: pa.Schema
@@ -209,13 +213,16 @@ class RunFiles(NamedTuple):
         many = {what: one for what, one in facts.items() if one.is_sent}
         tasks = list(self._parts(many, _EXCHANGED_BYTES))
         if max(share.shares for share in shares) <= _READ_AGAIN or not tasks:
-            numbers = self.spark.range(0, len(shares), 1, len(shares))
-            return numbers.mapInArrow(functools.partial(each_share, rows, shares), out)
+            return self._in_tasks(len(shares), functools.partial(each_share, rows, shares), out)
         send = functools.partial(exchange.send_to_shares, tasks, many, _schemas(), shares)
-        sent = self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(send, exchange.PACKED)
-        schema = to_arrow_schema(_columns_of(out))
+        sent = self._in_tasks(len(tasks), send, exchange.PACKED)
+        schema = to_arrow_schema(columns_of(out))
         of_share = exchange.plain_step(functools.partial(exchange.of_share, rows, shares, schema))
         return sent.groupBy("share").applyInArrow(of_share, out)
+
+    def _in_tasks(self, count: int, work: _Work, out: str) -> DataFrame:
+        """What tasks make of the numbers below `count`, one each."""
+        return self.spark.range(0, count, 1, count).mapInArrow(work, out)
 
     def _stored(self, folder: Path, columns: StructType) -> DataFrame:
         return self.spark.read.schema(columns).parquet(str(folder))
@@ -231,12 +238,6 @@ def _with_a_file(folder: Path, schema: pa.Schema) -> Path:
 def write_table(table: DataFrame, folder: Path) -> None:
     """Write a result table as Parquet (zstd), replacing what was there."""
     table.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
-
-
-def _columns_of(ddl: str) -> StructType:
-    columns = StructType.fromDDL(ddl)
-    assert isinstance(columns, StructType)
-    return columns
 
 
 def _called(what: str, rows: pa.Table) -> pa.Table:

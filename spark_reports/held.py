@@ -40,11 +40,15 @@ def no_rows(spark: SparkSession, columns: StructType) -> DataFrame:
     return spark.range(1).filter(F.lit(False)).select(*nothing)
 
 
-def none_of(spark: SparkSession, ddl: str) -> DataFrame:
-    """no_rows() with these columns."""
+def columns_of(ddl: str) -> StructType:
     columns = StructType.fromDDL(ddl)
     assert isinstance(columns, StructType)
-    return no_rows(spark, columns)
+    return columns
+
+
+def none_of(spark: SparkSession, ddl: str) -> DataFrame:
+    """no_rows() with these columns."""
+    return no_rows(spark, columns_of(ddl))
 
 
 def has_no_rows(table: DataFrame) -> bool:

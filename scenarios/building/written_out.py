@@ -31,19 +31,20 @@ class _NotWritten(Exception):
 
 def written_out(root: Path, modules: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Each of `modules` that has a dataclass or a constant, with its new text."""
-    trees = {module: ast.parse((root / module).read_text(encoding="utf-8")) for module in modules}
+    texts = {module: (root / module).read_text(encoding="utf-8") for module in modules}
+    trees = {module: ast.parse(text) for module, text in texts.items()}
     classes = {module: _classes(tree) for module, tree in trees.items()}
     for module, tree in trees.items():
-        lines = (root / module).read_text(encoding="utf-8").split("\n")
+        lines = texts[module].split("\n")
         written = with_final_constants(tree, lines)
         for node in classes[module].values():
             try:
-                text = _constructor(node, _bases(node, module, tree, classes))
+                constructor = _constructor(node, _bases(node, module, tree, classes))
             except _NotWritten:
                 continue
             if lines[node.end_lineno].strip():  # type: ignore[index]
                 continue
-            lines[node.end_lineno] = text  # type: ignore[index]
+            lines[node.end_lineno] = constructor  # type: ignore[index]
             written = True
         if written:
             yield module, "\n".join(lines)

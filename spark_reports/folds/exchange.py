@@ -28,6 +28,7 @@ from spark_reports.folds.files import (
 PACKED = "share bigint, rows binary"
 """DDL of packed(): the number of a share, and some rows of it."""
 _PACKED = pa.schema([("share", pa.int64()), ("rows", pa.binary())])
+_NOTHING = pa.schema([("what", WORD)]).empty_table()
 _LETTERS = 8
 _MIXED = np.uint64(0x9E37_79B9_7F4A_7C15)
 """Fibonacci hashing: 2**64 by the golden ratio."""
@@ -58,19 +59,16 @@ def packed(rows: pa.Table, numbers_of: NumbersOf, shares: int, first: int = 0) -
     for place in range(shares):
         here = order[bounds[place] : bounds[place + 1]]
         if len(here):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-                stream.write_table(rows.take(pa.array(here)).combine_chunks())
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([first + place]), pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=_PACKED
-            )
+            yield _value(first + place, rows.take(pa.array(here)).combine_chunks())
 
 
-def _nothing(share: int) -> pa.RecordBatch:
+def _value(share: int, rows: pa.Table) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, pa.schema([("what", WORD)])):
-        pass
-    return pa.RecordBatch.from_arrays([pa.array([share]), pa.array([sink.getvalue().to_pybytes()])], schema=_PACKED)
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        stream.write_table(rows)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([share]), pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=_PACKED
+    )
 
 
 def unpacked(values: pa.Table) -> pa.Table:
@@ -134,7 +132,7 @@ def send_to_shares(
     for batch in batches:
         for number in batch.column(0).to_pylist():
             if number == 0:
-                yield from map(_nothing, range(len(shares)))
+                yield from (_value(share, _NOTHING) for share in range(len(shares)))
             parts = tasks[number]
             begin = first[parts.run_dir]
             for rows in facts_in(parts, facts, schemas):

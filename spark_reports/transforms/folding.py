@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from spark_reports import folds
 from spark_reports.folds.rows import Fold, fold_batches
-from spark_reports.held import collected, held, is_for_short_traces
+from spark_reports.held import collected, columns_of, held, is_for_short_traces
 from spark_reports.schema import PARTITION_KEY
 
 # Workers, also of a cluster, get the folds themselves instead of a name that they would have to find.
@@ -43,8 +43,7 @@ def folded(
     is_short = is_for_short_traces(together.sparkSession)
     apart = together.coalesce(1) if is_short else together.repartition(*key)
     ordered = apart.sortWithinPartitions(*key, "seq", "_place").select(*key, *columns)
-    out = StructType.fromDDL(schema)
-    assert isinstance(out, StructType)
+    out = columns_of(schema)
     fold_all = functools.partial(fold_batches, fold, to_arrow_schema(out), len(key))
     return _folded_here(ordered, fold_all, out) if is_short else ordered.mapInArrow(fold_all, out)
 
