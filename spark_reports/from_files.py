@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -34,6 +37,7 @@ from spark_reports.folds.files import (
     with_words,
     write_share,
 )
+from spark_reports.folds.parcels import PARCELS, NumbersOf, unpacked
 from spark_reports.folds.rows import Fold, fold_table
 from spark_reports.held import collected, columns_of, has_no_rows, held, is_for_short_traces
 from spark_reports.results import RESULT_TABLES
@@ -62,13 +66,22 @@ _Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Batches of numbers -> what is made of each."""
 
 
+class Folders(NamedTuple):
+    """tables:  where tables are written at once, and read from
+    parcels: for what tasks send each other; it has to outlive the queries
+    """
+
+    tables: Path
+    parcels: Path
+
+
 class RunFiles(NamedTuple):
-    """`tables`: the folder where tables of long traces are written at once, and read from; without it Spark computes
-    them when they are asked for."""
+    """`folders`: of a report on long traces. Without them Spark computes tables when they are asked for, and passes on
+    itself what tasks send each other."""
 
     spark: SparkSession
     run_dirs: Sequence[Path]
-    tables: Path | None = None
+    folders: Folders | None = None
 
     def folded(self, name: str, fold: Fold, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
         """The table `name`: the rows that `fold` makes of these columns of each partition's facts."""
@@ -77,14 +90,13 @@ class RunFiles(NamedTuple):
     def made(self, name: str, make: Make, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
         """The same by a function that takes the facts of many partitions at once."""
         out = RESULT_TABLES[name].ddl
-        if self.tables is None or is_for_short_traces(self.spark):
+        if is_for_short_traces(self.spark) or (folder := self._new_table(name)) is None:
             return self.few(out, make, facts, columns)
-        folder = self.tables / name
-        folder.mkdir(parents=True)
         kinds = columns_of(out)
         schema = to_arrow_schema(kinds)
         write = functools.partial(write_share, _rows(make, kinds, facts, columns), schema, folder)
-        self._spread(write, facts, "share bigint").collect()
+        with self._parcels_folder() as parcels:
+            self._spread(write, facts, "share bigint", parcels).collect()
         return self._stored(_with_a_file(folder, schema), kinds)
 
     def few(self, out: str, make: Make, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
@@ -95,7 +107,7 @@ class RunFiles(NamedTuple):
         kinds = columns_of(out)
         rows = _rows(make, kinds, facts, columns)
         if not is_for_short_traces(self.spark):
-            return self._spread(rows, facts, out)
+            return self._spread(rows, facts, out, self._new_folder())
         shares = [Share(str(run_dir.resolve()), 0, 1) for run_dir in self.run_dirs]
         schema = to_arrow_schema(kinds)
         each = chain.from_iterable(rows(share, None) for share in shares)
@@ -117,21 +129,27 @@ class RunFiles(NamedTuple):
         kinds = columns_of(RESULT_TABLES[name].ddl)
         if is_for_short_traces(self.spark):
             return settled(held(self.spark, self._exchanged_here(steps, facts, told, to_arrow_schema(kinds)), kinds))
+        schema, folder = to_arrow_schema(kinds), self._new_table(name)
+        with self._parcels_folder() as parcels:
+            by_record, shares = self._by_record(steps, facts, told, parcels)
+            end = exchange.plain_step(functools.partial(exchange.end, steps.of_partitions, schema, folder))
+            if folder is None:
+                return settled(_by_share(by_record, shares).applyInArrow(end, RESULT_TABLES[name].ddl))
+            _by_share(by_record, shares).applyInArrow(end, "share bigint").collect()
+        return self._stored(_with_a_file(folder, schema), kinds)
+
+    def _by_record(
+        self, steps: Steps, facts: Mapping[str, Facts], told: Mapping[str, DataFrame], parcels: Path | None
+    ) -> tuple[DataFrame, int]:
+        """What follows from all that there is of each record, as PARCELS by partition; and the number of shares."""
         tasks = list(self._parts(facts, _EXCHANGED_BYTES))
         shares = max(2, len(tasks))
-        sent = self._sent(tasks, facts, steps.found, exchange.record_numbers, shares)
+        sent = self._sent(tasks, facts, steps.found, exchange.record_numbers, shares, parcels)
         for what, rows in told.items():
             send_rows = functools.partial(exchange.send_rows, functools.partial(_called, what), shares)
-            sent = sent.unionByName(rows.mapInArrow(send_rows, exchange.PACKED))
-        send_on = exchange.plain_step(functools.partial(exchange.send_on, steps.of_records, shares))
-        by_record = sent.groupBy("share").applyInArrow(send_on, exchange.PACKED)
-        folder = None if self.tables is None else self.tables / name
-        end = exchange.plain_step(functools.partial(exchange.end, steps.of_partitions, to_arrow_schema(kinds), folder))
-        if folder is None:
-            return settled(by_record.groupBy("share").applyInArrow(end, RESULT_TABLES[name].ddl))
-        folder.mkdir(parents=True)
-        by_record.groupBy("share").applyInArrow(end, "share bigint").collect()
-        return self._stored(_with_a_file(folder, to_arrow_schema(kinds)), kinds)
+            sent = sent.unionByName(rows.mapInArrow(send_rows, PARCELS))
+        send_on = exchange.plain_step(functools.partial(exchange.send_on, steps.of_records, shares, parcels))
+        return _by_share(sent, shares).applyInArrow(send_on, PARCELS), shares
 
     def gathered(self, found: Step, facts: Mapping[str, Facts], columns: pa.Schema) -> pa.Table:
         """All that follows from the facts of one kind in each file, for what is little: sums, or rare events.
@@ -142,8 +160,8 @@ class RunFiles(NamedTuple):
         if is_for_short_traces(self.spark):
             each = [exchange.found_in(parts, facts, _schemas(), found) for parts in tasks]
         else:
-            values = collected(self._sent(tasks, facts, found, exchange.one_number, 1)) if tasks else ()
-            each = [exchange.unpacked(values)] if len(values) else []
+            sent = collected(self._sent(tasks, facts, found, exchange.one_number, 1, None)) if tasks else ()
+            each = [unpacked(sent)] if len(sent) else []
         return pa.concat_tables([columns.empty_table(), *(rows.select(columns.names).cast(columns) for rows in each)])
 
     def of_each(self, name: str, rows: DataFrame, find: Find, columns: Sequence[str], out: str) -> DataFrame:
@@ -156,9 +174,9 @@ class RunFiles(NamedTuple):
         if is_for_short_traces(self.spark):
             found = find(collected(asked).cast(read)).select(schema.names).cast(schema)
             return held(self.spark, found, kinds)
-        if self.tables is None:
+        if self.folders is None:
             return asked.mapInArrow(functools.partial(found_in_batches, find, read, schema), out)
-        files = sorted(map(str, (self.tables / name).glob("*.parquet")))
+        files = sorted(map(str, (self.folders.tables / name).glob("*.parquet")))
         look = functools.partial(found_in_files, find, read, schema, files)
         return self.spark.range(0, len(files), 1, min(len(files), _TASKS)).mapInArrow(look, out)
 
@@ -172,12 +190,13 @@ class RunFiles(NamedTuple):
         tasks: Sequence[PartFiles],
         facts: Mapping[str, Facts],
         found: Step,
-        numbers_of: exchange.NumbersOf,
+        numbers_of: NumbersOf,
         shares: int,
+        parcels: Path | None,
     ) -> DataFrame:
-        """What tasks find in files, as exchange.PACKED."""
-        send = functools.partial(exchange.send_found, tasks, facts, _schemas(), found, numbers_of, shares)
-        return self._in_tasks(len(tasks), send, exchange.PACKED)
+        """What tasks find in files, as PARCELS."""
+        send = functools.partial(exchange.send_found, tasks, facts, _schemas(), found, numbers_of, shares, parcels)
+        return self._in_tasks(len(tasks), send, PARCELS)
 
     def _exchanged_here(
         self, steps: Steps, facts: Mapping[str, Facts], told: Mapping[str, DataFrame], schema: pa.Schema
@@ -207,25 +226,55 @@ class RunFiles(NamedTuple):
                 if files:
                     yield PartFiles(str(run_dir.resolve()), table, files)
 
-    def _spread(self, rows: RowsOf, facts: Mapping[str, Facts], out: str) -> DataFrame:
+    def _spread(self, rows: RowsOf, facts: Mapping[str, Facts], out: str, parcels: Path | None) -> DataFrame:
         """A task for each share of each run."""
         shares = [share for run_dir in self.run_dirs for share in _shares(run_dir, facts)]
         many = {what: one for what, one in facts.items() if one.is_sent}
         tasks = list(self._parts(many, _EXCHANGED_BYTES))
         if max(share.shares for share in shares) <= _READ_AGAIN or not tasks:
             return self._in_tasks(len(shares), functools.partial(each_share, rows, shares), out)
-        send = functools.partial(exchange.send_to_shares, tasks, many, _schemas(), shares)
-        sent = self._in_tasks(len(tasks), send, exchange.PACKED)
+        send = functools.partial(exchange.send_to_shares, tasks, many, _schemas(), shares, parcels)
+        sent = self._in_tasks(len(tasks), send, PARCELS)
         schema = to_arrow_schema(columns_of(out))
         of_share = exchange.plain_step(functools.partial(exchange.of_share, rows, shares, schema))
-        return sent.groupBy("share").applyInArrow(of_share, out)
+        return _by_share(sent, len(shares)).applyInArrow(of_share, out)
 
     def _in_tasks(self, count: int, work: _Work, out: str) -> DataFrame:
         """What tasks make of the numbers below `count`, one each."""
         return self.spark.range(0, count, 1, count).mapInArrow(work, out)
 
+    def _new_table(self, name: str) -> Path | None:
+        """The folder of a table that tasks are to write."""
+        if self.folders is None:
+            return None
+        folder = self.folders.tables / name
+        folder.mkdir(parents=True)
+        return folder
+
+    def _new_folder(self) -> Path | None:
+        """For parcels."""
+        if self.folders is None:
+            return None
+        self.folders.parcels.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=self.folders.parcels))
+
+    @contextlib.contextmanager
+    def _parcels_folder(self) -> Iterator[Path | None]:
+        """The same for the block alone."""
+        folder = self._new_folder()
+        try:
+            yield folder
+        finally:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+
     def _stored(self, folder: Path, columns: StructType) -> DataFrame:
         return self.spark.read.schema(columns).parquet(str(folder))
+
+
+def _by_share(parcels: DataFrame, shares: int) -> GroupedData:
+    # By number, or Spark would take so few bytes for the work of one task.
+    return parcels.repartition(shares, "share").groupBy("share")
 
 
 def _with_a_file(folder: Path, schema: pa.Schema) -> Path:

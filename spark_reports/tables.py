@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_reports.from_files import Folders
 from spark_reports.held import collected, few_rows, has_at_most, has_no_rows, held, none_of
 from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES
@@ -130,11 +131,11 @@ class ResultTables(Mapping[str, DataFrame]):
         return record_fates(self._trace, known)
 
 
-def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], folder: Path) -> ResultTables:
-    """folder: for the tables that are written as they are made     raises: RunFolderUnusable"""
+def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], folders: Folders) -> ResultTables:
+    """folders: for the tables that are written as they are made     raises: RunFolderUnusable"""
     few = brief_trace(spark, run_dirs)
     trace = read_trace(spark, run_dirs)
-    trace = trace._replace(files=trace.files._replace(tables=folder))
+    trace = trace._replace(files=trace.files._replace(folders=folders))
     return ResultTables(trace, None if few is None else ResultTables(few))
 
 

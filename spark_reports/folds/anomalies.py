@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_reports.folds.codes import begins, codes, last_of, numbers, of_kind
+from spark_reports.folds.codes import begins, codes, highest_so_far, last_of, numbers, of_kind
 
 REPLICA, ENTRY = "replica", "entry"
 REPLICA_COLUMNS = ("what", "node", "offset", "record", "crc", "high_watermark")
@@ -51,9 +51,7 @@ def regressions(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
     facts, first, since, _ = _by_client(facts)
     first[1:] |= since[1:] != since[:-1]
     offset = numbers(facts, "offset")
-    highest = offset.copy()
-    for one in np.split(highest, np.flatnonzero(first)[1:]):
-        np.maximum.accumulate(one, out=one)
+    highest = highest_so_far(offset, first)
     back = np.flatnonzero(offset < highest)
     rows = [
         {**row, "anomaly": "offset-regression", "detail": f"saw the end at {row['offset']} after it had seen {seen}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,19 @@ import pyarrow.compute as pc
 
 def of_kind(facts: pa.Table, *kinds: str) -> Any:
     """Whether each event is one of these, by the fold's names."""
-    return pc.is_in(facts["what"].cast(pa.string()), value_set=pa.array(kinds)).to_numpy()
+    return is_one_of(facts["what"], kinds)
+
+
+def is_one_of(column: pa.ChunkedArray, values: Sequence[str | bool | None]) -> Any:
+    """Whether each value is one of these. Of words by number each word is looked at once, and not each value."""
+    if not pa.types.is_dictionary(column.type):
+        return pc.is_in(column, value_set=pa.array(values, column.type)).to_numpy(zero_copy_only=False)
+    found = [np.zeros(0, bool)]
+    for chunk in column.chunks:
+        words = [*chunk.dictionary.to_pylist(), None]
+        among = np.array([word in values for word in words])
+        found.append(among[chunk.indices.fill_null(len(words) - 1).to_numpy()])
+    return np.concatenate(found)
 
 
 def codes(facts: pa.Table, *columns: str) -> Any:
@@ -46,3 +59,19 @@ def last_of(stated: Any, first: Any) -> Any:
     first: as of begins()
     """
     return np.maximum.accumulate(np.where(stated | first, np.arange(len(stated)), 0))
+
+
+def first_place(groups: Any, stated: Any, count: int) -> Any:
+    """Of each of `count` groups the first place where something is stated, -1 if there is none."""
+    places = np.flatnonzero(stated)[::-1]
+    found = np.full(count, -1)
+    found[groups[places]] = places
+    return found
+
+
+def highest_so_far(values: Any, first: Any) -> Any:
+    """The highest value of each group up to each place. first: as of begins()"""
+    highest = values.copy()
+    for one in np.split(highest, np.flatnonzero(first)[1:]):
+        np.maximum.accumulate(one, out=one)
+    return highest

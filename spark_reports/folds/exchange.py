@@ -1,7 +1,4 @@
-"""Rows that go from the tasks that find them to the tasks that need them together.
-
-Spark's shuffle takes many rows as one value, in Arrow's own format: the JVM meets a few large values instead of rows.
-"""
+"""What tasks send each other: those that read files to those that need all of some records, or of some partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reports.folds.files import (
-    WORD,
     WRITTEN_ROWS,
     Facts,
     PartFiles,
@@ -24,18 +20,13 @@ from spark_reports.folds.files import (
     facts_in,
     partition_numbers,
 )
+from spark_reports.folds.parcels import NumbersOf, Part, apart, nothing_for_each, parcels, unpacked
 
-PACKED = "share bigint, rows binary"
-"""DDL of packed(): the number of a share, and some rows of it."""
-_PACKED = pa.schema([("share", pa.int64()), ("rows", pa.binary())])
-_NOTHING = pa.schema([("what", WORD)]).empty_table()
 _LETTERS = 8
 _MIXED = np.uint64(0x9E37_79B9_7F4A_7C15)
 """Fibonacci hashing: 2**64 by the golden ratio."""
 
 Step = Callable[[pa.Table], pa.Table]
-NumbersOf = Callable[[pa.Table], Any]
-"""A number for each row; rows of one number modulo the shares are of one share."""
 
 
 class Steps(NamedTuple):
@@ -47,34 +38,6 @@ class Steps(NamedTuple):
     found: Step
     of_records: Step
     of_partitions: Step
-
-
-def packed(rows: pa.Table, numbers_of: NumbersOf, shares: int, first: int = 0) -> Iterator[pa.RecordBatch]:
-    """A value for each share that has any of the rows. first: the number of the first of the shares"""
-    if not len(rows):
-        return
-    share = (numbers_of(rows) % shares).astype(np.uint16)
-    order = np.argsort(share, kind="stable")
-    bounds = np.searchsorted(share[order], np.arange(shares + 1))
-    for place in range(shares):
-        here = order[bounds[place] : bounds[place + 1]]
-        if len(here):
-            yield _value(first + place, rows.take(pa.array(here)).combine_chunks())
-
-
-def _value(share: int, rows: pa.Table) -> pa.RecordBatch:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-        stream.write_table(rows)
-    return pa.RecordBatch.from_arrays(
-        [pa.array([share]), pa.array([sink.getvalue().to_pybytes()], pa.binary())], schema=_PACKED
-    )
-
-
-def unpacked(values: pa.Table) -> pa.Table:
-    """Rows that lack a column of others have null there."""
-    tables = [pa.ipc.open_stream(value.as_buffer()).read_all() for value in values["rows"]]
-    return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
 
 
 def record_numbers(rows: pa.Table) -> Any:
@@ -99,12 +62,18 @@ def one_number(rows: pa.Table) -> Any:
 
 def send_found(
     tasks: Sequence[PartFiles], facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step,
-    numbers_of: NumbersOf, shares: int, batches: Iterator[pa.RecordBatch],
+    numbers_of: NumbersOf, shares: int, folder: Path | None, batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """batches: numbers of tasks, as Spark spreads them     out: PACKED     raises: DamagedPart"""
+    """batches: numbers of tasks, as Spark spreads them     folder: for the files of parcels     out: PARCELS
+    raises: DamagedPart"""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield from packed(found_in(tasks[number], facts, schemas, found), numbers_of, shares)
+            parts = apart(found_in(tasks[number], facts, schemas, found), numbers_of, shares)
+            yield from parcels(parts, _file(folder, "found", number))
+
+
+def _file(folder: Path | None, name: str, number: int) -> Path | None:
+    return None if folder is None else folder / f"{name}-{number:05}.arrows"
 
 
 def found_in(parts: PartFiles, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], found: Step) -> pa.Table:
@@ -114,40 +83,46 @@ def found_in(parts: PartFiles, facts: Mapping[str, Facts], schemas: Mapping[str,
 
 
 def send_rows(rows: Step, shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """batches: rows that Spark has, with a record in each     out: PACKED, by record"""
+    """batches: rows that Spark has, with a record in each     out: PARCELS, by record"""
     for batch in batches:
-        yield from packed(rows(pa.Table.from_batches([batch])), record_numbers, shares)
+        yield from parcels(apart(rows(pa.Table.from_batches([batch])), record_numbers, shares))
 
 
 def send_to_shares(
     tasks: Sequence[PartFiles], facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], shares: Sequence[Share],
-    batches: Iterator[pa.RecordBatch],
+    folder: Path | None, batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Each share of a run gets the facts of its partitions, of one file after the other; and all get a value, even of
+    """Each share of a run gets the facts of its partitions, of one file after the other; and all get a parcel, even of
     no rows.
 
-    batches: numbers of tasks, as Spark spreads them     out: PACKED     raises: DamagedPart
+    batches: numbers of tasks, as Spark spreads them     folder: for the files of parcels     out: PARCELS
+    raises:  DamagedPart
     """
     first = {share.run_dir: number for number, share in enumerate(shares) if share.place == 0}
+
+    def parts_of(number: int) -> Iterator[Part]:
+        if number == 0:
+            yield from nothing_for_each(len(shares))
+        parts = tasks[number]
+        begin = first[parts.run_dir]
+        for rows in facts_in(parts, facts, schemas):
+            yield from apart(rows, partition_numbers, shares[begin].shares, begin)
+
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            if number == 0:
-                yield from (_value(share, _NOTHING) for share in range(len(shares)))
-            parts = tasks[number]
-            begin = first[parts.run_dir]
-            for rows in facts_in(parts, facts, schemas):
-                yield from packed(rows, partition_numbers, shares[begin].shares, begin)
+            yield from parcels(parts_of(number), _file(folder, "read", number))
 
 
 def of_share(rows: RowsOf, shares: Sequence[Share], schema: pa.Schema, values: pa.Table) -> pa.Table:
-    """What follows from all that one share was sent. in: PACKED"""
+    """What follows from all that one share was sent. in: PARCELS"""
     share = shares[values["share"][0].as_py()]
     return pa.Table.from_batches(rows(share, unpacked(values)), schema)
 
 
-def send_on(make: Step, shares: int, values: pa.Table) -> pa.Table:
-    """What follows from all rows of one share of the records. in: PACKED     out: PACKED, by partition"""
-    return pa.Table.from_batches(packed(make(unpacked(values)), partition_numbers, shares), _PACKED)
+def send_on(make: Step, shares: int, folder: Path | None, values: pa.Table) -> pa.Table:
+    """What follows from all rows of one share of the records. in: PARCELS     out: PARCELS, by partition"""
+    parts = apart(make(unpacked(values)), partition_numbers, shares)
+    return pa.Table.from_batches(parcels(parts, _file(folder, "on", values["share"][0].as_py())), values.schema)
 
 
 def plain_step(step: Step) -> Step:
@@ -157,7 +132,7 @@ def plain_step(step: Step) -> Step:
 
 def end(make: Step, schema: pa.Schema, folder: Path | None, values: pa.Table) -> pa.Table:
     """The rows of a table that follow from all of one share of the partitions; or none, if they are written as a file
-    in `folder`. in: PACKED
+    in `folder`. in: PARCELS
     """
     rows = make(unpacked(values)).select(schema.names).cast(schema)
     if folder is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reports.folds.codes import begins, codes, numbers, of_kind
+from spark_reports.folds.codes import begins, codes, first_place, highest_so_far, is_one_of, numbers, of_kind
 from spark_reports.folds.files import WORD
 
 SENT, ACKED, HANDED_OVER, FAILED, STORED, READ, PROMISED, KNOWN = (
@@ -103,10 +103,7 @@ class _Events:
 
     def first(self, rows: _Rows) -> Any:
         """The place of each record's first one of these, -1 if there is none."""
-        places = np.flatnonzero(rows)
-        found = np.full(self.records, -1)
-        found[self.record[places[::-1]]] = places[::-1]
-        return found
+        return first_place(self.record, rows, self.records)
 
     def taken(self, name: str, places: Any) -> pa.Array:
         """A column at those places; null at -1."""
@@ -171,7 +168,7 @@ def fates(facts: pa.Table) -> pa.Table:
     }
     for why in ("deleted", "expired", "compacted", "aborted", "committed"):
         name = f"is_{why}" if why in ("aborted", "committed") else why
-        found[name] = events.has(pc.equal(facts["why"].cast(pa.string()), why).fill_null(False).to_numpy())
+        found[name] = events.has(is_one_of(facts["why"], [why]))
     return pa.table(found)
 
 
@@ -191,7 +188,7 @@ def with_anomalies(fates: pa.Table) -> pa.Table:
         return fates[name].to_numpy()
 
     def is_told(word: str) -> Any:
-        return pc.equal(fates["told"].cast(pa.string()), word).to_numpy()
+        return is_one_of(fates["told"], [word])
 
     copies, settled = numbers(fates, "copies"), numbers(fates, "settled_copies")
     is_taken = flag("deleted") | flag("expired") | flag("compacted")
@@ -224,10 +221,7 @@ def _is_reordered(fates: pa.Table, counts: _Rows) -> Any:
     places = np.flatnonzero(counts)
     code, offset = codes(fates, "run", "topic", "partition", "client")[places], numbers(fates, "offset")[places]
     order = np.lexsort((offset, code))
-    first = np.flatnonzero(begins(code[order]))
-    latest = numbers(fates, "sent_seq")[places[order]]
-    for one in np.split(latest, first[1:]):
-        np.maximum.accumulate(one, out=one)
+    latest = highest_so_far(numbers(fates, "sent_seq")[places[order]], begins(code[order]))
     last = numbers(fates, "last_sent_seq")[places[order]]
     found = np.zeros(len(fates), bool)
     # Of its own sending the first is not later than the last: it need not be left out.

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_reports.folds.codes import is_one_of, of_kind
+
 KEY = ("topic", "partition")
 WORD = pa.dictionary(pa.int32(), pa.string())
 
@@ -53,9 +55,15 @@ class Facts(NamedTuple):
         return isinstance(self.source, str) and not self.everywhere
 
     @property
-    def read(self) -> list[str]:
+    def kept(self) -> list[str]:
+        """Columns of the source that are needed of each event."""
         key = () if self.everywhere else KEY
-        return list(dict.fromkeys([*key, *self.columns.values(), *self.where]))
+        return list(dict.fromkeys([*key, *self.columns.values()]))
+
+    @property
+    def read(self) -> list[str]:
+        """And those by which events are chosen."""
+        return list(dict.fromkeys([*self.kept, *self.where]))
 
 
 class Share(NamedTuple):
@@ -167,7 +175,7 @@ def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Ta
         parts = sorted(Path(share.run_dir, "trace", facts.source).glob("part-*.parquet"))
         wanted = parts if facts.everywhere else [part for part in parts if share.may_be_in(part)]
         read = [_chosen(read_part(part, schema), share, facts) for part in wanted]
-        rows = pa.concat_tables([schema.empty_table(), *read])
+        rows = pa.concat_tables([schema.empty_table().select(facts.kept), *read])
     else:
         of_run = facts.source.filter(pc.equal(facts.source["run"], share.run)).select(facts.read)
         rows = _chosen(of_run.cast(with_words(of_run.schema)), share, facts)
@@ -176,7 +184,7 @@ def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Ta
 
 
 def _of_kind(sent: pa.Table, what: str, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Table:
-    rows = sent.filter(pc.is_in(sent["what"], value_set=pa.array([what])))
+    rows = sent.filter(pa.array(of_kind(sent, what)))
     if len(rows):
         return rows.select([*KEY, *facts.columns])
     kinds = schemas[str(facts.source)]
@@ -217,15 +225,18 @@ def _each_called(rows: pa.Table, place: int, column: str, word: str) -> pa.Table
 
 
 def _chosen(rows: pa.Table, share: Share, facts: Facts) -> pa.Table:
+    """Those of the facts' kind and of the share, with the columns that are needed."""
+    chosen = np.ones(len(rows), bool)
     for column, values in facts.where.items():
-        kind = plain(rows[column].type)
-        rows = rows.filter(pc.is_in(rows[column], value_set=pa.array(values, kind)))
-    if facts.everywhere:
-        return rows
-    for name in KEY:
-        if rows[name].null_count:
-            rows = rows.filter(pc.is_valid(rows[name]))
-    return share.of(rows)
+        chosen &= is_one_of(rows[column], values)
+    if not facts.everywhere:
+        for name in KEY:
+            if rows[name].null_count:
+                chosen &= rows[name].is_valid().to_numpy()
+    rows = rows.select(facts.kept)
+    if not chosen.all():
+        rows = rows.filter(pa.array(chosen))
+    return rows if facts.everywhere else share.of(rows)
 
 
 def _distinct(partitions: pa.Table) -> pa.Table:

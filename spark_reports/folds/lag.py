@@ -1,11 +1,13 @@
-"""Replication lag as the leader knows it: in records, and in time as Kafka's ISR rule measures it."""
+"""Replication lag as the leader knows it, in records, and in time as Kafka's ISR rule measures it: by columns."""
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from spark_reports.folds.codes import begins, codes, first_place, highest_so_far, last_of, numbers, of_kind
 
 COLUMNS = (
     "what", "seq", "at_us", "leader", "leader_epoch", "follower", "fetch_offset", "log_end_offset", "last_offset",
@@ -15,120 +17,157 @@ BEGAN, APPENDED, FETCHED, TERM_ENDED, STARTED, STOPPED = (
 )  # fmt: skip
 
 
-class _Follower:
-    """A leader's knowledge of one follower, since its first fetch of the term."""
-
-    __slots__ = ("at_us", "caught_up_us", "end", "fetched_us", "lag_records", "lag_us", "name", "offset", "seen_end")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.offset = 0
-        self.end: int | None = None
-        self.seen_end: int | None = None
-        self.fetched_us = 0
-        self.caught_up_us: int | None = None
-        self.at_us = 0
-        self.lag_records = 0
-        self.lag_us: int | None = 0
-
-    def fetches(self, at_us: int, offset: int, end: int | None) -> None:
-        """source: Replica.updateFetchStateOrThrow"""
-        caught_up_us = None
-        if end is not None and offset >= end:
-            caught_up_us = at_us
-        elif self.seen_end is not None and offset >= self.seen_end:
-            caught_up_us = self.fetched_us
-        if caught_up_us is not None:
-            self.caught_up_us = max(caught_up_us, self.caught_up_us or 0)
-        self.offset, self.seen_end, self.fetched_us = offset, end, at_us
-        if end is not None:
-            self.end = end
+def replication_lag(schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
+    """A row for each fetch, and for each known follower at each append of its leader and at the end of its term."""
+    views = _Views(facts)
+    moments = _moments(views)
+    found = _measured(views, moments)
+    # In the order of the events; of one event in the order in which its leader met the followers.
+    order = np.lexsort((views.place[moments.met[moments.pair]], views.place[moments.event]))
+    place = pa.array(views.place[moments.event[order]])
+    table = facts.select(["run", "topic", "partition", "leader_epoch", "leader", "at_us", "seq"]).take(place)
+    follower = facts["follower"].take(pa.array(views.place[moments.met[moments.pair[order]]]))
+    table = table.append_column("follower", follower)
+    for name, values in found.items():
+        table = table.append_column(name, values.take(pa.array(order)))
+    batches: list[pa.RecordBatch] = table.select(schema.names).cast(schema).to_batches()
+    return batches
 
 
-class _View:
-    """A leader's in one life and one epoch. Of each of its appends 16 bytes are kept: a follower may come back with
-    less than it had."""
+class _Views:
+    """The events of leaders, view by view, each view's in their order: what a leader knows in one life and one epoch.
 
-    __slots__ = ("appended_us", "began_offset", "began_us", "followers", "is_over", "last_offsets")
-
-    def __init__(self) -> None:
-        self.began_us: int | None = None
-        self.began_offset: int | None = None
-        self.is_over = False
-        self.followers: dict[str, _Follower] = {}
-        self.last_offsets = array("q")
-        self.appended_us = array("q")
-
-    def begins(self, at_us: int, end: int | None) -> None:
-        if self.began_us is None:
-            self.began_us, self.began_offset = at_us, end
-
-    def appends(self, at_us: int, last_offset: int | None, end: int | None) -> None:
-        if last_offset is not None:
-            self.last_offsets.append(last_offset)
-            self.appended_us.append(at_us)
-        for follower in self.followers.values():
-            follower.end = end if end is not None else follower.end
-
-    def had_us(self, offset: int) -> int | None:
-        """Since when the leader has had this record in its term."""
-        if self.began_offset is not None and offset < self.began_offset:
-            return self.began_us
-        place = bisect_left(self.last_offsets, offset)
-        return self.appended_us[place] if place < len(self.appended_us) else None
-
-    def measured(self, follower: _Follower, at_us: int) -> tuple[int, int | None, int | None, int | None]:
-        """out: lag_records, lag_us, peak_lag_us, behind_us"""
-        peak_lag_us: int | None = 0
-        if follower.lag_records > 0:  # Between two of these moments it lacks the same oldest record.
-            peak_lag_us = None if follower.lag_us is None else follower.lag_us + at_us - follower.at_us
-        lag_records = max(0, follower.end - follower.offset) if follower.end is not None else 0
-        lag_us: int | None = 0
-        behind_us: int | None = 0
-        if lag_records > 0:
-            had_us = self.had_us(follower.offset)
-            caught_up_us = self.began_us if follower.caught_up_us is None else follower.caught_up_us
-            lag_us = None if had_us is None else at_us - had_us
-            behind_us = None if caught_up_us is None else at_us - caught_up_us
-        follower.at_us, follower.lag_records, follower.lag_us = at_us, lag_records, lag_us
-        return lag_records, lag_us, peak_lag_us, behind_us
-
-
-def replication_lag(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """A row for each fetch, and for each known follower at each append of its leader and at the end of its term.
-
-    A leader that was down has lost its knowledge of its followers, though its epoch may be the same.
+    A leader that was down has lost its knowledge of its followers, though its epoch may be the same. Of a topic that
+    was deleted and made again the epochs begin anew, too: there a view begins with what begins after its end.
+    place: of the events in `facts`     number: of the view of each, from 0
     """
-    lives: dict[str, int] = {}
-    life: dict[str, int] = {}
-    views: dict[tuple[str, int, int], _View] = {}
-    for what, seq, at_us, leader, epoch, follower, offset, end, last_offset in facts:
-        if what == STARTED:
-            life[leader] = lives[leader] = lives.get(leader, 0) + 1
-            continue
-        if what == STOPPED:
-            life[leader] = 0
-            continue
-        key = (leader, epoch, life.get(leader, 0))
-        view = views.get(key)
-        if view is None:
-            view = views[key] = _View()
-        if what == BEGAN:
-            if view.is_over:
-                view = views[key] = _View()  # Of a topic that was deleted and made again: its epochs begin anew, too.
-            view.begins(at_us, end)
-        elif what == FETCHED:
-            if offset is None:
-                continue
-            one = view.followers.get(follower)
-            if one is None:
-                one = view.followers[follower] = _Follower(follower)
-            one.fetches(at_us, offset, end)
-            yield epoch, leader, follower, at_us, seq, offset, one.end, *view.measured(one, at_us)
-        else:
-            if what == APPENDED:
-                view.appends(at_us, last_offset, end)
-            else:
-                view.is_over = True
-            for one in view.followers.values():
-                yield epoch, leader, one.name, at_us, seq, one.offset, one.end, *view.measured(one, at_us)
+
+    def __init__(self, facts: pa.Table) -> None:
+        self.facts = facts
+        node, life = codes(facts, "topic", "partition", "leader"), _lives(facts)
+        epoch = numbers(facts, "leader_epoch", -1)
+        place = np.flatnonzero(~of_kind(facts, STARTED, STOPPED))
+        place = place[np.lexsort((life[place], epoch[place], node[place]))]
+        self.place = place
+        first = begins(node[place], epoch[place], life[place])
+        began, over = of_kind(facts, BEGAN)[place], of_kind(facts, TERM_ENDED)[place]
+        latest = last_of(began | over, first)
+        first[1:] |= began[1:] & over[latest[:-1]] & ~first[1:]
+        self.number = np.cumsum(first) - 1
+        self.count = int(first.sum())
+        self.is_over, self.is_append = over, of_kind(facts, APPENDED)[place]
+        self.is_fetch = of_kind(facts, FETCHED)[place] & self.has("fetch_offset")
+        self.began = first_place(self.number, began, self.count)
+
+    def has(self, column: str) -> Any:
+        return self.facts[column].is_valid().to_numpy()[self.place]
+
+    def column(self, name: str) -> Any:
+        return numbers(self.facts, name)[self.place]
+
+
+def _lives(facts: pa.Table) -> Any:
+    """At each event how many times its node has started, 0 while it is down."""
+    node = codes(facts, "topic", "partition", "leader")
+    order = np.argsort(node, kind="stable")
+    started, stopped = of_kind(facts, STARTED)[order], of_kind(facts, STOPPED)[order]
+    first = begins(node[order])
+    latest = last_of(started | stopped, first)
+    starts = np.cumsum(started)
+    before = (starts - started)[last_of(np.zeros(len(first), bool), first)]
+    life = np.empty(len(facts), np.int64)
+    life[order] = np.where(started[latest], starts - before, 0)
+    return life
+
+
+class _Moments(NamedTuple):
+    """When a follower's lag is measured: at its fetches, and from the first of them on whenever its leader appends and
+    when the term ends. Follower by follower, each one's in their order.
+
+    pair: number of a view's follower     event: of the view's     met: by pair, its first fetch
+    """
+
+    pair: Any
+    event: Any
+    met: Any
+
+
+def _moments(views: _Views) -> _Moments:
+    fetches, others = np.flatnonzero(views.is_fetch), np.flatnonzero(views.is_append | views.is_over)
+    follower = codes(views.facts, "follower")[views.place[fetches]]
+    order = np.lexsort((follower, views.number[fetches]))
+    fetches = fetches[order]
+    first = begins(views.number[fetches], follower[order])
+    met = fetches[first]
+    begin = np.searchsorted(others, met)
+    counts = np.searchsorted(others, np.searchsorted(views.number, views.number[met], "right")) - begin
+    of_others = np.repeat(np.arange(len(met)), counts)
+    within = np.arange(len(of_others)) - np.repeat(np.cumsum(counts) - counts, counts)
+    pair = np.concatenate([np.cumsum(first) - 1, of_others])
+    event = np.concatenate([fetches, others[np.repeat(begin, counts) + within]])
+    order = np.lexsort((event, pair))
+    return _Moments(pair[order], event[order], met)
+
+
+def _measured(views: _Views, moments: _Moments) -> dict[str, pa.Array]:
+    """The columns that are measured, by moment."""
+    event, first = moments.event, begins(moments.pair)
+    at_us, end, is_fetch = views.column("at_us")[event], views.column("log_end_offset")[event], views.is_fetch[event]
+    has_end = views.has("log_end_offset")[event]
+    states_end = has_end & ~views.is_over[event]
+    latest = last_of(states_end, first)
+    knows_end, end_now = states_end[latest], end[latest]
+    offset = views.column("fetch_offset")[event][last_of(is_fetch, first)]
+    lag_records = np.where(knows_end, np.maximum(end_now - offset, 0), 0)
+    lacks = lag_records > 0
+    had_us = _had_us(views, event, offset, lacks)
+    fetched = (moments.pair, at_us, offset, end, has_end)
+    caught_up_us = _caught_up_us(*(column[is_fetch] for column in fetched))[np.cumsum(is_fetch) - 1]
+    began = views.began[views.number[event]]
+    began_us = np.where((began >= 0) & (began < event), views.column("at_us")[began], -1)
+    caught_up_us = np.where(caught_up_us < 0, began_us, caught_up_us)
+    # Between two moments it lacks the same oldest record.
+    lacked, had_before_us = np.zeros(len(event), bool), np.full(len(event), -1)
+    lacked[1:], had_before_us[1:] = lacks[:-1] & ~first[1:], had_us[:-1]
+    return {
+        "fetch_offset": pa.array(offset),
+        "log_end_offset": pa.array(end_now, mask=~knows_end),
+        "lag_records": pa.array(lag_records),
+        "lag_us": _since(at_us, had_us, lacks),
+        "peak_lag_us": _since(at_us, had_before_us, lacked),
+        "behind_us": _since(at_us, caught_up_us, lacks),
+    }
+
+
+def _since(at_us: Any, from_us: Any, counts: Any) -> pa.Array:
+    """The time since then; 0 where nothing is counted, and null where it is unknown when that was (-1)."""
+    return pa.array(np.where(counts, at_us - from_us, 0), mask=counts & (from_us < 0))
+
+
+def _caught_up_us(pair: Any, at_us: Any, offset: Any, end: Any, has_end: Any) -> Any:
+    """Of each fetch: when the follower was last caught up, -1 if never. source: Replica.updateFetchStateOrThrow"""
+    caught_up_us = np.where(has_end & (offset >= end), at_us, -1)
+    as_before = (pair[1:] == pair[:-1]) & has_end[:-1] & (offset[1:] >= end[:-1]) & (caught_up_us[1:] < 0)
+    caught_up_us[1:][as_before] = at_us[:-1][as_before]
+    return highest_so_far(caught_up_us, begins(pair))
+
+
+def _had_us(views: _Views, event: Any, offset: Any, lacks: Any) -> Any:
+    """Since when the leader has had, in its term, the record at this offset; -1 where it is unknown."""
+    at_us, had_us = views.column("at_us"), np.full(len(event), -1)
+    appends = np.flatnonzero(views.is_append & views.has("last_offset"))
+    last_offset = views.column("last_offset")[appends]
+    bounds = np.searchsorted(views.number[appends], np.arange(views.count + 1))
+    asked = np.flatnonzero(lacks)
+    asks = np.searchsorted(views.number[event[asked]], np.arange(views.count + 1))
+    for number in range(views.count):
+        its, here = slice(bounds[number], bounds[number + 1]), asked[asks[number] : asks[number + 1]]
+        if its.start < its.stop and len(here):
+            place = np.searchsorted(last_offset[its], offset[here])
+            append = appends[its][np.minimum(place, its.stop - its.start - 1)]
+            is_there = (place < its.stop - its.start) & (append <= event[here])
+            had_us[here[is_there]] = at_us[append[is_there]]
+    began = views.began[views.number[event]]
+    is_older = lacks & (began >= 0) & (began < event) & views.has("log_end_offset")[began]
+    is_older &= offset < views.column("log_end_offset")[began]
+    return np.where(is_older, at_us[began], had_us)

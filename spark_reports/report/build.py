@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_reports.class_archive import ClassArchive
 from spark_reports.folds.rows import no_search_for_cycles
-from spark_reports.from_files import write_table
+from spark_reports.from_files import Folders, write_table
 from spark_reports.interrupts import Interrupts
 from spark_reports.io import damage_named, read_trace, trace_bytes
 from spark_reports.report.heading import heading_of
@@ -134,7 +134,7 @@ def _build(
         if is_small:
             tables = ResultTables(read_trace(spark, run_dirs))
         else:
-            tables = tables_of_long_traces(spark, run_dirs, folder / "tables")
+            tables = tables_of_long_traces(spark, run_dirs, Folders(folder / "tables", folder / "parcels"))
         _write_all(spark, tables, folder / "tables", is_small, progress)
     progress("drawing", 0.9)
     rows = {name: Rows.stored(folder / "tables" / name) for name in tables}

@@ -39,4 +39,4 @@ def replication_lag(files: RunFiles, terms: pa.Table) -> DataFrame:
             "fetch", {**of_leader, "follower": "peer", **same("fetch_offset")}, {"event": [FOLLOWER_FETCHED]}
         ),
     }
-    return files.folded("replication_lag", fold.replication_lag, facts, fold.COLUMNS)
+    return files.made("replication_lag", fold.replication_lag, facts, fold.COLUMNS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from spark_reports.folds import exchange
 from spark_reports.folds.files import Facts, PartFiles, partition_numbers, same, with_words
+from spark_reports.folds.parcels import Part, apart, parcels, unpacked
 
 NAMES = ["r1", "r2", "p1-r1000000", "p2-r1000000", "", "ä", "12345678", "x12345678", *(f"r{n}" for n in range(50))]
 
@@ -23,18 +25,20 @@ def facts_of(names: list[str]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
 
 
-def _sent(rows: pa.Table, shares: int) -> dict[int, list[dict[str, Any]]]:
+def _sent(rows: pa.Table, shares: int, file: Path | None = None) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for batch in exchange.packed(rows, exchange.record_numbers, shares):
-        (share,) = batch.column(0).to_pylist()
-        found[share] += exchange.unpacked(pa.Table.from_batches([batch])).to_pylist()
+    for batch in parcels(apart(rows, exchange.record_numbers, shares), file):
+        for place, share in enumerate(batch.column(0).to_pylist()):
+            found[share] += unpacked(pa.Table.from_batches([batch.slice(place, 1)])).to_pylist()
     return found
 
 
+@pytest.mark.parametrize("file", [None, "sent.arrows"])
 @pytest.mark.parametrize("shares", [1, 2, 7])
-def test_every_row_comes_once_and_a_record_to_one_share(shares: int) -> None:
+def test_every_row_comes_once_and_a_record_to_one_share(shares: int, file: str | None, tmp_path: Path) -> None:
     rows = facts_of(NAMES)
-    sent = _sent(rows, shares)
+    sent = _sent(rows, shares, None if file is None else tmp_path / file)
+    assert [path.name for path in tmp_path.iterdir()] == [file] * (file is not None)
     assert sorted(map(str, (row for its in sent.values() for row in its))) == sorted(map(str, rows.to_pylist()))
     assert set(sent) == set(range(shares)), "each share has something to do"
     goes = {row["record"]: share for share, its in sent.items() for row in its}
@@ -50,8 +54,19 @@ def test_without_rows_nothing_is_sent() -> None:
 
 def test_rows_that_lack_a_column_have_null_there() -> None:
     one, other = facts_of(["r1"]), facts_of(["r1"]).append_column("offset", pa.array([7, 8]))
-    batches = [batch for rows in (one, other) for batch in exchange.packed(rows, partition_numbers, 1)]
-    assert exchange.unpacked(pa.Table.from_batches(batches))["offset"].to_pylist() == [None, None, 7, 8]
+    batches = [batch for rows in (one, other) for batch in parcels(apart(rows, partition_numbers, 1))]
+    assert unpacked(pa.Table.from_batches(batches))["offset"].to_pylist() == [None, None, 7, 8]
+
+
+def test_a_file_of_parcels_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    def parts() -> Iterator[Part]:
+        yield 0, facts_of(["r1"])
+        assert not (tmp_path / "sent.arrows").exists()
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        list(parcels(parts(), tmp_path / "sent.arrows"))
+    assert not (tmp_path / "sent.arrows").exists()
 
 
 def test_a_task_reads_its_files_for_all_kinds_of_facts(tmp_path: Path) -> None:

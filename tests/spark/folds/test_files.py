@@ -80,8 +80,11 @@ def test_shares_are_whole_partitions_and_together_everything(run_dir: Path) -> N
     assert sum(map(len, partitions)) == 3 and max(map(len, partitions)) < 3
 
 
+@pytest.mark.parametrize("in_files", [False, True])
 @pytest.mark.parametrize("table", [[], ["u"]])
-def test_a_share_that_is_sent_its_facts_has_what_it_would_read(run_dir: Path, table: list[str]) -> None:
+def test_a_share_that_is_sent_its_facts_has_what_it_would_read(
+    run_dir: Path, table: list[str], in_files: bool, tmp_path: Path
+) -> None:
     """A fact of a table of the report, too, of a partition that no file has."""
     told = pa.table({"run": ["0001-run"], "topic": ["u"], "partition": [7], "seq": [3], "node": ["b1"]})
     facts = FACTS | {"none": Facts("log", same("seq", "node"), {"node": ["b9"]})}
@@ -91,7 +94,8 @@ def test_a_share_that_is_sent_its_facts_has_what_it_would_read(run_dir: Path, ta
     tasks = [PartFiles(str(run_dir), "log", [str(part)]) for part in sorted(run_dir.glob("trace/log/*"))]
     batches = [pa.RecordBatch.from_arrays([pa.array([0, 1])], ["id"])]
     schema = pa.schema([("share", pa.int64())])
-    values = pa.Table.from_batches(exchange.send_to_shares(tasks, many, SCHEMAS, shares, iter(batches)))
+    folder = tmp_path if in_files else None
+    values = pa.Table.from_batches(exchange.send_to_shares(tasks, many, SCHEMAS, shares, folder, iter(batches)))
     met: list[int] = []
 
     def rows(share: Share, sent: pa.Table | None) -> list[pa.RecordBatch]:
