@@ -33,8 +33,11 @@ from spark_reports.folds.files import (
     each_share,
     found_in_batches,
     found_in_files,
+    kinds_of,
+    read_here,
     rows_of,
     with_words,
+    write_all,
     write_share,
 )
 from spark_reports.folds.parcels import PARCELS, NumbersOf, unpacked
@@ -66,6 +69,19 @@ _Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Batches of numbers -> what is made of each."""
 
 
+class Folding(NamedTuple):
+    """How the rows of a table follow from the facts of each partition: `make` gets these columns of them."""
+
+    make: Make
+    facts: Mapping[str, Facts]
+    columns: Sequence[str]
+
+
+def by_partition(fold: Fold, facts: Mapping[str, Facts], columns: Sequence[str]) -> Folding:
+    """With a function that takes the facts of one partition at a time."""
+    return Folding(functools.partial(fold_table, fold), facts, columns)
+
+
 class Folders(NamedTuple):
     """tables:  where tables are written at once, and read from
     parcels: for what tasks send each other; it has to outlive the queries
@@ -83,34 +99,38 @@ class RunFiles(NamedTuple):
     run_dirs: Sequence[Path]
     folders: Folders | None = None
 
-    def folded(self, name: str, fold: Fold, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
-        """The table `name`: the rows that `fold` makes of these columns of each partition's facts."""
-        return self.made(name, functools.partial(fold_table, fold), facts, columns)
+    def made(self, name: str, folding: Folding) -> DataFrame:
+        """The table `name`."""
+        return self.made_together({name: folding})[name]
 
-    def made(self, name: str, make: Make, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
-        """The same by a function that takes the facts of many partitions at once."""
-        out = RESULT_TABLES[name].ddl
-        if is_for_short_traces(self.spark) or (folder := self._new_table(name)) is None:
-            return self.few(out, make, facts, columns)
-        kinds = columns_of(out)
-        schema = to_arrow_schema(kinds)
-        write = functools.partial(write_share, _rows(make, kinds, facts, columns), schema, folder)
+    def made_together(self, foldings: Mapping[str, Folding]) -> dict[str, DataFrame]:
+        """Tables by name. Those of a long trace are written at once, and each event is read and sent once for all."""
+        if self.folders is None or is_for_short_traces(self.spark):
+            return {name: self.few(RESULT_TABLES[name].ddl, folding) for name, folding in foldings.items()}
+        writes, stored = [], {}
+        for name, folding in foldings.items():
+            kinds, folder = columns_of(RESULT_TABLES[name].ddl), self._new_table(name)
+            assert folder is not None
+            schema = to_arrow_schema(kinds)
+            writes.append(functools.partial(write_share, _rows(folding, kinds), schema, folder))
+            stored[name] = functools.partial(self._stored, folder, kinds)
         with self._parcels_folder() as parcels:
-            self._spread(write, facts, "share bigint", parcels).collect()
-        return self._stored(_with_a_file(folder, schema), kinds)
+            write = functools.partial(write_all, writes)
+            self._spread(write, [folding.facts for folding in foldings.values()], "share bigint", parcels).collect()
+        return {name: read() for name, read in stored.items()}
 
-    def few(self, out: str, make: Make, facts: Mapping[str, Facts], columns: Sequence[str]) -> DataFrame:
+    def few(self, out: str, folding: Folding) -> DataFrame:
         """Rows that Spark gets, with these columns in its DDL.
 
         Of a short trace the driver makes them: starting Python workers, with all that they import, would take longer.
         """
         kinds = columns_of(out)
-        rows = _rows(make, kinds, facts, columns)
+        rows = _rows(folding, kinds)
         if not is_for_short_traces(self.spark):
-            return self._spread(rows, facts, out, self._new_folder())
+            return self._spread(rows, [folding.facts], out, self._new_folder())
         shares = [Share(str(run_dir.resolve()), 0, 1) for run_dir in self.run_dirs]
-        schema = to_arrow_schema(kinds)
-        each = chain.from_iterable(rows(share, None) for share in shares)
+        schema, schemas, needed = to_arrow_schema(kinds), _schemas(), kinds_of([folding.facts])
+        each = chain.from_iterable(rows(share, read_here(share, needed, schemas)) for share in shares)
         return held(self.spark, pa.Table.from_batches(each, schema), kinds)
 
     def exchanged(
@@ -226,17 +246,17 @@ class RunFiles(NamedTuple):
                 if files:
                     yield PartFiles(str(run_dir.resolve()), table, files)
 
-    def _spread(self, rows: RowsOf, facts: Mapping[str, Facts], out: str, parcels: Path | None) -> DataFrame:
-        """A task for each share of each run."""
-        shares = [share for run_dir in self.run_dirs for share in _shares(run_dir, facts)]
-        many = {what: one for what, one in facts.items() if one.is_sent}
-        tasks = list(self._parts(many, _EXCHANGED_BYTES))
-        if max(share.shares for share in shares) <= _READ_AGAIN or not tasks:
-            return self._in_tasks(len(shares), functools.partial(each_share, rows, shares), out)
-        send = functools.partial(exchange.send_to_shares, tasks, many, _schemas(), shares, parcels)
+    def _spread(self, rows: RowsOf, each: Sequence[Mapping[str, Facts]], out: str, parcels: Path | None) -> DataFrame:
+        """A task for each share of each run. each: all facts that `rows` needs"""
+        kinds = kinds_of(each)
+        shares = [share for run_dir in self.run_dirs for share in _shares(run_dir, kinds)]
+        if max(share.shares for share in shares) <= _READ_AGAIN:
+            return self._in_tasks(len(shares), functools.partial(each_share, rows, kinds, _schemas(), shares), out)
+        tasks = list(self._parts(kinds, _EXCHANGED_BYTES))
+        send = functools.partial(exchange.send_to_shares, tasks, kinds, _schemas(), shares, parcels)
         sent = self._in_tasks(len(tasks), send, PARCELS)
         schema = to_arrow_schema(columns_of(out))
-        of_share = exchange.plain_step(functools.partial(exchange.of_share, rows, shares, schema))
+        of_share = exchange.plain_step(functools.partial(exchange.of_share, rows, kinds, shares, schema))
         return _by_share(sent, len(shares)).applyInArrow(of_share, out)
 
     def _in_tasks(self, count: int, work: _Work, out: str) -> DataFrame:
@@ -299,8 +319,8 @@ def _schemas() -> dict[str, pa.Schema]:
     return {table: with_words(to_arrow_schema(trace_schema(table))) for table in (*TABLES, *OPTIONAL_TABLES)}
 
 
-def _rows(make: Make, out: StructType, facts: Mapping[str, Facts], columns: Sequence[str]) -> RowsOf:
-    return functools.partial(rows_of, make, to_arrow_schema(out), facts, columns, _schemas())
+def _rows(folding: Folding, out: StructType) -> RowsOf:
+    return functools.partial(rows_of, folding.make, to_arrow_schema(out), folding.facts, folding.columns, _schemas())
 
 
 def _shares(run_dir: Path, facts: Mapping[str, Facts]) -> list[Share]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_reports.from_files import Folders
+from spark_reports.from_files import Folders, Folding
 from spark_reports.held import collected, few_rows, has_at_most, has_no_rows, held, none_of
 from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES
@@ -59,14 +59,22 @@ class ResultTables(Mapping[str, DataFrame]):
         self._defining = threading.RLock()
 
     def __getitem__(self, name: str) -> DataFrame:
-        define = _DEFINITIONS[name]
+        if name not in RESULT_TABLES:
+            raise KeyError(name)
         with self._defining:
             if name not in self._defined:
                 if self._brief is not None and name in _OF_FEW_EVENTS:
                     self._defined[name] = self._taken(name, self._brief[name])
+                elif name in _OF_PARTITIONS:
+                    self._defined |= self._folded(name)
                 else:
-                    self._defined[name] = self._empty(name) or define(self, self._trace)
+                    self._defined[name] = self._empty(name) or _DEFINITIONS[name](self, self._trace)
             return self._defined[name]
+
+    def _folded(self, name: str) -> dict[str, DataFrame]:
+        """The table, and the others of its kind if it costs little more."""
+        names = [name] if self._trace.files.folders is None else [*_OF_PARTITIONS]
+        return self._trace.files.made_together({one: _OF_PARTITIONS[one](self, self._trace) for one in names})
 
     def rows(self, name: str) -> pa.Table:
         """The rows of a table that grows with the failovers and not with the records, or of a short trace."""
@@ -95,10 +103,10 @@ class ResultTables(Mapping[str, DataFrame]):
         return none_of(source.sparkSession, RESULT_TABLES[name].ddl)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_DEFINITIONS)
+        return iter(RESULT_TABLES)
 
     def __len__(self) -> int:
-        return len(_DEFINITIONS)
+        return len(RESULT_TABLES)
 
     @property
     def control(self) -> DataFrame:
@@ -157,6 +165,17 @@ _OF_FEW_EVENTS = frozenset(
 )  # fmt: skip
 """Tables that follow from `io.FEW_EVENTS` of the trace alone."""
 
+_OF_PARTITIONS: dict[str, Callable[[ResultTables, Trace], Folding]] = {
+    "replica_timeline": lambda tables, trace: replica_timeline(),
+    "replication_lag": lambda tables, trace: replication_lag(tables.rows("leader_terms")),
+    "elections": lambda tables, trace: elections(),
+    "read_stalls": lambda tables, trace: read_stalls(trace.files, tables.rows("leader_terms"), tables.run_ends),
+    "hw_stalls": lambda tables, trace: hw_stalls(tables.rows("partition_states"), tables.rows("leader_terms")),
+    "data_at_risk": lambda tables, trace: data_at_risk(tables.rows("leader_terms")),
+    "catch_ups": lambda tables, trace: catch_ups(tables.rows("isr_changes")),
+}
+"""Tables that tasks fold from the events of each partition: of a long trace, from all of them together."""
+
 _DEFINITIONS: dict[str, _Define] = {
     "runs": lambda tables, trace: runs(tables.control),
     "records": lambda tables, trace: tables.records(),
@@ -169,22 +188,13 @@ _DEFINITIONS: dict[str, _Define] = {
     "isr_intervals": lambda tables, trace: isr_intervals(tables["partition_states"]),
     "stopped_intervals": lambda tables, trace: stopped_intervals(tables.control),
     "fault_intervals": lambda tables, trace: fault_intervals(tables.control),
-    "replica_timeline": lambda tables, trace: replica_timeline(trace.files),
-    "replication_lag": lambda tables, trace: replication_lag(trace.files, tables.rows("leader_terms")),
-    "elections": lambda tables, trace: elections(trace.files),
     "unavailability": lambda tables, trace: settled(
         unavailability(tables["partition_states"], tables["stopped_intervals"])
     ),
     "availability": lambda tables, trace: availability(tables["unavailability"], tables["partition_states"]),
     "write_stalls": lambda tables, trace: write_stalls(trace.files, tables.control, tables.run_ends),
-    "read_stalls": lambda tables, trace: read_stalls(trace.files, tables.rows("leader_terms"), tables.run_ends),
     "ack_latency": lambda tables, trace: ack_latency(trace.files),
     "leader_terms": lambda tables, trace: settled(leader_terms(tables.control, tables.node_turns)),
-    "hw_stalls": lambda tables, trace: hw_stalls(
-        trace.files, tables.rows("partition_states"), tables.rows("leader_terms")
-    ),
-    "data_at_risk": lambda tables, trace: data_at_risk(trace.files, tables.rows("leader_terms")),
-    "catch_ups": lambda tables, trace: catch_ups(trace.files, tables.rows("isr_changes")),
     "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.files),
     "transactions": lambda tables, trace: transactions(trace.transaction),
     "lso_stalls": lambda tables, trace: lso_stalls(trace.transaction, trace.high_watermark, tables["leader_terms"]),

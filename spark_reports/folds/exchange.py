@@ -20,7 +20,7 @@ from spark_reports.folds.files import (
     facts_in,
     partition_numbers,
 )
-from spark_reports.folds.parcels import NumbersOf, Part, apart, nothing_for_each, parcels, unpacked
+from spark_reports.folds.parcels import NumbersOf, Part, apart, nothing_for_each, parcels, unpacked, unpacked_by_kind
 
 _LETTERS = 8
 _MIXED = np.uint64(0x9E37_79B9_7F4A_7C15)
@@ -113,10 +113,13 @@ def send_to_shares(
             yield from parcels(parts_of(number), _file(folder, "read", number))
 
 
-def of_share(rows: RowsOf, shares: Sequence[Share], schema: pa.Schema, values: pa.Table) -> pa.Table:
-    """What follows from all that one share was sent. in: PARCELS"""
+def of_share(
+    rows: RowsOf, kinds: Mapping[str, Facts], shares: Sequence[Share], schema: pa.Schema, values: pa.Table
+) -> pa.Table:
+    """What follows from all that one share was sent. kinds: by the `what` of their events     in: PARCELS"""
     share = shares[values["share"][0].as_py()]
-    return pa.Table.from_batches(rows(share, unpacked(values)), schema)
+    its = {kinds[what].kind: events for what, events in unpacked_by_kind(values).items()}
+    return pa.Table.from_batches(rows(share, its), schema)
 
 
 def send_on(make: Step, shares: int, folder: Path | None, values: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reports.folds.codes import is_one_of, of_kind
+from spark_reports.folds.codes import is_one_of
 
 KEY = ("topic", "partition")
 WORD = pa.dictionary(pa.int32(), pa.string())
@@ -24,8 +24,14 @@ Make = Callable[[pa.Schema, pa.Table], Iterable[pa.RecordBatch]]
 """The columns of a table; events of one share of a run, ordered by partition and seq, with run, topic and partition in
 front -> the rows of the table."""
 
-RowsOf = Callable[["Share", pa.Table | None], Iterable[pa.RecordBatch]]
-"""The rows of a table that follow from one share of a run, and what of its facts other tasks have read already."""
+Kind = tuple[object, ...]
+"""What events of some facts are: those of one kind are read once for all tables that need them."""
+
+Its = Mapping[Kind, pa.Table]
+"""The events of a share by their kind, with KEY and columns of the trace."""
+
+RowsOf = Callable[["Share", Its], Iterable[pa.RecordBatch]]
+"""The rows of a table that follow from the events of one share."""
 
 WRITTEN_ROWS = 65_536
 """As many are a row group of a table's file."""
@@ -53,6 +59,10 @@ class Facts(NamedTuple):
     def is_sent(self) -> bool:
         """They are many, and each share needs its own: a task that reads a file may send each share what is in it."""
         return isinstance(self.source, str) and not self.everywhere
+
+    @property
+    def kind(self) -> Kind:
+        return (self.source, *((column, *values) for column, values in self.where.items()))
 
     @property
     def kept(self) -> list[str]:
@@ -136,23 +146,40 @@ def same(*columns: str) -> dict[str, str]:
     return {column: column for column in columns}
 
 
+def kinds_of(each: Iterable[Mapping[str, Facts]]) -> dict[str, Facts]:
+    """Those of all these facts for which `is_sent`, each kind once with all columns that are needed of it."""
+    columns: dict[Kind, dict[str, None]] = {}
+    found: dict[Kind, Facts] = {}
+    for one in (one for facts in each for one in facts.values() if one.is_sent):
+        columns.setdefault(one.kind, {}).update(dict.fromkeys(one.columns.values()))
+        found[one.kind] = one
+    return {
+        f"{one.source}-{place}": one._replace(columns=same(*columns[kind]))
+        for place, (kind, one) in enumerate(found.items())
+    }
+
+
+def read_here(share: Share, kinds: Mapping[str, Facts], schemas: Mapping[str, pa.Schema]) -> dict[Kind, pa.Table]:
+    """The events of a share, from all files that may have any. raises: DamagedPart"""
+    return {one.kind: _read(share, one, schemas) for one in kinds.values()}
+
+
 def events_of(
     share: Share,
     facts: Mapping[str, Facts],
     columns: Sequence[str],
     schemas: Mapping[str, pa.Schema],
-    sent: pa.Table | None,
+    its: Its,
 ) -> pa.Table:
     """run, *KEY and `columns` of all the facts of a share's partitions, ordered by partition and seq; of one seq in the
     order of the mapping.
 
     columns: `what` among them is the name in `facts`     schemas: of the trace's tables
-    sent:    the share's facts for which `is_sent`, with *KEY, `what` and their columns; None: they are read here
+    its:     events for which `is_sent`; a kind that it lacks has none. The others are read here
     raises:  DamagedPart
     """
     read = {
-        what: _read(share, one, schemas) if sent is None or not one.is_sent else _of_kind(sent, what, one, schemas)
-        for what, one in facts.items()
+        what: _of_kind(its, one, schemas) if one.is_sent else _read(share, one, schemas) for what, one in facts.items()
     }
     local = pa.concat_tables([rows.select(KEY) for what, rows in read.items() if not facts[what].everywhere])
     partitions = _distinct(local)
@@ -183,13 +210,13 @@ def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Ta
     return pa.table(named if facts.everywhere else {**{name: rows[name] for name in KEY}, **named})
 
 
-def _of_kind(sent: pa.Table, what: str, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Table:
-    rows = sent.filter(pa.array(of_kind(sent, what)))
-    if len(rows):
-        return rows.select([*KEY, *facts.columns])
-    kinds = schemas[str(facts.source)]
+def _of_kind(its: Its, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Table:
     taken = {**{name: name for name in KEY}, **facts.columns}
-    return pa.table({name: pa.array([], kinds.field(column).type) for name, column in taken.items()})
+    rows = its.get(facts.kind)
+    if rows is None:
+        kinds = schemas[str(facts.source)]
+        return pa.table({name: pa.array([], kinds.field(column).type) for name, column in taken.items()})
+    return pa.table({name: rows[column] for name, column in taken.items()})
 
 
 class PartFiles(NamedTuple):
@@ -309,10 +336,10 @@ def found_in_files(
 
 def rows_of(
     make: Make, out: pa.Schema, facts: Mapping[str, Facts], columns: Sequence[str], schemas: Mapping[str, pa.Schema],
-    share: Share, sent: pa.Table | None,
+    share: Share, its: Its,
 ) -> Iterable[pa.RecordBatch]:  # fmt: skip
-    """The rows of a table that follow from one share. sent: as of events_of     raises: DamagedPart"""
-    return make(out, events_of(share, facts, columns, schemas, sent))
+    """The rows of a table that follow from one share. its: as of events_of     raises: DamagedPart"""
+    return make(out, events_of(share, facts, columns, schemas, its))
 
 
 def encoded(schema: pa.Schema) -> dict[str, Any]:
@@ -326,14 +353,18 @@ def encoded(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def write_share(
-    rows: RowsOf, schema: pa.Schema, folder: Path, share: Share, sent: pa.Table | None
-) -> Iterator[pa.RecordBatch]:
+def write_all(writes: Sequence[RowsOf], share: Share, its: Its) -> Iterator[pa.RecordBatch]:
+    """One table after the other. writes: write_share() of each"""
+    for write in writes:
+        yield from write(share, its)
+
+
+def write_share(rows: RowsOf, schema: pa.Schema, folder: Path, share: Share, its: Its) -> Iterator[pa.RecordBatch]:
     """Write them as a file of the table: it is there, even without rows. Nothing is left to be told to Spark."""
     waiting: list[pa.RecordBatch] = []
     file = folder / f"{share.run}-{share.place:05}.parquet"
     with pq.ParquetWriter(file, schema, **encoded(schema)) as writer:
-        for batch in rows(share, sent):
+        for batch in rows(share, its):
             waiting.append(batch)
             if sum(map(len, waiting)) >= WRITTEN_ROWS:
                 writer.write_table(pa.Table.from_batches(waiting, schema), WRITTEN_ROWS)
@@ -342,8 +373,11 @@ def write_share(
     yield from ()
 
 
-def each_share(rows: RowsOf, shares: Sequence[Share], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """batches: numbers of shares, as Spark spreads them"""
+def each_share(
+    rows: RowsOf, kinds: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], shares: Sequence[Share],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """batches: numbers of shares, as Spark spreads them     raises: DamagedPart"""
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield from rows(shares[number], None)
+            yield from rows(shares[number], read_here(shares[number], kinds, schemas))

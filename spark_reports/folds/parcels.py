@@ -7,7 +7,7 @@ only its place: the JVM would take longer to pass it on than the tasks take to m
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +80,29 @@ def _batch(shares: Any, rows: list[bytes | None], file: str | None, firsts: Any,
 
 def unpacked(parcels: pa.Table) -> pa.Table:
     """All rows of these parcels; those that lack a column of others have null there."""
-    tables = []
+    return _together(list(_tables(parcels)))
+
+
+def unpacked_by_kind(parcels: pa.Table) -> dict[str, pa.Table]:
+    """The rows of parcels of which each has rows of one `what`, by that."""
+    found: dict[str, list[pa.Table]] = {}
+    for rows in _tables(parcels):
+        if len(rows):
+            found.setdefault(rows["what"][0].as_py(), []).append(rows)
+    return {what: _together(tables) for what, tables in found.items()}
+
+
+def _together(tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
+
+
+def _tables(parcels: pa.Table) -> Iterator[pa.Table]:
     for parcel in parcels.to_batches():
         inside, files = parcel.column("rows"), parcel.column("file").to_pylist()
         firsts, sizes = parcel.column("first").to_pylist(), parcel.column("bytes").to_pylist()
         for place, file in enumerate(files):
             rows = inside[place].as_buffer() if file is None else _read(file, firsts[place], sizes[place])
-            tables.append(pa.ipc.open_stream(rows).read_all())
-    return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
+            yield pa.ipc.open_stream(rows).read_all()
 
 
 def _read(file: str, first: int, size: int) -> bytes:

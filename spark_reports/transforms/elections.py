@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-
 from replica.trace.names import (
     LEADER_ELECTED,
     LEADERSHIP_BEGAN,
@@ -14,10 +12,10 @@ from replica.trace.names import (
 )
 from spark_reports.folds import terms as fold
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.from_files import Folding, by_partition
 
 
-def elections(files: RunFiles) -> DataFrame:
+def elections() -> Folding:
     """One row per leader the controller chose.
 
     out: *PARTITION_KEY, leader_epoch, seq, at_us, leader, previous_leader, clean, isr, reason,
@@ -43,4 +41,4 @@ def elections(files: RunFiles) -> DataFrame:
         fold.STARTED: Facts("control", of_node, {"event": [NODE_STARTED]}, everywhere=True),
         fold.APPENDED: Facts("log", of_leader, {"role": ["leader"]}),
     }
-    return files.folded("elections", fold.elections, facts, fold.ELECTION_COLUMNS)
+    return by_partition(fold.elections, facts, fold.ELECTION_COLUMNS)

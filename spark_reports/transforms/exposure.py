@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from replica.trace.names import RECORD_ACKED
 from spark_reports.folds import exposure as fold
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.from_files import Folding
 
 
-def data_at_risk(files: RunFiles, terms: pa.Table) -> DataFrame:
+def data_at_risk(terms: pa.Table) -> Folding:
     """One row per moment at which the number of acked records above their leader's high watermark changed.
 
     They would be gone if that leader died then. A record counts from its ack until the leader's high watermark passes
     it, or until the term ends: from then on its fate depends on the next leader (see `lost_records`).
-    in:  the trace, leader_terms()
+    in:  leader_terms()
     out: *TERM_KEY, acks, at_us, seq, at_risk_records
     """
     at = same("seq", "at_us")
@@ -29,4 +28,4 @@ def data_at_risk(files: RunFiles, terms: pa.Table) -> DataFrame:
             "produce", {**at, "leader": "peer", **same("acks"), "value": "offset"}, {"event": [RECORD_ACKED]}
         ),
     }
-    return files.made("data_at_risk", fold.data_at_risk, facts, fold.COLUMNS)
+    return Folding(fold.data_at_risk, facts, fold.COLUMNS)

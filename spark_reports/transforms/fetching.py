@@ -11,7 +11,7 @@ from replica.trace.names import FOLLOWER_FETCHED, NODE_STARTED, NODE_STOPPED, RE
 from spark_reports.folds import catch_ups as fold
 from spark_reports.folds import fetches as sums
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.from_files import Folding, RunFiles, by_partition
 
 
 def fetch_efficiency(files: RunFiles) -> DataFrame:
@@ -60,10 +60,10 @@ def _ratio(above: int, below: int) -> float | None:
     return above / below if below > 0 else None
 
 
-def catch_ups(files: RunFiles, changes: pa.Table) -> DataFrame:
+def catch_ups(changes: pa.Table) -> Folding:
     """One row per replica of a broker that started again: from its first fetch to the leader's end, and into the ISR.
 
-    in:  the trace, isr_changes()
+    in:  isr_changes()
     out: *REPLICA_KEY, started_us, first_fetch_us, from_offset (of its first fetch), caught_up_us (its fetch
          reached the leader's end; null: never), to_offset, joined_us (it came back into the ISR; null: it did not, or
          had never left), records and bytes (appended meanwhile: up to then, or to the end of its life; records that
@@ -82,4 +82,4 @@ def catch_ups(files: RunFiles, changes: pa.Table) -> DataFrame:
         ),
         fold.JOINED: Facts(changes, {**at, **same("joined")}),
     }
-    return files.folded("catch_ups", fold.catch_ups, facts, fold.COLUMNS)
+    return by_partition(fold.catch_ups, facts, fold.COLUMNS)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from replica.trace.names import FOLLOWER_FETCHED
 from spark_reports.folds import hw_stalls as fold
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.from_files import Folding, by_partition
 
 
-def hw_stalls(files: RunFiles, states: pa.Table, terms: pa.Table) -> DataFrame:
+def hw_stalls(states: pa.Table, terms: pa.Table) -> Folding:
     """One row per stretch of a leader's term in which records waited above a high watermark that did not move.
 
-    in:  the trace, partition_states(), leader_terms()
+    in:  partition_states(), leader_terms()
     out: *TERM_KEY, from_us, until_us, high_watermark, waiting_records (the most), ended_by,
          pinned_by         followers that held it longest: they were in the ISR and had not fetched beyond it in this
                            term (one that comes back with less than it had counts once more)
@@ -33,4 +32,4 @@ def hw_stalls(files: RunFiles, states: pa.Table, terms: pa.Table) -> DataFrame:
             "fetch", {**of_leader, "follower": "peer", **same("fetch_offset")}, {"event": [FOLLOWER_FETCHED]}
         ),
     }
-    return files.folded("hw_stalls", fold.hw_stalls, facts, fold.COLUMNS)
+    return by_partition(fold.hw_stalls, facts, fold.COLUMNS)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from replica.trace.names import FOLLOWER_FETCHED, LEADERSHIP_BEGAN, NODE_STARTED, NODE_STOPPED
 from spark_reports.folds import lag as fold
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.from_files import Folding
 
 
-def replication_lag(files: RunFiles, terms: pa.Table) -> DataFrame:
+def replication_lag(terms: pa.Table) -> Folding:
     """One row per moment a follower's distance to its leader changed: its fetches, and the leader's own appends.
 
     lag_records: records the follower had not asked beyond (>= 0).
@@ -22,7 +21,7 @@ def replication_lag(files: RunFiles, terms: pa.Table) -> DataFrame:
     A leader knows nothing of a follower before its first fetch of the term: no row before it. The last moment of a term
     is one, so that the lag of a silent follower is drawn up to it.
 
-    in:  the trace, leader_terms()
+    in:  leader_terms()
     out: *PARTITION_KEY, leader_epoch, leader, follower, at_us, seq, fetch_offset, log_end_offset, lag_records, lag_us,
          peak_lag_us, behind_us
     """
@@ -39,4 +38,4 @@ def replication_lag(files: RunFiles, terms: pa.Table) -> DataFrame:
             "fetch", {**of_leader, "follower": "peer", **same("fetch_offset")}, {"event": [FOLLOWER_FETCHED]}
         ),
     }
-    return files.made("replication_lag", fold.replication_lag, facts, fold.COLUMNS)
+    return Folding(fold.replication_lag, facts, fold.COLUMNS)

@@ -28,7 +28,7 @@ from replica.trace.names import (
 from spark_reports.folds import exchange
 from spark_reports.folds import read_stalls as fold
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.from_files import Folding, RunFiles
 from spark_reports.held import few_rows
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 
@@ -37,7 +37,7 @@ _CLIENT_NAME_CHARACTERS = 60
 _FOREVER = (1 << 63) - 1
 
 
-def read_stalls(files: RunFiles, terms: pa.Table, ends: DataFrame) -> DataFrame:
+def read_stalls(files: RunFiles, terms: pa.Table, ends: DataFrame) -> Folding:
     """One row per stretch in which a committed record waited at a consumer's position and it read nothing.
 
     A stretch begins when the leader's high watermark passes the position, or with the last read while more wait; it
@@ -66,9 +66,7 @@ def read_stalls(files: RunFiles, terms: pa.Table, ends: DataFrame) -> DataFrame:
         fold.ABORTED: Facts("transaction", same("seq", "base_offset", "last_offset"), {"event": [ABORTED_BATCH_FOUND]}),
     }
     readers = _readers(files, {row["run"]: row["end_us"] for row in few_rows(ends).to_pylist()})
-    return files.made(
-        "read_stalls", functools.partial(fold.read_stalls, readers, SHORTEST_STALL_US), facts, fold.COLUMNS
-    )
+    return Folding(functools.partial(fold.read_stalls, readers, SHORTEST_STALL_US), facts, fold.COLUMNS)
 
 
 _OF_GROUPS = pa.schema(

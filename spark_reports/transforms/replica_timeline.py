@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-
 from replica.trace.names import (
     FOLLOWING_BEGAN,
     LEADERSHIP_BEGAN,
@@ -15,12 +13,12 @@ from replica.trace.names import (
 )
 from spark_reports.folds import timeline as fold
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.from_files import Folding
 
 _OWN_STATE = (LEADERSHIP_BEGAN, FOLLOWING_BEGAN, LOG_TRUNCATED, LOG_RECOVERED)
 
 
-def replica_timeline(files: RunFiles) -> DataFrame:
+def replica_timeline() -> Folding:
     """One row per event that moved, or restated, a replica's ends; a stop of its broker is a row without offsets.
 
     out: *REPLICA_KEY, at_us, seq, event, log_end_offset, high_watermark, uncommitted_records (LEO - HW; null while the
@@ -36,4 +34,4 @@ def replica_timeline(files: RunFiles) -> DataFrame:
         fold.MOVED: Facts("high_watermark", ends),
         fold.STOPPED: Facts("control", {**its, **same("reason")}, {"event": [NODE_STOPPED]}, everywhere=True),
     }
-    return files.made("replica_timeline", fold.replica_timeline, facts, fold.COLUMNS)
+    return Folding(fold.replica_timeline, facts, fold.COLUMNS)

@@ -19,7 +19,7 @@ from replica.trace.names import (
 from spark_reports.folds import anomalies as fold
 from spark_reports.folds import findings
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.from_files import Folding, RunFiles
 from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
@@ -79,7 +79,7 @@ def diverged(files: RunFiles) -> DataFrame:
         fold.REPLICA: Facts("final_log", end, {"event": [REPLICA_FOUND], "running": [True]}),
         fold.ENTRY: Facts("final_log", same("seq", "node", "offset", "record", "crc"), {"event": [LOG_ENTRY_FOUND]}),
     }
-    return files.few(RESULT_TABLES["anomalies"].ddl, fold.diverged, facts, fold.REPLICA_COLUMNS)
+    return files.few(RESULT_TABLES["anomalies"].ddl, Folding(fold.diverged, facts, fold.REPLICA_COLUMNS))
 
 
 def offset_regressions(files: RunFiles) -> DataFrame:
@@ -89,7 +89,7 @@ def offset_regressions(files: RunFiles) -> DataFrame:
     """
     seen = Facts("consume", same("seq", "client", "offset"), {"event": [END_OFFSET_SEEN], "error": [None]})
     facts = {fold.SEEN: seen, fold.MADE: _MADE}
-    return files.few(RESULT_TABLES["anomalies"].ddl, fold.regressions, facts, fold.CLIENT_COLUMNS)
+    return files.few(RESULT_TABLES["anomalies"].ddl, Folding(fold.regressions, facts, fold.CLIENT_COLUMNS))
 
 
 _MADE = Facts("control", same("seq"), {"event": [PARTITION_CREATED]})
@@ -112,7 +112,7 @@ def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
         fold.MADE: _MADE,
     }
     none = none_of(trace.files.spark, RESULT_TABLES["anomalies"].ddl)
-    found = trace.files.few(_JUMPS, fold.jumps, facts, fold.CLIENT_COLUMNS)
+    found = trace.files.few(_JUMPS, Folding(fold.jumps, facts, fold.CLIENT_COLUMNS))
     if has_no_rows(found):
         return none
     gaps = settled(

@@ -29,7 +29,7 @@ from replica.trace.names import (
 )
 from spark_reports.folds import losses as fold
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.from_files import RunFiles, by_partition
 from spark_reports.held import collected
 from spark_reports.schema import RUN
 from spark_reports.transforms.records import RECORD_KEY
@@ -59,7 +59,7 @@ def lost_records(fates: DataFrame, files: RunFiles) -> DataFrame:
         fold.DISK_LOST: Facts("control", its, {"event": [DATA_LOST]}),
         fold.OPENED: Facts("control", {**its, **same("log_end_offset", "size_bytes")}, {"event": [LOG_RECOVERED]}),
     }
-    return files.folded("lost_records", fold.lost_records, facts, fold.COLUMNS)
+    return files.made("lost_records", by_partition(fold.lost_records, facts, fold.COLUMNS))
 
 
 def _kept(lost: pa.Table, files: RunFiles) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reports.folds import exchange
-from spark_reports.folds.files import DamagedPart, Facts, PartFiles, Share, events_of, read_part, same, with_words
+from spark_reports.folds.files import (
+    DamagedPart,
+    Facts,
+    Its,
+    PartFiles,
+    Share,
+    events_of,
+    kinds_of,
+    read_here,
+    read_part,
+    same,
+    with_words,
+)
 
 PARTITION = pa.field("partition", pa.int64(), nullable=False)
 LOG = with_words(pa.schema([("seq", pa.int64()), ("topic", pa.string()), PARTITION, ("node", pa.string())]))
@@ -50,8 +63,12 @@ def _write(folder: Path, place: int, columns: dict[str, Any]) -> None:
     pq.write_table(pa.table(columns), folder / f"part-{place:05}.parquet")
 
 
+def _read(share: Share, facts: Mapping[str, Facts]) -> pa.Table:
+    return events_of(share, facts, COLUMNS, SCHEMAS, read_here(share, kinds_of([facts]), SCHEMAS))
+
+
 def _events(run_dir: Path, place: int, shares: int) -> list[tuple[Any, ...]]:
-    found = events_of(Share(str(run_dir), place, shares), FACTS, COLUMNS, SCHEMAS, None)
+    found = _read(Share(str(run_dir), place, shares), FACTS)
     assert found.column_names == ["run", "topic", "partition", *COLUMNS]
     return [tuple(row.values()) for row in found.to_pylist()]
 
@@ -90,23 +107,31 @@ def test_a_share_that_is_sent_its_facts_has_what_it_would_read(
     facts = FACTS | {"none": Facts("log", same("seq", "node"), {"node": ["b9"]})}
     facts |= {name: Facts(told, same("seq", "node")) for name in table}
     shares = [Share(str(run_dir), place, 3) for place in range(3)]
-    many = {name: facts[name] for name in ("appended", "none")}
+    kinds = kinds_of([facts])
     tasks = [PartFiles(str(run_dir), "log", [str(part)]) for part in sorted(run_dir.glob("trace/log/*"))]
     batches = [pa.RecordBatch.from_arrays([pa.array([0, 1])], ["id"])]
     schema = pa.schema([("share", pa.int64())])
     folder = tmp_path if in_files else None
-    values = pa.Table.from_batches(exchange.send_to_shares(tasks, many, SCHEMAS, shares, folder, iter(batches)))
+    values = pa.Table.from_batches(exchange.send_to_shares(tasks, kinds, SCHEMAS, shares, folder, iter(batches)))
     met: list[int] = []
 
-    def rows(share: Share, sent: pa.Table | None) -> list[pa.RecordBatch]:
-        found = events_of(share, facts, COLUMNS, SCHEMAS, sent)
-        assert sent is not None and found.equals(events_of(share, facts, COLUMNS, SCHEMAS, None).cast(found.schema))
+    def rows(share: Share, its: Its) -> list[pa.RecordBatch]:
+        found = events_of(share, facts, COLUMNS, SCHEMAS, its)
+        assert found.equals(_read(share, facts).cast(found.schema))
         return [pa.RecordBatch.from_arrays([pa.array([share.place] * len(found), pa.int64())], schema=schema)]
 
     for number in range(3):
         its = values.filter(pc.equal(values["share"], number))
-        met += exchange.of_share(rows, shares, schema, its)["share"].to_pylist()
+        met += exchange.of_share(rows, kinds, shares, schema, its)["share"].to_pylist()
     assert len(met) == len(_events(run_dir, 0, 1)) + (3 if table else 0)
+
+
+def test_a_kind_of_events_is_read_once_with_all_columns_that_are_needed() -> None:
+    where = {"node": ["b1"]}
+    one = {"appended": Facts("log", same("seq"), where), "stopped": FACTS["stopped"]}
+    other = {"written": Facts("log", {"seq": "node"}, where), "all": Facts("log", same("seq"))}
+    found = kinds_of([one, other])
+    assert [(kind.where, [*kind.columns]) for kind in found.values()] == [(where, ["seq", "node"]), ({}, ["seq"])]
 
 
 def test_parts_of_other_partitions_alone_are_not_read(run_dir: Path) -> None:
