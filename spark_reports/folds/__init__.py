@@ -2,5 +2,5 @@
 
 It may import: the standard library, pyarrow and numpy, no other room, for it travels to workers that have nothing else
 of Highwater. Open first: files.py and rows.py (how events come and rows go), then hw_stalls.py;
-for what needs all events of a record, exchange.py and fates.py.
+for what needs all events of a record, exchange.py and fates.py; for the way rows take between tasks, parcels.py.
 """
