@@ -293,7 +293,7 @@ class RunFiles(NamedTuple):
 
 
 def _by_share(parcels: DataFrame, shares: int) -> GroupedData:
-    # By number, or Spark would take so few bytes for the work of one task.
+    # With their number: by their size Spark would put all parcels, which are places in files, into one task.
     return parcels.repartition(shares, "share").groupBy("share")
 
 
