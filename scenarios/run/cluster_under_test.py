@@ -24,19 +24,16 @@ from cluster.network.cards import Card
 from cluster.network.host import Host
 from cluster.network.world import Fabric
 from cluster.node import Action
-from cluster.operated import ClientElsewhere, OperatedBroker, OperatedController, OperatedNode
+from cluster.operated import ClientElsewhere, OperatedNode
 from cluster.wall_clock import WallClock
-from controller.inputs import ControllerInput, CreateTopicReply, Reply
-from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.files.disk import Disk
 from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.language.selectors import resolve
-from scenarios.language.spec import Scenario, TopicSpec
+from scenarios.language.spec import Scenario
 from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView
 from scenarios.run.applications import client_order
-from scenarios.run.client_quotas import alteration
 from scenarios.run.cores import Cores, new_disks
 from scenarios.run.nodes import ServerNodes
 from scenarios.run.worlds import link_latency
@@ -89,16 +86,11 @@ class ClusterUnderTest:
         self.network = fabric.network
         self.machines: dict[str, Machine] = {}
         self._nursery: trio.Nursery
-        self._topic_replies: dict[str, list[Reply | None]] = {}
-        self._quotas = list(scenario.cluster.quotas)
-        """Those that are not set yet."""
-        """By topic: the answer to its creation; empty while it is awaited, None if a second request is needed."""
-        self._ids = scenario.cluster.ids
         self._servers = (*scenario.cluster.controllers, *scenario.cluster.brokers)
         self.has_died_out = False
         """No node is left, and the last one ended unasked: from now on only an operator can act."""
         self._cores = Cores(scenario, fabric, trace)
-        self._nodes = ServerNodes(scenario, self._cores)
+        self.nodes = ServerNodes(scenario, self._cores)
         self.bootstrap = self._cores.bootstrap
         for name in scenario.cluster.controllers:
             self._add_machine(name, "controller", log_root / name)
@@ -231,7 +223,7 @@ class ClusterUnderTest:
     def _new_life(self, name: str, machine: Machine) -> Callable[[trio.Nursery], None]:
         host, incarnation = machine.host, machine.incarnations
         if machine.log_dir is not None:
-            return self._nodes.new_life(host, incarnation, machine.log_dir, machine.disks, machine.clock)
+            return self.nodes.new_life(host, incarnation, machine.log_dir, machine.disks, machine.clock)
         workload = self.scenario.workloads[name]
         # A client of a JVM has one topic, and transforms nothing (kafka_limits.py).
         may_be_java = workload.kind != "transform" and len(workload.topics) == 1
@@ -272,7 +264,7 @@ class ClusterUnderTest:
         """Controlled shutdown of a server: begins now, the process exits by itself. raises: NotPossibleNow"""
         self.must_run([name])
         machine = self.machines[name]
-        node = self._nodes.named(name)
+        node = self.nodes.named(name)
         assert node is not None, "a server that runs has been started"
         machine.stopping = True
         machine.host.call(node.begin_shutdown)
@@ -296,12 +288,12 @@ class ClusterUnderTest:
         """fsync what these brokers have in their page caches: of one partition or of all. raises: NotPossibleNow"""
         brokers = []
         for name in names:
-            broker = self._answering(self._nodes.brokers, name)
+            broker = self.answering(self.nodes.brokers, name)
             if broker is None:
                 raise NotPossibleNow(f"{name} is not running, so it cannot flush")
             brokers.append(broker)
         for name, broker in zip(names, brokers, strict=True):
-            await self._answer_of(name, partial(broker.flush, wanted))
+            await self.answer_of(name, partial(broker.flush, wanted))
 
     async def _seize(self, name: str) -> None:
         """Its process is about to die."""
@@ -394,7 +386,7 @@ class ClusterUnderTest:
         return [name for name in sorted(self.view.partitions) if self._disk_of(machine, name) is not None]
 
     def _close_files(self, name: str) -> None:
-        node = self._nodes.named(name)
+        node = self.nodes.named(name)
         if node is not None:
             node.crash()
 
@@ -432,148 +424,14 @@ class ClusterUnderTest:
             )
         )
 
-    # ------------------------------------------------------------------------------------------- an operator's tools
+    # ------------------------------------------------------------------------------------- answers of its processes
 
-    @property
-    def in_zookeeper_era(self) -> bool:
-        """The machine that the scenario calls its controller is the registry, and one of the brokers controls."""
-        return self.scenario.rules.membership == "zk-session"
-
-    def create_topics(self) -> bool:
-        """Once every broker is unfenced: create the scenario's topics. Returns whether that is done and committed."""
-        if any(self.view.nodes[name].fenced for name in self.scenario.cluster.brokers):
-            return False
-        there = all([self._create_topic(topic) for topic in self.scenario.topics_at_the_start])
-        return there and self._set_quotas()
-
-    def _set_quotas(self) -> bool:
-        """Once there are topics: ask the active controller for the quotas of the scenario."""
-        while self._quotas:
-            try:
-                self.operate(partial(alteration, self._quotas[0]), lambda reply: None)
-            except NotPossibleNow:
-                return False
-            self._quotas.pop(0)
-        return True
-
-    def _create_topic(self, topic: TopicSpec) -> bool:
-        """Ask the active controller, once; again only if it was deposed before it had answered."""
-        replies = self._topic_replies.get(topic.name, [None])
-        if not replies:
-            return False
-        (reply,) = replies
-        if reply is None:
-            replies = []
-            if not self._ask_for_topic(topic, replies.append):
-                return False
-            self._topic_replies[topic.name] = replies
-            return bool(replies) and self._create_topic(topic)
-        if isinstance(reply, CreateTopicReply) and reply.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise NotPossibleNow(f"topic {topic.name} cannot be created: {reply.error.name} {reply.message}")
-        return True
-
-    def _ask_for_topic(self, topic: TopicSpec, answer: Callable[[Reply | None], None]) -> bool:
-        """Whether there is a controller to ask."""
-        name = self.scenario.cluster.controllers[0] if self.in_zookeeper_era else self.view.controller
-        node = self._answering(self._nodes.registries if self.in_zookeeper_era else self._nodes.controllers, name)
-        if node is None:
-            return False
-        ids = (
-            None
-            if topic.assignment is None
-            else tuple(tuple(self._ids[broker] for broker in replicas) for replicas in topic.assignment)
-        )
-        self.machines[name].host.call(
-            partial(
-                node.create_topic,
-                topic.name,
-                ids,
-                topic.partitions,
-                topic.replication_factor,
-                dict(topic.config),
-                answer,
-            )
-        )
-        return True
-
-    async def topic_creation(self, topic: TopicSpec) -> Reply | None:
-        """What the controller answers; as `decision`.     raises: NotPossibleNow while there is none"""
-
-        def ask(answer: Callable[[Reply | None], None]) -> None:
-            if not self._ask_for_topic(topic, answer):
-                raise NotPossibleNow("no controller is active")
-
-        return await self._settled(ask)
-
-    def elect_leader(
-        self, name: TopicPartition, desired: int | None, unclean: bool, answer: Callable[[Reply | None], None]
-    ) -> None:
-        """Ask the active controller for an election. raises: NotPossibleNow while there is none"""
-        node = self._active_controller() if not self.in_zookeeper_era else self._broker_that_controls()
-        self.machines[self.view.controller].host.call(partial(node.elect_leader, name, desired, unclean, answer))
-
-    def operate(self, make_input: Callable[[int], ControllerInput], answer: Callable[[Reply | None], None]) -> None:
-        """Any other request to the active controller of a quorum, or to the registry of the ZooKeeper era.
-
-        raises: NotPossibleNow while there is none
-        """
-        if self.in_zookeeper_era:
-            name = self.scenario.cluster.controllers[0]
-            registry = self._answering(self._nodes.registries, name)
-            if registry is None:
-                raise NotPossibleNow(f"the registry {name} is down")
-            self.machines[name].host.call(partial(registry.operate, make_input, answer))
-            return
-        controller = self._active_controller()
-        self.machines[self.view.controller].host.call(partial(controller.operate, make_input, answer))
-
-    async def decision(self, make_input: Callable[[int], ControllerInput]) -> Reply | None:
-        """What `operate` is answered; None: nothing in time. In virtual time a step does not wait for a controller that
-        has to ask others first.     raises: NotPossibleNow while there is none
-        """
-        return await self._settled(partial(self.operate, make_input))
-
-    async def _settled(self, ask: Callable[[Callable[[Reply | None], None]], None]) -> Reply | None:
-        answered = trio.Event()
-        replies: list[Reply | None] = []
-
-        def answer(reply: Reply | None) -> None:
-            replies.append(reply)
-            answered.set()
-
-        ask(answer)
-        if not replies and self.fabric.is_live:
-            with trio.move_on_after(SETTLE_S):
-                await answered.wait()
-        return replies[0] if replies else None
-
-    async def topic_config(self, topic: str) -> Mapping[str, str]:
-        """As the active controller knows it. raises: NotPossibleNow while there is none of them"""
-        if all(name.topic != topic for name in self.view.partitions):
-            raise NotPossibleNow(f"there is no topic {topic} yet")
-        controller = self._active_controller()
-        return await self._answer_of(self.view.controller, partial(controller.topic_config, topic)) or {}
-
-    def _active_controller(self) -> OperatedController:
-        """raises: NotPossibleNow while there is none"""
-        controller = self._answering(self._nodes.controllers, self.view.controller)
-        if controller is None:
-            raise NotPossibleNow("no controller is active")
-        return controller
-
-    def _broker_that_controls(self) -> OperatedBroker:
-        """In the ZooKeeper era. raises: NotPossibleNow while there is none"""
-        broker = self._answering(self._nodes.brokers, self.view.controller)
-        if broker is None:
-            raise NotPossibleNow("no controller is active")
-        return broker
-
-    def _answering(self, nodes: Mapping[str, N], name: str) -> N | None:
+    def answering(self, nodes: Mapping[str, N], name: str) -> N | None:
         """None while an operator's tool would get no answer from it."""
         node = nodes.get(name)
         return node if node is not None and self.running(name) and node.answers_operator else None
 
-    async def _answer_of(self, name: str, method: Callable[[Callable[[A], None], int], list[Action]]) -> A | None:
+    async def answer_of(self, name: str, method: Callable[[Callable[[A], None], int], list[Action]]) -> A | None:
         """None from a process that has not answered in time: one that is stopped or dies."""
         answered = trio.Event()
         values: list[A] = []
@@ -590,12 +448,12 @@ class ClusterUnderTest:
 
     def controllers(self) -> dict[str, ControllerCore]:
         """The controllers of a quorum that have opened their logs, by name, the latest life of each."""
-        here = self._nodes.here.items()
+        here = self.nodes.here.items()
         return {name: core for name, core in here if isinstance(core, ControllerCore) and core.was_opened}
 
     def brokers(self) -> dict[str, BrokerCore]:
         """The brokers that run and have opened their logs, by name."""
-        here = self._nodes.here.items()
+        here = self.nodes.here.items()
         return {
             name: core for name, core in here if isinstance(core, BrokerCore) and self.running(name) and core.is_open
         }

@@ -305,7 +305,7 @@ class Faults:
         for topic_partition in self._partitions_to_elect(payload, desired):
             replies: list[Reply | None] = []
             broker_id = None if desired is None else ids[desired[0]]
-            self._cluster.elect_leader(topic_partition, broker_id, payload.unclean, replies.append)
+            self._operator.elect_leader(topic_partition, broker_id, payload.unclean, replies.append)
             answers.append(f"{topic_partition}: {_outcome(replies)}")
         kind = "an unclean election" if payload.unclean else "a preferred election"
         whom = f" of {desired[0]}" if desired is not None else ""

@@ -28,6 +28,7 @@ from scenarios.language.spec import ClientQuota, TopicSpec
 from scenarios.language.verbs.cluster import UpgradeType
 from scenarios.run.client_quotas import alteration
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
+from scenarios.run.controller_calls import ControllerCalls
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
@@ -46,9 +47,11 @@ class Operator:
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
+        self._calls = ControllerCalls(cluster)
+        self.elect_leader = self._calls.elect_leader
 
     async def _ask(self, what: str, make_input: Callable[[int], ControllerInput]) -> None:
-        _accepted(what, await self._cluster.decision(make_input))
+        _accepted(what, await self._calls.decision(make_input))
 
     def _ids(self, names: Iterable[str]) -> tuple[int, ...]:
         ids = self._cluster.scenario.cluster.ids
@@ -81,7 +84,7 @@ class Operator:
     # ----------------------------------------------------------------------------------------------------- topics
 
     async def create_topic(self, topic: TopicSpec) -> None:
-        _accepted(f"the topic {topic.name}", await self._cluster.topic_creation(topic))
+        _accepted(f"the topic {topic.name}", await self._calls.topic_creation(topic))
 
     async def delete_topic(self, topic: str) -> None:
         await self._ask(f"deleting the topic {topic}", lambda now_us: DeleteTopic(now_us=now_us, name=topic))
@@ -113,7 +116,7 @@ class Operator:
                     await self._add_throttled(one, lists[side], replicas)
 
     async def _throttled(self, topic: str, key: str) -> list[str]:
-        text = (await self._cluster.topic_config(topic)).get(key, "")
+        text = (await self._calls.topic_config(topic)).get(key, "")
         return [pair for pair in text.split(",") if pair]
 
     async def _add_throttled(self, topic: str, key: str, replicas: Pairs) -> None:

@@ -37,6 +37,7 @@ from scenarios.observe.view import ClusterView
 from scenarios.process.failures import first_leaf
 from scenarios.process.work_folders import work_folder
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
+from scenarios.run.controller_calls import FirstTopics
 from scenarios.run.faults import Faults
 from scenarios.run.final_state import NameBatch, Naming, state_final_logs
 from scenarios.run.kafka_limits import RealKafka
@@ -168,6 +169,7 @@ class ScenarioRun:
         self._violations_stated = 0
         self._progress = progress
         self._next_progress = 0
+        self._first_topics = FirstTopics(self.cluster)
         self._topics_exist = False
         self._may_rest_from_us = may_rest_from_us
 
@@ -200,7 +202,7 @@ class ScenarioRun:
         """After every event of virtual time; true when steps of the timeline are due."""
         cluster = self.cluster
         if not self._topics_exist:
-            self._topics_exist = cluster.create_topics()
+            self._topics_exist = self._first_topics.are_there()
             if self._topics_exist:
                 self.is_ready.set()
         if self._exits:

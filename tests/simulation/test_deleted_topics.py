@@ -14,6 +14,7 @@ from cluster.broker.replicas.fetch_sessions import FetchSessionCache
 from cluster.network.simulated_connection import SimulatedConnection
 from controller.inputs import ControllerInput, CreateTopic, DeleteTopic
 from scenarios.observe.gone_topics import REPLICAS_MIN
+from scenarios.run.controller_calls import ControllerCalls
 from scenarios.run.runner import ScenarioRun
 from scenarios.run.worlds import simulated
 from scenarios.serve.serving import TopicWish, cluster_of
@@ -52,7 +53,7 @@ class ComingAndGoing(ScenarioRun):
         self._later(ROUND_US - LIFE_US, partial(self._create, number + 1))
 
     def _ask(self, given: Callable[[int], ControllerInput]) -> None:
-        self.cluster.operate(given, lambda reply: None)
+        ControllerCalls(self.cluster).operate(given, lambda reply: None)
 
     def _later(self, after_us: int, then: Callable[[], None]) -> None:
         self.cluster.time.at(self.cluster.time.now_us + after_us, then)
