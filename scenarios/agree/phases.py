@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,24 +127,51 @@ def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenari
 
     began_us: 0 of the run, in microseconds since 1970
     """
+    cluster = scenario.cluster
+    said = {name: _Said(consoles / f"{name}.log") for name in (*cluster.brokers, *cluster.controllers)}
     checks: dict[str, int] = {}
     heartbeats: dict[str, int] = {}
-    for name in scenario.cluster.brokers:
-        scheduled, unfenced = _first_of_each(consoles / f"{name}.log", _SCHEDULED, _UNFENCED)
+    for name in cluster.brokers:
+        scheduled, unfenced = said[name].first_us(_SCHEDULED), said[name].first_us(_UNFENCED)
         if scheduled is not None:
             checks[name] = (scheduled - began_us) % _isr_checks_us(scenario, name)
         if unfenced is not None:
             heartbeats[name] = (unfenced - began_us) % _heartbeats_us(scenario, name)
-    for name in scenario.cluster.controllers:
-        for broker, heard_us in _last_heartbeats(consoles, name, scenario).items():
+    for name in cluster.controllers:
+        for broker, heard_us in _last_heartbeats(said, name, scenario).items():
             heartbeats[broker] = (heard_us - began_us) % _heartbeats_us(scenario, broker)
-        checked, activated = _first_of_each(consoles / f"{name}.log", _CHECKED, _ACTIVATED)
+        checked, activated = said[name].first_us(_CHECKED), said[name].first_us(_ACTIVATED)
         if activated is not None:
             checks[name] = ((checked or activated) - began_us) % _session_checks_us(scenario)
     (run_dir / PHASES).write_text(json.dumps({"checks": checks, "heartbeats": heartbeats}), encoding="utf-8")
 
 
-def _last_heartbeats(consoles: Path, controller: str, scenario: Scenario) -> dict[str, int]:
+class _Said:
+    """What the patterns above find in a console, read once; nothing where there is none."""
+
+    def __init__(self, console: Path) -> None:
+        self._found: dict[re.Pattern[str], list[re.Match[str]]] = {
+            pattern: [] for pattern in (_SCHEDULED, _UNFENCED, _CHECKED, _ENDED, _ACTIVATED)
+        }
+        if console.is_file():
+            with console.open(encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    self._read(line)
+
+    def _read(self, line: str) -> None:
+        for pattern, found in self._found.items():
+            if (said := pattern.match(line)) is not None:
+                found.append(said)
+
+    def all(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+        return self._found[pattern]
+
+    def first_us(self, pattern: re.Pattern[str]) -> int | None:
+        """When it was said first, in microseconds since 1970."""
+        return next(map(_since_1970_us, self._found[pattern]), None)
+
+
+def _last_heartbeats(said: Mapping[str, _Said], controller: str, scenario: Scenario) -> dict[str, int]:
     """Of each broker whose first life a session has ended: each heartbeat leaves a little later than the one before.
 
     It leaves one interval after the answer to that, which takes its time (BrokerLifecycleManager).
@@ -152,34 +179,13 @@ def _last_heartbeats(consoles: Path, controller: str, scenario: Scenario) -> dic
     names = {number: name for name, number in scenario.cluster.ids.items()}
     session_us = scenario.cluster.controller_config().broker_session_timeout_ms * 1000
     heard: dict[str, int] = {}
-    for ended in _said(consoles / f"{controller}.log", _ENDED):
+    for ended in said[controller].all(_ENDED):
         broker = names[int(ended[3])]
         at_us = _since_1970_us(ended) - session_us
-        lives = [stamp for stamp in _said(consoles / f"{broker}.log", _UNFENCED) if _since_1970_us(stamp) <= at_us]
+        lives = [stamp for stamp in said[broker].all(_UNFENCED) if _since_1970_us(stamp) <= at_us]
         if broker not in heard and len(lives) == 1:
             heard[broker] = at_us
     return heard
-
-
-def _said(console: Path, pattern: re.Pattern[str]) -> list[re.Match[str]]:
-    """None where there is no console."""
-    if not console.is_file():
-        return []
-    with console.open(encoding="utf-8", errors="replace") as lines:
-        return [stamp for line in lines if (stamp := pattern.match(line)) is not None]
-
-
-def _first_of_each(console: Path, *patterns: re.Pattern[str]) -> list[int | None]:
-    """When each was said first, in microseconds since 1970; None for what was not, or where there is no console."""
-    found: list[int | None] = [None] * len(patterns)
-    if not console.is_file():
-        return found
-    with console.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            for place, pattern in enumerate(patterns):
-                if found[place] is None and (stamp := pattern.match(line)) is not None:
-                    found[place] = _since_1970_us(stamp)
-    return found
 
 
 def _since_1970_us(stamp: re.Match[str]) -> int:
