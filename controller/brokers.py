@@ -59,11 +59,11 @@ class BrokerControl:
             message = f"an earlier incarnation of {self._names(given.broker_id)} was heard {_seconds(silent_us)} ago"
             self._journal.reply(RegistrationReply(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message))
             return
-        if existing is not None and not existing.fenced:
-            # Differs from Kafka: 3.9 leaves a broker whose session ends in this very instant in its ISRs (4.0 handles
-            # it like a fencing, as here).
+        if existing is not None and not existing.fenced and self.sessions.looks_periodically:
             self._fence(existing, self._silence(given.broker_id, given.now_us))
-        self._leave_partitions(given, existing)
+        if existing is None or existing.fenced or self.sessions.looks_periodically or self._partitions.has_elr:
+            self._leave_partitions(given, existing)
+        # Else it keeps its ISRs, and what it leads: up to 3.9 handleBrokerUncleanShutdown does nothing without ELR.
         self._register(given, None, existing)
 
     def _leave_partitions(self, given: RegisterBroker, existing: BrokerRegistration | None) -> None:
@@ -101,6 +101,7 @@ class BrokerControl:
             )
         )
         self.sessions.open(given.broker_id, broker_epoch, fenced, given.now_us)
+        self.sessions.heard()
         self._journal.tell(
             trace.BrokerRegistered(
                 node=self._journal.node,
@@ -154,6 +155,7 @@ class BrokerControl:
             has_leaderships=lambda: self._partitions.has_leaderships(given.broker_id),
         )
         self.sessions.touch(given.broker_id, after.fenced, given.metadata_offset, given.now_us)
+        self.sessions.heard()
         if after is not before:
             self._enter(broker, after, given)
         self._lose_directories(given)

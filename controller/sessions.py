@@ -89,21 +89,35 @@ class PeriodicCheck:
 class BrokerSessions:
     """Sessions of all registered brokers; only those of unfenced brokers can run out.
 
-    check: when the controller looks for those that have; None: it looks when the next one ends
+    check: when the controller looks for those that have; None: it looks when the next one ends, and a new active
+        controller not before it has heard of a broker
     """
 
-    __slots__ = ("_check", "_sessions", "timeout_us")
+    __slots__ = ("_check", "_looks", "_sessions", "timeout_us")
 
     def __init__(self, timeout_us: int, check: PeriodicCheck | None = None) -> None:
         self.timeout_us = timeout_us
         self._check = check
+        self._looks = True
         self._sessions: dict[BrokerId, BrokerSession] = {}
 
     def begin(self, now_us: int) -> None:
-        """The controller becomes active: it knows nothing of earlier heartbeats, and its checks begin."""
+        """The controller becomes active: it knows nothing of earlier heartbeats, and its periodic checks begin."""
         self._sessions.clear()
+        self._looks = self._check is not None
         if self._check is not None:
             self._check.begin(now_us)
+
+    def heard(self) -> None:
+        """A broker has registered, or its heartbeat has come.
+
+        source: QuorumController.rescheduleMaybeFenceStaleBrokers up to 3.9, which claim does not call
+        """
+        self._looks = True
+
+    @property
+    def looks_periodically(self) -> bool:
+        return self._check is not None
 
     def __getitem__(self, broker_id: BrokerId) -> BrokerSession:
         return self._sessions[broker_id]
@@ -162,7 +176,9 @@ class BrokerSessions:
 
     @property
     def next_check_us(self) -> int | None:
-        """When the next session that ends, if no heartbeat comes, will be found."""
+        """When the next session that ends, if no heartbeat comes, will be found; None: never, by what is known now."""
+        if not self._looks:
+            return None
         ends_us = min(
             (session.last_contact_us + self.timeout_us for session in self._unfenced().values()), default=None
         )

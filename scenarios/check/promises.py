@@ -149,6 +149,23 @@ GAPS: tuple[Gap, ...] = (
         "KAFKA-15583 (3.7): eligible leaders hold what is committed only because the high watermark stood still",
         only_with=("elr", True),
     ),
+    # Every broker is dead when a controller takes over, so nobody is fenced. The first that registers keeps its places
+    # in ISRs and leads on in the same epoch, with what its disk has left it (kafka-fsync-torn-tail:b2-stopped).
+    _gap(
+        "session-checks",
+        ("at-the-end",),
+        "S19",
+        "KAFKA-17793 (4.0): a controller that hears of no broker looks for ended sessions all the same",
+        only_with=("membership", "registration"),
+    ),
+    _gap(
+        "session-checks",
+        ("at-the-end",),
+        f"S9,{_LOGS_DIVERGE}",
+        "KAFKA-17793 (4.0): a leader that comes back has been fenced, so it leads in a new epoch",
+        only_with=("membership", "registration"),
+        after_lost_bytes=True,
+    ),
     _gap(
         "consumer-limit",
         ("log-end",),

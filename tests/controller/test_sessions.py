@@ -82,6 +82,17 @@ def test_only_unfenced_brokers_go_stale_the_most_silent_first() -> None:
     assert sessions.next_check_us is None
 
 
+def test_up_to_3_9_a_new_controller_fences_nobody_before_it_has_heard_of_a_broker() -> None:
+    """QuorumController.claim does not call rescheduleMaybeFenceStaleBrokers. As seen on Kafka 3.9.1."""
+    sessions = BrokerSessions(timeout_us=9)
+    sessions.begin(0)
+    for broker_id in (1, 2):
+        sessions.open(broker_id, 0, fenced=False, now_us=0)
+    assert sessions.next_check_us is None
+    sessions.heard()
+    assert sessions.next_check_us == 9
+
+
 def test_a_broker_fenced_while_shutting_down_may_go_at_its_next_heartbeat() -> None:
     sessions = BrokerSessions(timeout_us=9)
     sessions.open(1, 0, fenced=False, now_us=0)

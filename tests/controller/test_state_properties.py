@@ -325,8 +325,10 @@ def test_a_successor_gives_everybody_a_new_session() -> None:
     actions += heartbeat(state, 1)
     successor = new_state()
     successor.load([action.record for action in actions if isinstance(action, AppendRecord)], 5_000_000)
+    assert successor.next_deadline_us is None, "it has heard of nobody yet"
+    successor.step(register(2, at=6_000_000))
     assert successor.next_deadline_us == 14_000_000
-    assert successor.next_offset == state.next_offset
+    assert successor.next_offset == state.next_offset + 1
 
 
 def leaders_away_from_their_preferred_replica(state: ControllerState) -> None:

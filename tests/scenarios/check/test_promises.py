@@ -43,9 +43,10 @@ def test_promises_only_grow_from_era_to_era() -> None:
 
 def test_every_missing_rule_is_named() -> None:
     rules = PROFILES["kafka-3.9"].changed({"isr-eligibility": "any"})
-    (fenced,) = missing_rules(rules, "S19")
+    fenced, unlooked_for = missing_rules(rules, "S19")
     (other_life,) = missing_rules(rules, "S6")
     assert fenced.startswith("`isr-eligibility: any` lacks KIP-841 (3.3)") and "KIP-903 (3.5)" in other_life
+    assert unlooked_for.startswith("`session-checks: at-the-end` lacks KAFKA-17793 (4.0)")
     both = missing_rules(rules.changed({"isr-join": "high-watermark"}), "S6")
     assert len(both) == 2 and "KAFKA-7128 (2.0.1)" in both[1]
     assert missing_rules(rules, "S9") == ()
@@ -67,7 +68,9 @@ def test_leading_on_in_an_old_epoch_is_missed_only_once_bytes_are_lost() -> None
     assert missing_rules(rules, "S9") == ()
     (why,) = missing_rules(rules, "S9", bytes_lost=True)
     assert why.startswith("`membership: zk-session` lacks KIP-631")
-    assert missing_rules(PROFILES["kafka-3.3"], "S9", bytes_lost=True) == ()
+    (why,) = missing_rules(PROFILES["kafka-3.9"], "S9", bytes_lost=True)
+    assert why.startswith("`session-checks: at-the-end` lacks KAFKA-17793")
+    assert missing_rules(PROFILES["kafka-4.1"], "S9", bytes_lost=True) == ()
 
 
 def commits_under_min_isr(rules: Rules) -> TraceScript:
