@@ -10,6 +10,8 @@ from pathlib import Path
 ENDS_WITHIN_S = 5.0
 """After its connection broke: a JVM that was killed is gone at once, one that ran out of memory cleans up first."""
 
+_ALWAYS_SAID = "WARNING: Using incubator modules"
+
 MORE_MEMORY = "give it more, such as --conf spark.driver.memory=4g"
 
 
@@ -46,9 +48,9 @@ def _exit_code(process: subprocess.Popen[bytes] | None, within_s: float) -> int 
 
 
 def log_tail(path: Path, lines: int = 12) -> str:
-    """The last lines of the log, without Java's stack."""
+    """The last lines of the log, without Java's stack, and without what every JVM says of Spark's options."""
     try:
         log = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return "(the JVM left no log)"
-    return "\n".join([line for line in log if not line.startswith("\tat ")][-lines:])
+    return "\n".join([line for line in log if not line.startswith(("\tat ", _ALWAYS_SAID))][-lines:])

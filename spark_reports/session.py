@@ -18,7 +18,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_reports.class_archive import WRITTEN_WITHIN_S, ClassArchive, kept_archive
 from spark_reports.java import PID, find_java, java_home_for_spark
@@ -198,6 +198,9 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str], new_archive:
     chosen = {**ours, **settings}
     if archive is not None:
         chosen[_JAVA_OPTIONS] += f" {archive.options()} -Dlog4j2.configurationFile={log_settings.as_uri()}"
+    # A JVM that is killed leaves its files there.
+    (scratch / "tmp").mkdir()
+    chosen[_JAVA_OPTIONS] += f' "-Djava.io.tmpdir={scratch / "tmp"}"'
     for key, value in chosen.items():
         builder = builder.config(key, value)
     _silence_broken_calls()
@@ -211,12 +214,14 @@ def _start(master: str, scratch: Path, settings: Mapping[str, str], new_archive:
                 SparkContext._ensure_initialized(gateway=gateway, conf=conf)
             session = builder.getOrCreate()
         except Exception as error:
+            ended = why_it_ended(error, _jvm(), jvm_log)
             what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise SparkFailed(f"Spark did not start: {what}\n{log_tail(jvm_log)}") from error
+            raise SparkFailed(ended or f"Spark did not start: {what}\n{log_tail(jvm_log)}") from error
     if threading.current_thread() is threading.main_thread():
         # PySpark's own handler asks the JVM to cancel all jobs, in the middle of another request.
         signal.signal(signal.SIGINT, on_interrupt)
     _silence_query_errors()
+    _silence_accumulators(session)
     remember_names(session._jvm)
     name_call_site(session)
     return session
@@ -265,6 +270,12 @@ def _silence_query_errors() -> None:
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")
+
+
+def _silence_accumulators(session: SparkSession) -> None:
+    """PySpark's server for accumulators writes a traceback to stderr when the JVM ends in the middle of a task."""
+    server: Any = session.sparkContext._accumulatorServer
+    server.handle_error = lambda request, client: None
 
 
 def _silence_broken_calls() -> None:

@@ -27,6 +27,8 @@ FAULT, ELECTION = "var(--fault)", "var(--election)"
 
 FROM, UNTIL, AT = "from_s", "until_s", "at_s"
 
+_SHOWN = alt.Scale(domain=[alt.ExprRef(FROM), alt.ExprRef(UNTIL)], nice=False)
+
 WIDTH_PX = 1000
 """Nominal; the page sets the real width before it draws."""
 _PLAIN_Y: dict[str, Any] = {"title": None, "minExtent": 64, "maxExtent": 64}
@@ -50,6 +52,10 @@ def partition_chart(
 
 # Altair's chained calls lose their types; drawing the chart checks the result.
 Layer = Any
+
+
+def _has_x(layer: Layer) -> bool:
+    return layer.encoding is not alt.Undefined and layer.encoding.x is not alt.Undefined
 
 
 class _PartitionChart:
@@ -113,8 +119,7 @@ class _PartitionChart:
 
     def _x(self, labels: bool) -> alt.X:
         axis = alt.Axis(labels=labels, ticks=labels, title=None, labelExpr="datum.label + ' s'", tickCount=10)
-        shown = alt.Scale(domain=[alt.ExprRef(FROM), alt.ExprRef(UNTIL)], nice=False)
-        return alt.X("s:Q", axis=axis, scale=shown)
+        return alt.X("s:Q", axis=axis, scale=_SHOWN)
 
     def _y(self, field: str, points: Points, *also: str) -> alt.Y:
         """From 0 to a little over the largest value, so that the top line is not cut in half."""
@@ -171,7 +176,8 @@ class _PartitionChart:
         """`on_top`: layers with tooltips of their own, above the pointer's."""
         x = self._x(labels)
         stack = (*self._behind(), *layers, self._pointer(), *on_top, self._line())
-        made = [layer.encode(x=x).to_dict(validate=False, context={"top_level": False}) for layer in stack]
+        placed = [layer if _has_x(layer) else layer.encode(x=x) for layer in stack]
+        made = [layer.to_dict(validate=False, context={"top_level": False}) for layer in placed]
         over = {"text": title, "anchor": "start", "frame": "group"}
         return {"layer": made, "title": over, "width": WIDTH_PX, "height": height}
 
@@ -219,8 +225,8 @@ class _PartitionChart:
         if self.down:
             frame: dict[str, Any] = {"fillOpacity": 0, "stroke": FAULT, "strokeWidth": 2, "strokeDash": [4, 3]}
             layers.append(self._chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2="until:Q"))
-            ends = self._in_view(self._chart(self.down)).transform_calculate(s=f"min(datum.until, {UNTIL})")
-            layers.append(self._words(ends, "fitting:N", FAULT, before=True))
+            down = self._in_view(self._chart(self.down))
+            layers.append(self._words(down, "fitting:N", FAULT, x="seen_until:Q", before=True))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
         title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · "
         title += f"dashed {SIGNS['down']}: broker down, {SIGNS['ended']}: stopped in order"
@@ -261,18 +267,21 @@ class _PartitionChart:
         )
 
     def _in_view(self, stretches: Layer) -> Layer:
-        """Stretches that meet the part that is shown, from its beginning on; `fitting` is their word where it has room,
-        else the sign that it begins with."""
-        has_room = f"min(datum.until, {UNTIL}) - datum.s > ({UNTIL} - {FROM}) / 12"
+        """Stretches that meet the part that is shown: it has them from `seen_s` until `seen_until`; `fitting` is their
+        word where it has room, else the sign that it begins with."""
+        # In fields of their own: Vega evaluates this anew whenever another part is shown.
+        has_room = f"datum.seen_until - datum.seen_s > ({UNTIL} - {FROM}) / 12"
         return (
             stretches.transform_filter(f"datum.until >= {FROM} && datum.s <= {UNTIL}")
-            .transform_calculate(s=f"max(datum.s, {FROM})")
+            .transform_calculate(seen_s=f"max(datum.s, {FROM})", seen_until=f"min(datum.until, {UNTIL})")
             .transform_calculate(fitting=f"!datum.word || {has_room} ? datum.word : slice(datum.word, 0, 1)")
         )
 
-    def _words(self, places: Layer, text: str, colour: str | None = None, *, before: bool = False) -> Layer:
-        """Words beside each place: after it, or `before` it."""
+    def _words(
+        self, places: Layer, text: str, colour: str | None = None, *, x: str = "seen_s:Q", before: bool = False
+    ) -> Layer:
+        """Words beside each place, of those in view: after it, or `before` it."""
         side: dict[str, Any] = {"align": "right", "dx": -6} if before else {"align": "left", "dx": 7}
         paint: dict[str, Any] = {} if colour is None else {"color": colour}
         marks = places.mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **paint)
-        return marks.encode(text=text)
+        return marks.encode(text=text, x=alt.X(x, title=None, scale=_SHOWN))

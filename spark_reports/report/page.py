@@ -283,8 +283,8 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
         (f"{total('acked'):,}", "acknowledged", ""),
         (f"{lost:,}", "acknowledged, then lost", "bad" if lost else "good"),
         (f"{total('duplicated'):,}", "duplicated", "warn" if total("duplicated") else "good"),
-        (words.short_time(offline), "partition time offline", "warn" if offline else "good"),
-        (words.short_time(under), "partition time under min ISR", "warn" if under else "good"),
+        (words.short_time(offline), "offline, summed over partitions", "warn" if offline else "good"),
+        (words.short_time(under), "under min ISR, summed over partitions", "warn" if under else "good"),
         _new_leader(tables["elections"], tables["stopped_intervals"]),
         # An hour without a leader delays no write if none is attempted: then the tiles before this one agree with it.
         ("none", f"write that waited {words.seconds(SHORTEST_STALL_US)} or more", "")

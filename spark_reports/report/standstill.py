@@ -177,13 +177,19 @@ def _followers(wait: Row, tables: Tables, to_whom: str) -> list[Fact]:
         stood = f"{to_whom}the high watermark stood still at {worst['high_watermark']}: {held}"
         facts.append(Fact(worst["from_us"], stood, f"{who} held the high watermark"))
         facts += [
-            Fact(row["at_us"], f"{words.joined(row['left'])} left the ISR: {row['reason']}", "")
+            Fact(row["at_us"], _left(row), "")
             for row in _there(wait, tables["isr_changes"])
             if worst["from_us"] < row["at_us"] <= worst["until_us"]
             # They may have made the ISR too small: listed above.
             if not set(row["left"]).isdisjoint(worst["pinned_by"]) and row["at_us"] not in [at for at, _, _ in facts]
         ]
     return facts
+
+
+def _left(change: Row) -> str:
+    """A reason may begin with what happened."""
+    left = f"{words.joined(change['left'])} left the ISR"
+    return change["reason"] if change["reason"].startswith(left) else f"{left}: {change['reason']}"
 
 
 def _state(window: Row, tables: Tables) -> Row:

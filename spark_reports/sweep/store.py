@@ -65,7 +65,7 @@ class SweepFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._lock.close()
-            raise SweepFolderUnusable(f"another sweep is writing to {path}") from None
+            raise SweepFolderUnusable(f"another command is writing to {path}") from None
         try:
             self._open(about, resume)
         except BaseException:
@@ -78,7 +78,7 @@ class SweepFolder:
             left.unlink()
         if parts and not resume:
             raise SweepFolderUnusable(
-                f"{self.path} holds a sweep already: --resume goes on with it, --out DIR begins another"
+                f"{self.path} holds rows already: --resume goes on with them, --out DIR begins anew"
             )
         if parts:
             _must_be_the_same(self.path, self._manifest(), about)

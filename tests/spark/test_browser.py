@@ -111,6 +111,24 @@ def test_the_page_opens_with_the_decisive_moment_and_shows_another_on_a_click_by
     assert part == "5.150 to 6.000 s of 30.000 s" and words[0] == ("b1", "LEO 5, HW 3, leader")
 
 
+@pytest.mark.soak
+def test_what_is_drawn_hangs_on_the_part_that_is_shown_and_not_on_those_before(
+    report: ReportResult, tmp_path: Path
+) -> None:
+    def words(keys: str, fragment: str) -> list[tuple[str, str]]:
+        """Each word on the charts, and where it stands."""
+        script = "".join(f"document.querySelector('.chart').dispatchEvent({KEY % key});" for key in keys)
+        page = opened(after(report.path, tmp_path, script), tmp_path, height=ALL_OF_IT, fragment=fragment)
+        groups = re.findall(r'<g class="mark-text role-mark.*?</g>', page.document, re.DOTALL)
+        found = [word for group in groups for word in re.findall(r'transform="([^"]*)"[^>]*>([^<]*)</text>', group)]
+        return sorted((word, place) for place, word in found)
+
+    whole = words("", "#&s=0-30")
+    assert [word for word, _ in whole].count("♛ leader") == 2
+    assert words("+", "#&s=20-30") != whole
+    assert words("0", "#&s=20-30") == whole
+
+
 GLYPHS = ("log_truncated", "node_stopped", "log_recovered")
 
 

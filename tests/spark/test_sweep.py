@@ -188,7 +188,7 @@ def test_a_resumed_sweep_lacks_only_what_has_no_lasting_row(tmp_path: Path) -> N
     with SweepFolder(tmp_path, about, resume=True) as folder:
         assert folder.missing(runs) == runs[1:]
         folder.add(table_of((runs[1], {"status": "finished"}), (runs[2], {"status": "invalid", "error": "no"})))
-        with pytest.raises(SweepFolderUnusable, match="another sweep is writing"):
+        with pytest.raises(SweepFolderUnusable, match="another command is writing"):
             SweepFolder(tmp_path, about, resume=True)
     parts = [path.name for path in sorted((tmp_path / "rows").iterdir())]
     assert parts == ["part-00000.parquet", "part-00001.parquet"]
@@ -289,7 +289,7 @@ def test_the_command_end_to_end(sweep: Callable[..., Result], tmp_path: Path) ->
     assert f"first loss: {replay.partition(' --seed')[0]}" in first.stderr
     # A longer sweep plays only what is new, in the same folder.
     words[2] = "1..2"
-    assert "holds a sweep already" in sweep(*words).stderr
+    assert "holds rows already" in sweep(*words).stderr
     longer = sweep(*words, "--resume", "--fail-on", "lost")
     assert longer.return_value == 1
     assert "4 kept from before, 4 played now" in longer.stdout

@@ -42,10 +42,11 @@ def spark_search(
 
     task = Task(play_run, identity, identity(), time_limit, COLUMNS)
     about = {"search": asked.profile, "guided": asked.guided, "version": identity()}
+    rows_of_mode = asked.data_file(asked.mode).with_suffix(".rows")
     try:
         with (
             spark_or_fail(),
-            SweepFolder(asked.out, about, resume=resume, columns=COLUMNS, fields=SearchRun._fields) as folder,
+            SweepFolder(rows_of_mode, about, resume=resume, columns=COLUMNS, fields=SearchRun._fields) as folder,
             spark_player(folder, master, conf, tick) as play_rows,
         ):
             yield SparkPlayer(asked, task, play_rows)

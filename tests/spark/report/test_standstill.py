@@ -84,6 +84,8 @@ def test_who_held_the_high_watermark_is_told_where_an_ack_waits_for_it() -> None
     what = "For 33 s (12.000 to 45.000 s) no write of p1 to t-0 succeeded."
     told = standstills(tables(**rows))
     assert lines(told) == [what, f"12 {stood}", "45 b3 left the ISR: b3 lags."]
+    changes[0]["reason"] = "b3 left the ISR after 30 s"
+    assert lines(standstills(tables(**rows)))[2] == "45 b3 left the ISR after 30 s."
     # A note does not repeat the headline.
     assert [note[:11] for note in held_back(stalls, told)] == ["At 60.000 s"]
     assert lines(standstills(tables((-1, 1), **rows)))[1] == f"12 for acks=all: {stood}"
