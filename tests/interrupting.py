@@ -42,9 +42,11 @@ def interrupted(
     """
     temporary = folder / "tmp"
     temporary.mkdir()
+    # Java does not go by TMPDIR.
+    places = {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}"}
     # Unbuffered: `communicate` would miss the lines that a buffer has read ahead.
     process = subprocess.Popen(
-        [*COMMAND, *words], cwd=folder, env={**os.environ, "TMPDIR": str(temporary)}, start_new_session=True,
+        [*COMMAND, *words], cwd=folder, env={**os.environ, **places}, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
     )  # fmt: skip
     assert process.stdout is not None and process.stderr is not None
