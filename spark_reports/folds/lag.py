@@ -120,41 +120,56 @@ def _measured(views: _Views, moments: _Moments) -> dict[str, pa.Array]:
     offset = views.column("fetch_offset")[event][last_of(is_fetch, first)]
     lag_records = np.where(knows_end, np.maximum(end_now - offset, 0), 0)
     lacks = lag_records > 0
-    had_us = _had_us(views, event, offset, lacks)
+    had = _had_us(views, event, offset, lacks)
     fetched = (moments.pair, at_us, offset, end, has_end)
-    caught_up_us = _caught_up_us(*(column[is_fetch] for column in fetched))[np.cumsum(is_fetch) - 1]
+    caught_up = _caught_up_us(*(column[is_fetch] for column in fetched)).at(np.cumsum(is_fetch) - 1)
     began = views.began[views.number[event]]
-    began_us = np.where((began >= 0) & (began < event), views.column("at_us")[began], -1)
-    caught_up_us = np.where(caught_up_us < 0, began_us, caught_up_us)
+    begun = _Known(views.column("at_us")[began], (began >= 0) & (began < event))
     # Between two moments it lacks the same oldest record.
-    lacked, had_before_us = np.zeros(len(event), bool), np.full(len(event), -1)
-    lacked[1:], had_before_us[1:] = lacks[:-1] & ~first[1:], had_us[:-1]
+    before = np.maximum(np.arange(len(event)) - 1, 0)
+    lacked = lacks[before] & ~first
     return {
         "fetch_offset": pa.array(offset),
         "log_end_offset": pa.array(end_now, mask=~knows_end),
         "lag_records": pa.array(lag_records),
-        "lag_us": _since(at_us, had_us, lacks),
-        "peak_lag_us": _since(at_us, had_before_us, lacked),
-        "behind_us": _since(at_us, caught_up_us, lacks),
+        "lag_us": _since(at_us, had, lacks),
+        "peak_lag_us": _since(at_us, had.at(before), lacked),
+        "behind_us": _since(at_us, caught_up.otherwise(begun), lacks),
     }
 
 
-def _since(at_us: Any, from_us: Any, counts: Any) -> pa.Array:
-    """The time since then; 0 where nothing is counted, and null where it is unknown when that was (-1)."""
-    return pa.array(np.where(counts, at_us - from_us, 0), mask=counts & (from_us < 0))
+class _Known(NamedTuple):
+    """Times, and whether each of them is known."""
+
+    us: Any
+    known: Any
+
+    def at(self, places: Any) -> _Known:
+        return _Known(self.us[places], self.known[places])
+
+    def otherwise(self, others: _Known) -> _Known:
+        return _Known(np.where(self.known, self.us, others.us), self.known | others.known)
 
 
-def _caught_up_us(pair: Any, at_us: Any, offset: Any, end: Any, has_end: Any) -> Any:
-    """Of each fetch: when the follower was last caught up, -1 if never. source: Replica.updateFetchStateOrThrow"""
-    caught_up_us = np.where(has_end & (offset >= end), at_us, -1)
-    as_before = (pair[1:] == pair[:-1]) & has_end[:-1] & (offset[1:] >= end[:-1]) & (caught_up_us[1:] < 0)
+def _since(at_us: Any, then: _Known, counts: Any) -> pa.Array:
+    """The time since then; 0 where nothing is counted, and null where it is unknown when that was."""
+    return pa.array(np.where(counts, at_us - then.us, 0), mask=counts & ~then.known)
+
+
+def _caught_up_us(pair: Any, at_us: Any, offset: Any, end: Any, has_end: Any) -> _Known:
+    """Of each fetch: when the follower was last caught up. source: Replica.updateFetchStateOrThrow"""
+    known = has_end & (offset >= end)
+    caught_up_us = np.where(known, at_us, np.iinfo(np.int64).min)
+    as_before = (pair[1:] == pair[:-1]) & has_end[:-1] & (offset[1:] >= end[:-1]) & ~known[1:]
     caught_up_us[1:][as_before] = at_us[:-1][as_before]
-    return highest_so_far(caught_up_us, begins(pair))
+    known[1:] |= as_before
+    first = begins(pair)
+    return _Known(highest_so_far(caught_up_us, first), highest_so_far(known, first))
 
 
-def _had_us(views: _Views, event: Any, offset: Any, lacks: Any) -> Any:
-    """Since when the leader has had, in its term, the record at this offset; -1 where it is unknown."""
-    at_us, had_us = views.column("at_us"), np.full(len(event), -1)
+def _had_us(views: _Views, event: Any, offset: Any, lacks: Any) -> _Known:
+    """Since when the leader has had, in its term, the record at this offset."""
+    at_us, had_us, known = views.column("at_us"), np.zeros(len(event), np.int64), np.zeros(len(event), bool)
     appends = np.flatnonzero(views.is_append & views.has("last_offset"))
     last_offset = views.column("last_offset")[appends]
     bounds = np.searchsorted(views.number[appends], np.arange(views.count + 1))
@@ -166,8 +181,8 @@ def _had_us(views: _Views, event: Any, offset: Any, lacks: Any) -> Any:
             place = np.searchsorted(last_offset[its], offset[here])
             append = appends[its][np.minimum(place, its.stop - its.start - 1)]
             is_there = (place < its.stop - its.start) & (append <= event[here])
-            had_us[here[is_there]] = at_us[append[is_there]]
+            had_us[here[is_there]], known[here[is_there]] = at_us[append[is_there]], True
     began = views.began[views.number[event]]
     is_older = lacks & (began >= 0) & (began < event) & views.has("log_end_offset")[began]
     is_older &= offset < views.column("log_end_offset")[began]
-    return np.where(is_older, at_us[began], had_us)
+    return _Known(np.where(is_older, at_us[began], had_us), known | is_older)
