@@ -70,20 +70,29 @@ _RESUME_SWEEP_US = 10_000
 
 
 class Sweep:
-    """A check that is planned one interval after there is something for it to do, and again while there is.
+    """A check that is planned once there is something for it to do, and again while there is: one interval later, or
+    for the next whole number of intervals since the controller became active.
 
-    interval_us: None switches it off     source: QuorumController.ImbalanceSchedule
+    interval_us: None switches it off     is_periodic: the latter
+    source: QuorumController.ImbalanceSchedule; since 4.0 PeriodicTaskControlManager (KAFKA-17793, KAFKA-20075)
     """
 
-    __slots__ = ("due_us", "interval_us")
+    __slots__ = ("_active_us", "_is_periodic", "due_us", "interval_us")
 
-    def __init__(self, interval_us: int | None) -> None:
+    def __init__(self, interval_us: int | None, *, is_periodic: bool) -> None:
         self.interval_us = interval_us
+        self._is_periodic = is_periodic
+        self._active_us = 0
         self.due_us: int | None = None
+
+    def begin(self, now_us: int) -> None:
+        """The controller becomes active."""
+        self._active_us = now_us
 
     def plan(self, now_us: int) -> None:
         if self.due_us is None and self.interval_us is not None:
-            self.due_us = now_us + self.interval_us
+            passed_us = (now_us - self._active_us) % self.interval_us if self._is_periodic else 0
+            self.due_us = now_us - passed_us + self.interval_us
 
     def ran(self, now_us: int, stopped_at_limit: bool) -> None:
         self.due_us = now_us + _RESUME_SWEEP_US if stopped_at_limit else None
@@ -119,8 +128,8 @@ class ControllerState:
         check_us = session_timeout_us // CHECKS_PER_SESSION
         check = PeriodicCheck(check_us, session_check_phase_us) if looks_periodically else None
         self._brokers = BrokerControl(self._journal, self._partitions, BrokerSessions(session_timeout_us, check))
-        self._rebalance = Sweep(rebalance_interval_us)
-        self._unclean_sweep = Sweep(unclean_election_interval_us)
+        self._rebalance = Sweep(rebalance_interval_us, is_periodic=looks_periodically)
+        self._unclean_sweep = Sweep(unclean_election_interval_us, is_periodic=looks_periodically)
         self._swept_offset: Offset = -1
         self._topics = TopicControl(
             self._journal,
@@ -156,6 +165,8 @@ class ControllerState:
         for record in records:
             self.image.apply(record, self.next_offset)
         self._brokers.open_sessions(now_us)
+        self._rebalance.begin(now_us)
+        self._unclean_sweep.begin(now_us)
         self._plan_sweeps(now_us)
 
     def tick(self, now_us: int) -> list[Action]:

@@ -364,6 +364,17 @@ def test_leader_rebalance_can_be_switched_off(interval_us: int | None, expected:
     assert state.next_deadline_us == 1_000_000_000, "no check is planned while there is nothing to do"
 
 
+@pytest.mark.parametrize(("era", "due_us"), [("kafka-3.9", 301_000_000), ("kafka-4.1", 300_000_000)])
+def test_since_4_0_the_controller_looks_at_the_balance_by_the_time_since_its_activation(era: str, due_us: int) -> None:
+    state = new_state(PROFILES[era], session_timeout_us=1_000_000_000)
+    state.load((), 0)
+    leaders_away_from_their_preferred_replica(state)
+    state.tick(due_us - 1)
+    assert leaders(state) == [1, 1]
+    state.tick(due_us)
+    assert leaders(state) == [2, 2]
+
+
 def test_a_sweep_at_its_limit_goes_on_10_ms_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "MAX_ELECTIONS_PER_SWEEP", 1)
     state = new_state(session_timeout_us=1_000_000_000)
