@@ -50,7 +50,7 @@ from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
 from controller.partitions import Partitions
 from controller.scram import ScramControl
-from controller.sessions import CHECKS_PER_SESSION, BrokerSessions, PeriodicCheck
+from controller.sessions import CHECKS_PER_SESSION, BrokerSessions, PeriodicCheck, until_next_us
 from controller.snapshot import Snapshot
 from controller.topic_control import TopicControl
 from replica.config import INT32_MAX
@@ -77,22 +77,21 @@ class Sweep:
     source: QuorumController.ImbalanceSchedule; since 4.0 PeriodicTaskControlManager (KAFKA-17793, KAFKA-20075)
     """
 
-    __slots__ = ("_active_us", "_is_periodic", "due_us", "interval_us")
+    __slots__ = ("_phase_us", "due_us", "interval_us")
 
     def __init__(self, interval_us: int | None, *, is_periodic: bool) -> None:
         self.interval_us = interval_us
-        self._is_periodic = is_periodic
-        self._active_us = 0
+        self._phase_us = 0 if is_periodic else None
         self.due_us: int | None = None
 
     def begin(self, now_us: int) -> None:
         """The controller becomes active."""
-        self._active_us = now_us
+        if self._phase_us is not None:
+            self._phase_us = now_us
 
     def plan(self, now_us: int) -> None:
         if self.due_us is None and self.interval_us is not None:
-            passed_us = (now_us - self._active_us) % self.interval_us if self._is_periodic else 0
-            self.due_us = now_us - passed_us + self.interval_us
+            self.due_us = now_us + until_next_us(now_us, self.interval_us, self._phase_us)
 
     def ran(self, now_us: int, stopped_at_limit: bool) -> None:
         self.due_us = now_us + _RESUME_SWEEP_US if stopped_at_limit else None

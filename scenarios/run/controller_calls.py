@@ -10,14 +10,25 @@ import trio
 from cluster.live.control import SETTLE_S
 from cluster.node import Action
 from cluster.operated import OperatedBroker, OperatedController
-from controller.inputs import ControllerInput, CreateTopicReply, Reply
+from controller.client_quotas import CLIENT_ID, USER, entity_of
+from controller.inputs import AlterClientQuota, ControllerInput, CreateTopicReply, Reply
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from scenarios.language.spec import TopicSpec
-from scenarios.run.client_quotas import alteration
+from scenarios.language.spec import ClientQuota, TopicSpec
+from scenarios.language.steps import DEFAULT
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 
 Answer = Callable[[Reply | None], None]
+
+
+def alteration(quota: ClientQuota, now_us: int) -> AlterClientQuota:
+    """A quota as the controller is asked for it. source: kafka-configs --entity-type clients, users"""
+    names = {USER: quota.user, CLIENT_ID: quota.client}
+    return AlterClientQuota(
+        now_us=now_us,
+        entity=entity_of({kind: None if name == DEFAULT else name for kind, name in names.items() if name is not None}),
+        quotas={key: None if value is None else float(value) for key, value in quota.quota},
+    )
 
 
 class ControllerCalls:

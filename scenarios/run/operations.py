@@ -26,9 +26,8 @@ from replica.errors import ErrorCode
 from replica.ids import EVERY_BROKER, TopicPartition
 from scenarios.language.spec import ClientQuota, TopicSpec
 from scenarios.language.verbs.cluster import UpgradeType
-from scenarios.run.client_quotas import alteration
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
-from scenarios.run.controller_calls import ControllerCalls
+from scenarios.run.controller_calls import ControllerCalls, alteration
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_reports.folds.codes import is_one_of
 from spark_reports.folds.fates import TOLD_ACKED, TOLD_FAILED, TOLD_NOTHING
 
 _TOLD = {"acked": TOLD_ACKED, "failed": TOLD_FAILED, "unknown": TOLD_NOTHING}
@@ -19,9 +20,8 @@ _COUNTS = ("sent", *_TOLD, *_FLAGS)
 def counts(fates: pa.Table) -> pa.Table:
     """How many of the records that were sent met each fate, by run, topic and acks."""
     sent = fates.filter(fates["sent_seq"].is_valid())
-    told = sent["told"].cast(pa.string())
     found = {name: sent[name] for name in _GROUP} | {"sent": pa.repeat(pa.scalar(1, pa.int64()), len(sent))}
-    found |= {name: pc.equal(told, word).cast(pa.int64()) for name, word in _TOLD.items()}
+    found |= {name: pa.array(is_one_of(sent["told"], [word])).cast(pa.int64()) for name, word in _TOLD.items()}
     return summed(pa.table(found | {name: sent[name].cast(pa.int64()) for name in _FLAGS}))
 
 

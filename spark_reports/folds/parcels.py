@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_reports.folds.files import WORD
+
 PARCELS = "share bigint, rows binary, file string, first bigint, bytes bigint"
 """DDL: the number of a share, and some rows of it; or the file in which they stand, and where."""
 _PARCELS = pa.schema(
     [("share", pa.int64()), ("rows", pa.binary()), ("file", pa.string()), ("first", pa.int64()), ("bytes", pa.int64())]
 )
-_NOTHING = pa.schema([("what", pa.dictionary(pa.int32(), pa.string()))]).empty_table()
+_NOTHING = pa.schema([("what", WORD)]).empty_table()
 
 NumbersOf = Callable[[pa.Table], Any]
 """A number for each row; rows of one number modulo the shares are of one share."""
