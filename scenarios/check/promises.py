@@ -3,15 +3,16 @@
 An older rule lets some invariants break by design: the newer rule was made to prevent that. A broken invariant that
 the rules of the run promise is a bug in Highwater; any other is a finding about the era, and a scenario may expect it.
 Damage that configuration allows (unclean elections, disks that lose bytes) is not covered here: truth.py re-bases.
-A gap says `after_lost_bytes` only where an old rule makes the damage of lost bytes worse.
+A gap says `after=(BYTES_LOST,)` only where an old rule makes the damage of lost bytes worse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from replica.rules import Rules, Switch, spelled
+from scenarios.check.circumstances import BYTES_LOST, RETURNED_UNFENCED
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Gap:
     invariants: the one that breaks first and those that break in its wake, by the names invariants/checker.py reports
     rule: its source (KIP or issue), and its content
     only_with: another switch and the value without which nothing breaks
-    after_lost_bytes: nothing breaks before a disk has lost bytes that a replica had written
+    after: nothing breaks before all of these have happened (circumstances.py)
     """
 
     switch: str
@@ -29,7 +30,7 @@ class Gap:
     invariants: frozenset[str]
     rule: str
     only_with: tuple[str, Switch] | None = None
-    after_lost_bytes: bool = False
+    after: tuple[str, ...] = ()
 
     def concerns(self, rules: Rules) -> bool:
         if self.only_with is not None and rules.value(self.only_with[0]) != self.only_with[1]:
@@ -54,9 +55,9 @@ def _gap(
     invariants: str,
     rule: str,
     only_with: tuple[str, Switch] | None = None,
-    after_lost_bytes: bool = False,
+    after: tuple[str, ...] = (),
 ) -> Gap:
-    return Gap(switch, tuple(values), frozenset(invariants.split(",")), rule, only_with, after_lost_bytes)
+    return Gap(switch, tuple(values), frozenset(invariants.split(",")), rule, only_with, after)
 
 
 _LEADER_INCOMPLETE = "S2,S3,S5,S6,S17"
@@ -116,7 +117,7 @@ GAPS: tuple[Gap, ...] = (
         ("zk-session",),
         f"S9,{_LOGS_DIVERGE}",
         "KIP-631 (KRaft): a broker that comes back is fenced first, so the next leader leads in a new epoch",
-        after_lost_bytes=True,
+        after=(BYTES_LOST,),
     ),
     _gap(
         "isr-eligibility",
@@ -157,6 +158,7 @@ GAPS: tuple[Gap, ...] = (
         "S19",
         "KAFKA-17793 (4.0): a controller that hears of no broker looks for ended sessions all the same",
         only_with=("membership", "registration"),
+        after=(RETURNED_UNFENCED,),
     ),
     _gap(
         "session-checks",
@@ -164,7 +166,7 @@ GAPS: tuple[Gap, ...] = (
         f"S9,{_LOGS_DIVERGE}",
         "KAFKA-17793 (4.0): a leader that comes back has been fenced, so it leads in a new epoch",
         only_with=("membership", "registration"),
-        after_lost_bytes=True,
+        after=(BYTES_LOST, RETURNED_UNFENCED),
     ),
     _gap(
         "consumer-limit",
@@ -221,20 +223,20 @@ UNPROMISED = {
 """Invariants that Kafka's newest rules break, too, and why."""
 
 
-def gaps(rules: Rules, invariant: str, *, bytes_lost: bool = False) -> tuple[Gap, ...]:
+def gaps(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[Gap, ...]:
     """Why these rules do not promise the invariant; () when they promise it.
 
-    bytes_lost: whether a disk of the run has lost any written bytes
+    happened: what the run has seen (circumstances.py)
     """
     return tuple(
         gap
         for gap in GAPS
-        if invariant in gap.invariants and gap.concerns(rules) and (bytes_lost or not gap.after_lost_bytes)
+        if invariant in gap.invariants and gap.concerns(rules) and all(one in happened for one in gap.after)
     )
 
 
-def missing_rules(rules: Rules, invariant: str, *, bytes_lost: bool = False) -> tuple[str, ...]:
+def missing_rules(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[str, ...]:
     """The same in words."""
     if invariant in UNPROMISED:
         return (UNPROMISED[invariant],)
-    return tuple(gap.told(rules) for gap in gaps(rules, invariant, bytes_lost=bytes_lost))
+    return tuple(gap.told(rules) for gap in gaps(rules, invariant, happened))

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica.rules import Rules
-from replica.trace.events import DataLost, InvariantBroken, TraceRow
+from replica.trace.events import InvariantBroken, TraceRow
+from scenarios.check.circumstances import Circumstances
 from scenarios.check.promises import Gap, gaps
 from scenarios.explain.what_if import SettingsChange
 from scenarios.language.diagnostics import ScenarioInvalid
@@ -56,12 +57,12 @@ def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
     """By the invariant that broke first; one that the rules promise is a bug in Highwater, and one that no rules
     promise is Kafka's: neither has suspects."""
     found: dict[str, tuple[Gap, ...]] = {}
-    bytes_lost = False
+    circumstances = Circumstances()
     for row in rows:
-        if isinstance(row.event, DataLost):
-            bytes_lost = True
+        if see := circumstances.handlers.get(type(row.event)):
+            see(row, row.event)
         elif isinstance(row.event, InvariantBroken) and not row.event.promised:
-            found.setdefault(row.event.invariant, gaps(rules, row.event.invariant, bytes_lost=bytes_lost))
+            found.setdefault(row.event.invariant, gaps(rules, row.event.invariant, circumstances.seen))
     return [Suspects(invariant, missing) for invariant, missing in found.items() if missing]
 
 

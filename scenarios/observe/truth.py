@@ -131,7 +131,6 @@ class Truth:
         self.mirror = mirror
         self.rules = rules
         self.committed: dict[TopicPartition, CommittedLog] = {}
-        self.bytes_lost = False
         self.handlers: dict[type, Callable[[TraceRow, Any], None]] = {
             trace.BatchAppended: self._batch_appended,
             trace.LogTruncated: self._end_stated,
@@ -260,7 +259,6 @@ class Truth:
             committed.leader_peaks[node] = high_watermark
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
-        self.bytes_lost = True
         self.of(event.topic, event.partition).excused[event.node] = None
 
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:

@@ -32,6 +32,7 @@ from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import EVENT_CLASSES, InvariantBroken, TraceRow
 from replica.wording import listed
+from scenarios.check.circumstances import Circumstances
 from scenarios.check.features import rules_after
 from scenarios.check.promises import missing_rules
 from scenarios.observe.gone_topics import IsGone, drop
@@ -211,6 +212,7 @@ class InvariantChecker:
         self.view = view
         self.mirror = mirror
         self.truth = Truth(view, mirror, rules)
+        self.circumstances = Circumstances()
         self.violations: list[Violation] = []
         self.cores: Probe | None = None
         """For what has to be known within a step; None: nothing is known then."""
@@ -227,7 +229,11 @@ class InvariantChecker:
     def _table(self) -> dict[type, tuple[bool, tuple[Handler, ...]]]:
         """Per kind of event: whether it belongs to a partition, and its handlers; rules and the truth first."""
         table = {}
-        tables: list[Mapping[type, Handler]] = [{trace.ConfigAltered: self._follow}, self.truth.handlers]
+        tables: list[Mapping[type, Handler]] = [
+            {trace.ConfigAltered: self._follow},
+            self.truth.handlers,
+            self.circumstances.handlers,
+        ]
         tables += [invariant.handlers() for invariant in self.invariants]
         for kind in EVENT_CLASSES:
             wanted = [handlers[kind] for handlers in tables if kind in handlers]
@@ -323,9 +329,8 @@ class InvariantChecker:
         self._said[name, partition] = seq
         recent = self._recent.get(partition, ()) if partition is not None else ()
         # What was never promised by the rules before may be found out later.
-        missing = next(
-            filter(None, (missing_rules(one, name, bytes_lost=self.truth.bytes_lost) for one in self._rules_so_far)), ()
-        )
+        happened = self.circumstances.seen
+        missing = next(filter(None, (missing_rules(one, name, happened) for one in self._rules_so_far)), ())
         self.violations.append(Violation(name, sentence, partition, seq, at_us, missing, tuple(recent)))
 
 

@@ -146,7 +146,7 @@ def _is_rebased(invariant: Invariant, partition: TopicPartition) -> bool:
 def _may_be_forgotten(invariant: Invariant) -> bool:
     """Whether a coordinator may know nothing of what another one has decided."""
     kept_in = (name for name in invariant.view.partitions if name.topic == TRANSACTIONS_TOPIC)
-    return invariant.truth.bytes_lost or any(_is_rebased(invariant, name) for name in kept_in)
+    return invariant.checker.circumstances.bytes_lost or any(_is_rebased(invariant, name) for name in kept_in)
 
 
 class _LogState(Protocol):

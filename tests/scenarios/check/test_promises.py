@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from stories import summary_of
 from trace_script import TraceScript
 
 from replica.rules import PROFILES, Rules
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
+from scenarios.check.circumstances import BYTES_LOST, RETURNED_UNFENCED, Circumstances
 from scenarios.check.promises import GAPS, Gap, missing_rules
 from scenarios.cli.screens import test_line as line_of_test
 from scenarios.explain.record import explain_record
@@ -43,10 +47,9 @@ def test_promises_only_grow_from_era_to_era() -> None:
 
 def test_every_missing_rule_is_named() -> None:
     rules = PROFILES["kafka-3.9"].changed({"isr-eligibility": "any"})
-    fenced, unlooked_for = missing_rules(rules, "S19")
+    (fenced,) = missing_rules(rules, "S19")
     (other_life,) = missing_rules(rules, "S6")
     assert fenced.startswith("`isr-eligibility: any` lacks KIP-841 (3.3)") and "KIP-903 (3.5)" in other_life
-    assert unlooked_for.startswith("`session-checks: at-the-end` lacks KAFKA-17793 (4.0)")
     both = missing_rules(rules.changed({"isr-join": "high-watermark"}), "S6")
     assert len(both) == 2 and "KAFKA-7128 (2.0.1)" in both[1]
     assert missing_rules(rules, "S9") == ()
@@ -66,11 +69,38 @@ def test_a_record_without_an_answer_has_no_excuse_where_its_leader_knows_that_it
 def test_leading_on_in_an_old_epoch_is_missed_only_once_bytes_are_lost() -> None:
     rules = PROFILES["kafka-2.7"]
     assert missing_rules(rules, "S9") == ()
-    (why,) = missing_rules(rules, "S9", bytes_lost=True)
+    (why,) = missing_rules(rules, "S9", [BYTES_LOST])
     assert why.startswith("`membership: zk-session` lacks KIP-631")
-    (why,) = missing_rules(PROFILES["kafka-3.9"], "S9", bytes_lost=True)
-    assert why.startswith("`session-checks: at-the-end` lacks KAFKA-17793")
-    assert missing_rules(PROFILES["kafka-4.1"], "S9", bytes_lost=True) == ()
+    assert missing_rules(PROFILES["kafka-4.1"], "S9", [BYTES_LOST, RETURNED_UNFENCED]) == ()
+
+
+@pytest.mark.parametrize(
+    ("invariant", "enough"), [("S19", {RETURNED_UNFENCED}), ("S9", {BYTES_LOST, RETURNED_UNFENCED})]
+)
+def test_who_returns_unfenced_breaks_only_what_it_can_break(invariant: str, enough: set[str]) -> None:
+    for happened in ([], [BYTES_LOST], [RETURNED_UNFENCED], [BYTES_LOST, RETURNED_UNFENCED]):
+        missing = missing_rules(PROFILES["kafka-3.9"], invariant, happened)
+        assert len(missing) == (1 if enough <= set(happened) else 0)
+        assert all(why.startswith("`session-checks: at-the-end` lacks KAFKA-17793") for why in missing)
+
+
+def seen(*events: Any) -> list[str]:
+    circumstances = Circumstances()
+    for seq, event in enumerate(events):
+        circumstances.handlers[type(event)](TraceRow(seq, 0, (), event), event)
+    return list(circumstances.seen)
+
+
+def test_a_broker_returns_unfenced_if_nothing_was_said_of_its_former_life() -> None:
+    def registered(epoch: int) -> trace.BrokerRegistered:
+        return trace.BrokerRegistered(node="c2", broker="b1", broker_epoch=epoch, reason="")
+
+    unfenced = trace.BrokerUnfenced(node="c1", broker="b1", reason="")
+    fenced = trace.BrokerFenced(node="c1", broker="b1", reason="")
+    assert seen(registered(1), unfenced, registered(2)) == [RETURNED_UNFENCED]
+    assert seen(registered(1), unfenced, fenced, registered(2)) == []
+    assert seen(registered(1), registered(2), unfenced) == []
+    assert seen(registered(1), unfenced, registered(1)) == []
 
 
 def commits_under_min_isr(rules: Rules) -> TraceScript:
