@@ -134,7 +134,8 @@ class _Drawn(HTMLParser):
         if self._kind():
             self._count()
         elif any("role-title-text" in group for group in self._groups):
-            self.charts[-1].titles[self._panel()] = data
+            before = self.charts[-1].titles.get(self._panel(), "")  # A title may have several lines.
+            self.charts[-1].titles[self._panel()] = f"{before} {data}".lstrip()
 
     def _kind(self) -> str:
         """Of the layer this is in; "" outside of any."""

@@ -36,8 +36,14 @@ BROKER_MARKS = (
 
 
 def in_broker_order(names: Iterable[str]) -> list[str]:
-    """b2 before b10."""
-    return sorted(names, key=lambda name: [(len(part), part) for part in re.split(r"(\d+)", name)])
+    """alpha before beta, b2 before b10."""
+
+    def words_and_numbers(name: str) -> tuple[list[int | str], str]:
+        # They take turns, so that numbers meet numbers. b1 and b01 have the same ones.
+        parts = enumerate(re.split(r"(\d+)", name))
+        return [int(part) if place % 2 else part for place, part in parts], name
+
+    return sorted(names, key=words_and_numbers)
 
 
 def mark_places(brokers: Iterable[str]) -> dict[str, int]:

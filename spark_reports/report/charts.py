@@ -1,7 +1,7 @@
 """One partition's pictures as a Vega-Lite specification: panels over one time axis, faults shaded through all.
 
 The page sets the parameters FROM, UNTIL and AT: the part of the run that all panels show, and the moment that is asked
-about.
+about; and WORD_SHARE: the share of a panel's width that a word takes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ Spec = dict[str, Any]
 WATER, LEADER, IN_SYNC, OUT_OF_SYNC = "var(--water)", "var(--leader)", "var(--in-sync)", "var(--out-of-sync)"
 FAULT, ELECTION = "var(--fault)", "var(--election)"
 
-FROM, UNTIL, AT = "from_s", "until_s", "at_s"
+FROM, UNTIL, AT, WORD_SHARE = "from_s", "until_s", "at_s", "word_share"
 
 _SHOWN = alt.Scale(domain=[alt.ExprRef(FROM), alt.ExprRef(UNTIL)], nice=False)
 
 WIDTH_PX = 1000
 """Nominal; the page sets the real width before it draws."""
-_PLAIN_Y: dict[str, Any] = {"title": None, "minExtent": 64, "maxExtent": 64}
-_BARE_Y: dict[str, Any] = {**_PLAIN_Y, "labels": False, "ticks": False, "domain": False, "grid": False}
+_LABELS_PX = (44, 110)
+"""Room for the labels of all y axes, by the longest name of a broker; at most a quarter of a narrow window."""
 
 
+_BARE: dict[str, Any] = {"ticks": False, "domain": False, "grid": False}
 _FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
 
 
@@ -65,6 +66,9 @@ class _PartitionChart:
         self.replicas = list(replicas)
         self.places = [places[node] for node in replicas]
         self.end_us = end_us
+        least_px, most_px = _LABELS_PX
+        self._labels_px = min(most_px, max(least_px, 9 * max(map(len, self.replicas)) + 8))
+        self._plain_y: dict[str, Any] = {"title": None, "minExtent": self._labels_px, "maxExtent": self._labels_px}
         self._datasets: dict[str, Points] = {}
         self._pointers: list[str] = []
         self.timeline = tables["replica_timeline"]
@@ -94,7 +98,7 @@ class _PartitionChart:
         if self.lags:
             panels.append(self._measure("Replication lag, records the follower lacks", self.lags, "records"))
             panels.append(self._measure("Replication lag, age of the oldest of them in seconds", self.lags, "seconds"))
-        shown = {FROM: 0, UNTIL: series.to_s(self.end_us), AT: -1}
+        shown = {FROM: 0, UNTIL: series.to_s(self.end_us), AT: -1, WORD_SHARE: 1 / 12}
         selection: Layer = self.hover.param
         hover = {**selection.to_dict(validate=False), "views": self._pointers}
         return {
@@ -104,7 +108,11 @@ class _PartitionChart:
             "resolve": {"scale": {"color": "shared", "strokeDash": "shared"}},
             "params": [hover, *({"name": name, "value": value} for name, value in shown.items())],
             "datasets": self._datasets,
-            "usermeta": {"instants": self._name_of(self.instants), "replicas": self.replicas},
+            "usermeta": {
+                "instants": self._name_of(self.instants),
+                "replicas": self.replicas,
+                "labels_px": self._labels_px,
+            },
         }
 
     def _chart(self, points: Points, **own: Any) -> Layer:
@@ -127,7 +135,7 @@ class _PartitionChart:
         whole = field != "seconds"
         # Vega would put a tick at half a record.
         ticks: dict[str, Any] = {"values": list(range(max(2, largest + 1)))} if whole and largest < 4 else {}
-        axis = alt.Axis(tickCount=3, format="~s" if whole else "~f", **ticks, **_PLAIN_Y)
+        axis = alt.Axis(tickCount=3, format="~s" if whole else "~f", **ticks, **self._plain_y)
         return alt.Y(f"{field}:Q", axis=axis, stack=None, scale=alt.Scale(domain=[0, largest * 1.12 or 1], nice=False))
 
     def _colour(self) -> alt.Color:
@@ -163,7 +171,9 @@ class _PartitionChart:
         # With `nearest` Vega hands the tooltip a mark whose datum is the row; Vega-Lite forgets that for words.
         row = "(datum.datum || datum)"
         told = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]
-        told += [f"{json.dumps(node)}: {row}[{json.dumps(node)}]" for node in self.replicas]
+        # Vega refuses some names, constructor among them, as a key.
+        fields = [json.dumps(series.field_of(node)) for node in self.replicas]
+        told += [f"{field}: {row}[{field}]" for field in fields]
         tooltip = alt.value(alt.ExprRef("{" + ", ".join(told) + "}"))
         self._pointers.append(f"pointer_{len(self._pointers)}")
         return (
@@ -185,7 +195,7 @@ class _PartitionChart:
 
     def _fault_lanes(self) -> Spec:
         lanes = list(dict.fromkeys(fault["lane"] for fault in self.faults))
-        y = alt.Y("lane:N", sort=lanes, axis=alt.Axis(**_BARE_Y))
+        y = alt.Y("lane:N", sort=lanes, axis=alt.Axis(labels=False, **_BARE, **self._plain_y))
         tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in _FAULT_TOLD.items()]
         data = self._chart(self.faults)
         bars: list[Layer] = []
@@ -208,7 +218,8 @@ class _PartitionChart:
         return self._panel("Faults", 21 * len(lanes), on_top=layers, labels=False)
 
     def _ribbon(self) -> Spec:
-        axis = alt.Axis(labelFontSize=14, labelFontWeight=600, ticks=False, domain=False, grid=False, **_PLAIN_Y)
+        names: dict[str, Any] = {"labelFontSize": 14, "labelFontWeight": 600, "labelLimit": self._labels_px - 2}
+        axis = alt.Axis(**names, **_BARE, **self._plain_y)
         y = alt.Y("node:N", sort=self.replicas, scale=alt.Scale(domain=self.replicas), axis=axis)
         styles: dict[str, dict[str, Any]] = {
             "out of sync": {"height": 4, "yOffset": 10, "color": OUT_OF_SYNC},
@@ -270,7 +281,7 @@ class _PartitionChart:
         """Stretches that meet the part that is shown: it has them from `seen_s` until `seen_until`; `fitting` is their
         word where it has room, else the sign that it begins with."""
         # In fields of their own: Vega evaluates this anew whenever another part is shown.
-        has_room = f"datum.seen_until - datum.seen_s > ({UNTIL} - {FROM}) / 12"
+        has_room = f"datum.seen_until - datum.seen_s > ({UNTIL} - {FROM}) * {WORD_SHARE}"
         return (
             stretches.transform_filter(f"datum.until >= {FROM} && datum.s <= {UNTIL}")
             .transform_calculate(seen_s=f"max(datum.s, {FROM})", seen_until=f"min(datum.until, {UNTIL})")

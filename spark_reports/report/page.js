@@ -3,10 +3,10 @@
 "use strict";
 (() => {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const MARGIN = 124; // y labels and padding, in pixels
-  const NARROWEST = 680; // of a panel, in pixels: its longest title is whole; a narrower window scrolls its charts
-  const MARGIN_BESIDE = 98;
-  const NARROWEST_BESIDE = 260; // of a panel beside those of other runs: there titles are cut, to have all on one screen
+  const MARGIN = 34; // what panels have beside them but labels, in pixels
+  const LABELS = 48; // y labels, in pixels
+  const NARROWEST = 220; // of a panel, in pixels: its times can be told apart; a narrower window scrolls its charts
+  const WORD = 80; // pixels that a word on a bar takes
 
   // Variables of the style sheet: a chart that was drawn by night is dark on light when it is printed.
   const ink = "var(--ink)", soft = "var(--soft)", line = "var(--line)";
@@ -18,7 +18,7 @@
     view: { stroke: line },
     axis: {
       labelColor: soft, titleColor: ink, tickColor: line, domainColor: line, gridColor: line, labelFontSize: 13, labelFont: font,
-      labelOverlap: true,
+      labelOverlap: true, labelSeparation: 5,
     },
     title: { color: ink, fontSize: 14, fontWeight: 600, font, offset: 6 },
     text: { color: ink, font },
@@ -26,13 +26,29 @@
   };
 
   // Panels have the same room for their labels, a chart alone as much as its own labels need.
-  function widen(spec, width, isBeside) {
+  function widen(spec, width) {
+    const { narrowest_px: narrowest = NARROWEST, labels_px: labels = LABELS } = spec.usermeta ?? {};
     if (Array.isArray(spec.vconcat)) {
+      const room = Math.max(narrowest, width - MARGIN - labels);
       for (const panel of spec.vconcat) {
-        panel.width = isBeside ? Math.max(NARROWEST_BESIDE, width - MARGIN_BESIDE) : Math.max(NARROWEST, width - MARGIN);
-        if (isBeside) panel.title = { ...panel.title, limit: panel.width };
+        Object.assign(panel, { width: room, title: { ...panel.title, text: folded(panel.title.text, room) } });
       }
-    } else Object.assign(spec, { width: Math.max(NARROWEST, width - 2), autosize: { type: "fit-x", contains: "padding" } });
+      for (const param of spec.params ?? []) if (param.name === "word_share") param.value = WORD / room;
+    } else Object.assign(spec, { width: Math.max(narrowest, width - 2), autosize: { type: "fit-x", contains: "padding" } });
+  }
+
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = `600 14px ${font}`;
+
+  // A title in lines that are no longer than the room for them.
+  function folded(title, room) {
+    const lines = [];
+    for (const word of title.split(" ")) {
+      const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+      if (lines.length && ruler.measureText(longer).width > room) lines.push(word);
+      else lines.splice(-1, 1, longer);
+    }
+    return lines;
   }
 
   // Columns, see packing.py, to one object per point.
@@ -62,7 +78,7 @@
     try {
       const spec = JSON.parse(figure.querySelector("script").textContent);
       for (const name of Object.keys(spec.datasets)) spec.datasets[name] = unpacked(spec.datasets[name]);
-      widen(spec, figure.clientWidth, figure.closest(".side") !== null);
+      widen(spec, figure.clientWidth);
       for (const param of spec.params ?? []) if (param.name in part) param.value = part[param.name];
       const { view } = await vegaEmbed(canvas, spec, {
         actions: false, renderer: "svg", config: COLOURS, ast: false, viewClass: await attentive,
@@ -151,7 +167,7 @@
       figure.after(state);
     }
     state.textContent = "";
-    const lines = known ? [["", `${seconds(part.at_s)} s`], ["ISR", known.isr], ...replicas.map((node) => [node, known[node]])] : [];
+    const lines = known ? [["", `${seconds(part.at_s)} s`], ["ISR", known.isr], ...replicas.map((node) => [node, known[`on ${node}`]])] : [];
     for (const [name, text] of lines) {
       const words = document.createElement("span");
       if (name) words.append(Object.assign(document.createElement("b"), { textContent: name }), " ");

@@ -162,6 +162,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
         *(tables[name] for name in ("lost_records", "fault_intervals", "stopped_intervals", "elections"))
     )
     stood = standstill.standstills(tables)
+    waits_left_out = [sentence] if (sentence := standstill.others(stood, tables)) else []
     blame = words.blame(tables["lost_records"], tables["elections"])
     moments, moments_left_out = told_moments(
         tables["key_moments"], several_partitions=len(tables["availability"]) > 1, most=MOMENTS_SHOWN
@@ -187,9 +188,9 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
         "blame": blame or " ".join(one.brief for one in stood),
         # Where records were lost, that comes first.
         "stood": [] if verdict else stood,
-        "stood_left_out": standstill.others(stood, tables),
+        "stood_left_out": "" if verdict else " ".join(waits_left_out),
         "notes": words.notes(counts, silent, unanswered)
-        + [one.what for one in stood if verdict]
+        + ([one.what for one in stood] + waits_left_out if verdict else [])
         + standstill.held_back(tables["hw_stalls"].in_order("from_us", "topic", "partition"), stood)
         + coordinator_notes(tables)
         + internal_notes(internal),
@@ -211,6 +212,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
             functools.partial(_partition, one, row["end_us"], tables, places) for one in worst[:PARTITIONS_DRAWN]
         ],
         "partitions_left_out": max(0, len(tables["availability"]) - PARTITIONS_DRAWN),
+        "overview_left_out": max(0, len(tables["availability"]) - ROWS_SHOWN),
     }
 
 
@@ -365,9 +367,9 @@ def _worst_first(availability: Rows, anomalies: Rows) -> list[Row]:
 
 
 def _overview(brokers: Sequence[str], worst: Sequence[Row], tables: Tables, end_us: int) -> list[_Line]:
-    """One line per partition, in order of their names, of at most ROWS_SHOWN."""
+    """One line per partition, in the order of their charts, of at most ROWS_SHOWN."""
     lines = []
-    for row in sorted(worst, key=lambda row: (row["topic"], row["partition"])):
+    for row in worst:
         standings = _about(row, tables["isr_intervals"])
         own = {ribbon.node: ribbon for ribbon in ribbons(standings, tables["stopped_intervals"], end_us)}
         lost = len(_about(row, tables["lost_records"]))

@@ -209,9 +209,17 @@ def instants(lines: Points, lags: Points, standings: Points, replicas: Sequence[
         in_sync = [node for node in replicas if standing[node] in ("leader", "in sync")]
         found.append(
             {"s": s, "isr": "{" + ", ".join(in_sync) + "}"}
-            | {node: _state_words(now["end", node], now["lag", node], standing[node], leader) for node in replicas}
+            | {
+                field_of(node): _state_words(now["end", node], now["lag", node], standing[node], leader)
+                for node in replicas
+            }
         )
     return found
+
+
+def field_of(node: str) -> str:
+    """Of its state in a row of `instants`: a broker may be called s or isr."""
+    return f"on {node}"
 
 
 def _state_words(end: Row | None, lag: Row | None, standing: str, leader: str | None) -> str:

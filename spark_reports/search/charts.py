@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ PLACES = {"guided": 5, "swarm": 1, "blind": 0}
 WIDTH_PX = 900
 """Nominal; the page sets the real width before it draws."""
 BARS_MAX = 40
+FIRST_RUN = 1
 
 
 def growth_chart(searches: Sequence[Search]) -> Spec:
@@ -40,10 +42,11 @@ def growth_chart(searches: Sequence[Search]) -> Spec:
 
 def _steps(search: Search, runs: Sequence[int], named: Mapping[int, str]) -> Points:
     """The count of `runs` up to each of them. named: what is said of a run besides"""
-    points, so_far = [{"run": 0, "count": 0, "mode": search["mode"], "what": ""}], 0
-    for run, new in sorted(Counter(runs).items()):
+    points, so_far = [], 0
+    for run, new in sorted({FIRST_RUN: 0, **Counter(runs)}.items()):
         so_far += new
-        points.append({"run": run, "count": so_far, "mode": search["mode"], "what": named.get(run, f"{new} new")})
+        what = named.get(run, f"{new} new") if new else ""
+        points.append({"run": run, "count": so_far, "mode": search["mode"], "what": what})
     return [*points, {"run": search["played"], "count": so_far, "mode": search["mode"], "what": ""}]
 
 
@@ -83,11 +86,13 @@ def _new_ones(search: Search, last: int) -> Any:
     each = max(1, -(-search["played"] // BARS_MAX))
     new = Counter((name["first_run"] - 1) // each for name in search["covered"])
     bars = [
-        {"run": place * each, "until": min(search["played"], (place + 1) * each), "count": new[place]}
+        {"run": place * each + FIRST_RUN, "last": min(search["played"], (place + 1) * each), "count": new[place]}
         for place in range(-(-search["played"] // each))
     ]
     for bar in bars:
-        bar["runs"] = f"{bar['run'] + 1} to {bar['until']}" if bar["until"] > bar["run"] + 1 else f"{bar['until']}"
+        bar["runs"] = f"{bar['run']} to {bar['last']}" if bar["last"] > bar["run"] else f"{bar['run']}"
+        # A run has its place in the middle of its bar.
+        bar["from"], bar["until"] = bar["run"] - 0.5, bar["last"] + 0.5
     # The first runs reach most of everything: on a plain scale all others would be one pixel.
     scale = alt.Scale(type="symlog", nice=False)
     y = alt.Y("count:Q", title=None, scale=scale, axis=alt.Axis(values=[0, 1, 10, 100, 1000], format="~s", **_PLAIN_Y))
@@ -95,16 +100,26 @@ def _new_ones(search: Search, last: int) -> Any:
     chart = alt.Chart({"values": bars}).mark_rect(color=f"var(--b{PLACES[search['mode']]})", opacity=0.75)
     of = f" per {each} runs" if each > 1 else " of each run"
     words = f"New states and branches{of}, {search['mode']} (logarithmic)"
-    drawn = chart.encode(x=_x(last), x2="until:Q", y=y, y2=alt.datum(0), tooltip=told)
+    drawn = chart.encode(x=_x(last, "from"), x2="until:Q", y=y, y2=alt.datum(0), tooltip=told)
     return drawn.properties(width=WIDTH_PX, height=110, title=_title(words))
 
 
 _PLAIN_Y: dict[str, Any] = {"minExtent": 48, "maxExtent": 48}
 
 
-def _x(last: int) -> alt.X:
-    axis = alt.Axis(title=None, tickCount=10, tickMinStep=1, format=",d", labelExpr="'run ' + datum.label", grid=False)
-    return alt.X("run:Q", axis=axis, scale=alt.Scale(domain=[0, last], nice=False))
+def _x(last: int, field: str = "run") -> alt.X:
+    told: dict[str, Any] = {"format": ",d", "labelExpr": "'run ' + datum.label"}
+    axis = alt.Axis(title=None, values=run_ticks(last), grid=False, **told)
+    domain = [FIRST_RUN - 0.5, max(FIRST_RUN, last) + 0.5]
+    return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False))
+
+
+def run_ticks(last: int) -> list[int]:
+    """The first run and multiples of a round number, about ten: Vega's own would leave out the first, or begin at 0."""
+    step = next(
+        step for power in itertools.count() for step in (10**power, 2 * 10**power, 5 * 10**power) if 10 * step >= last
+    )
+    return [FIRST_RUN, *(run for run in range(step, last + 1, step) if run > FIRST_RUN)]
 
 
 def _y(largest: int) -> alt.Y:

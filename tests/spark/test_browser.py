@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from spark_reports.report import page as report_page
 from spark_reports.report.rows import Rows
 from spark_reports.results import RESULT_TABLES
 from spark_reports.search import page as search_page
+from spark_reports.search.charts import run_ticks
 from spark_reports.sweep import page as sweep_page
 from spark_reports.sweep.charts import FIGURES, MIDDLE_LUMINANCE, luminance
 from spark_reports.sweep.tables import DOCS
@@ -152,53 +154,52 @@ def test_a_page_that_asks_for_anything_is_refused_by_its_own_policy(report: Repo
     ]
 
 
-MEASURE = """<script>setTimeout(() => {
-  const found = (name) => document.querySelector(name).getBoundingClientRect().width;
-  const outer = document.querySelector(".chart"), page = document.scrollingElement;
-  document.body.dataset.measured = [
-    innerWidth, page.scrollWidth, outer.clientWidth, outer.scrollWidth, found(".chart svg.marks"),
-  ].map(Math.round).join(" ");
-}, 5000)</script>"""
-
-
 @pytest.mark.soak
-@pytest.mark.parametrize("width", [500, 1280])
-def test_in_a_narrow_window_the_charts_scroll_and_neither_shrink_nor_widen_the_page(
+@pytest.mark.parametrize("width", [420, 1280])
+def test_charts_have_the_width_of_the_window_and_the_whole_of_their_titles(
     report: ReportResult, tmp_path: Path, width: int
 ) -> None:
-    page = tmp_path / "measured.html"
-    page.write_text(report.path.read_text(encoding="utf-8") + MEASURE, encoding="utf-8")
-    found = re.search(r'data-measured="([\d ]+)"', opened(page, tmp_path, width).document)
-    assert found is not None
-    window, page_wide, room, scrolled, drawn = map(int, found[1].split())
-    assert window == width and page_wide <= window
-    assert drawn >= 680 and scrolled >= drawn
-    assert (scrolled > room) == (width < 680)
+    titles = "[...document.querySelectorAll('.chart .role-title-text text')].map((one) => one.textContent).join(' ')"
+    wide = "document.querySelector('.chart svg.marks').getBoundingClientRect().width"
+    with chromium() as browser, driven(browser, report.path.as_uri(), width, ready=".canvas svg.marks") as shown:
+        room, scrolled = shown.page.evaluate(
+            "(({clientWidth, scrollWidth}) => [clientWidth, scrollWidth])(document.querySelector('.chart'))"
+        )
+        assert scrolled <= room < width and shown.page.evaluate(wide) > 0.95 * room
+        assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert "gone if it died then" in re.sub(r"\s+", " ", shown.page.evaluate(titles))
 
 
-@pytest.mark.soak
-def test_runs_to_compare_have_their_charts_beside_each_other_where_there_is_room(
-    report: ReportResult, tmp_path: Path
-) -> None:
-    def twice(table: str) -> Rows:
-        """Of two runs that are alike but for their names."""
+def copies(report: ReportResult, names: Sequence[str]) -> str:
+    """The page of runs that are alike but for their names."""
+
+    def named(table: str) -> Rows:
         rows = pq.read_table(report.path.parent / "tables" / table)
         if not rows.num_rows:
             return Rows(rows)
-        named = [pa.array([name] * rows.num_rows, rows.schema.field("run").type) for name in ("one", "other")]
+        columns = [pa.array([name] * rows.num_rows, rows.schema.field("run").type) for name in names]
         place = rows.schema.get_field_index("run")
-        return Rows(pa.concat_tables(rows.set_column(place, rows.schema.field("run"), names) for names in named))
+        return Rows(pa.concat_tables(rows.set_column(place, rows.schema.field("run"), column) for column in columns))
 
-    path = tmp_path / "two.html"
-    path.write_text(report_page.render({table: twice(table) for table in RESULT_TABLES}, "these tests"))
+    return report_page.render({table: named(table) for table in RESULT_TABLES}, "these tests")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("runs", "widths"), [(2, {1300: 2, 800: 1}), (3, {1280: 3, 1000: 1}), (4, {1600: 4, 1280: 2})])
+def test_runs_to_compare_have_their_charts_beside_each_other_where_there_is_room(
+    report: ReportResult, tmp_path: Path, runs: int, widths: dict[int, int]
+) -> None:
+    path = tmp_path / "runs.html"
+    path.write_text(copies(report, ["one", "other", "third", "fourth"][:runs]))
     lefts = "[...document.querySelectorAll('.side .chart')].map((one) => Math.round(one.getBoundingClientRect().left))"
     tops = lefts.replace("left", "top")
+    room = "[...document.querySelectorAll('.side .chart')].every((one) => one.scrollWidth <= one.clientWidth)"
     with chromium() as browser:
-        for width, beside in ((1300, True), (800, False)):
+        for width, beside in widths.items():
             with driven(browser, path.as_uri(), width, 3000, ready=".side .canvas svg.marks") as shown:
-                one, other = shown.page.evaluate(lefts)
-                assert (one < other) == beside
-                assert (len(set(shown.page.evaluate(tops))) == 1) == beside
+                found = Counter(shown.page.evaluate(tops))
+                assert set(found.values()) == {beside} and len(found) == runs // beside
+                assert len(set(shown.page.evaluate(lefts))) == beside and shown.page.evaluate(room)
                 assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -348,11 +349,20 @@ def test_a_search_draws_what_each_search_covered_and_found_run_by_run(tmp_path: 
         }
     ]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.document))
+    assert "run 1 " in text and "run 10 " in text and "run 0" not in text
     assert "3 of 6 schedules broke something, in 2 ways: lost is a bug in Highwater." in text
     assert "ended early after 6 of 10 runs" in text and "kill: b1" in text and "highwater run search/x.yaml" in text
     # After 6 runs the blind search has not come to what it alone reached in its 10th.
     assert "states and branches 5 4" in text and "that no other reached 1 0" in text
     assert "b# cuts its log F 1 L 1" in text
+
+
+@pytest.mark.parametrize(
+    ("last", "ticks"),
+    [(0, [1]), (1, [1]), (3, [1, 2, 3]), (100, [1, *range(10, 101, 10)]), (1001, [1, 200, 400, 600, 800, 1000])],
+)
+def test_an_axis_of_runs_begins_with_the_first(last: int, ticks: list[int]) -> None:
+    assert run_ticks(last) == ticks
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from jsonschema import ValidationError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField
 
-from replica.trace.broker_marks import BROKER_MARKS
+from replica.trace.broker_marks import BROKER_MARKS, in_broker_order
 from replica.trace.events import TABLES, columns_of_table
 from spark_reports import from_files, io, java
 from spark_reports.io import RunFolderUnusable, read_trace
@@ -362,6 +362,28 @@ def test_a_broker_looks_the_same_in_every_partition() -> None:
     one, other = looks("b1", "b2", "b10"), looks("b2", "b3", "b10")
     assert one["b2"] == other["b2"] and one["b10"] == other["b10"]
     assert len({*map(str, one.values()), *map(str, other.values())}) == 4
+
+
+def test_brokers_are_in_order_of_their_words_and_numbers() -> None:
+    names = ["b10", "b2", "oslo-5", "amsterdam-12", "amsterdam-4", "b02"]
+    assert in_broker_order(names) == ["amsterdam-4", "amsterdam-12", "b02", "b2", "b10", "oslo-5"]
+
+
+def test_a_broker_may_have_the_name_of_a_field() -> None:
+    lines = [{"s": 1.5, "node": node, "leo": 4, "hw": 3} for node in ("isr", "s")]
+    standings = [{"s": 0.0, "node": "isr", "standing": "leader"}, {"s": 0.0, "node": "s", "standing": "in sync"}]
+    moments = series.instants(lines, [], standings, ["isr", "s"])
+    assert [(one["s"], one["isr"]) for one in moments] == [(0.0, "{isr, s}"), (1.5, "{isr, s}")]
+    assert moments[-1][series.field_of("s")] == "LEO 4, HW 3, in sync"
+
+
+def test_the_table_of_partitions_has_the_order_of_their_charts() -> None:
+    tables = {name: rows_of(name) for name in RESULT_TABLES}
+    of = {"topic": "t", "under_min_isr_us": 0, "under_replicated_us": 0}
+    times = [0, 5, 0, 9]
+    rows = rows_of("availability", [{**of, "partition": place, "offline_us": us} for place, us in enumerate(times)])
+    worst = page._worst_first(rows, tables["anomalies"])
+    assert [line.name for line in page._overview([], worst, tables, 10)] == ["t-3", "t-1", "t-0", "t-2"]
 
 
 DEUTERANOPIA = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881))
