@@ -49,10 +49,14 @@ def _tile(label: str) -> Callable[[Section], str]:
     return lambda run: next((number for number, what, _ in run["tiles"] if what == label), "–")
 
 
+LEADERS_NAMED = 3
+
+
 def _leaders(run: Section) -> str:
-    return (
-        joined([f"{row['topic']}-{row['partition']} → {row['leader']}" for row in run["elections"].rows[:3]]) or "none"
-    )
+    elections = run["elections"]
+    named = [f"{row['topic']}-{row['partition']} → {row['leader']}" for row in elections.rows[:LEADERS_NAMED]]
+    more = [f"{elections.total - LEADERS_NAMED:,} more"] if elections.total > LEADERS_NAMED else []
+    return joined(named + more) or "none"
 
 
 _RESULTS: tuple[tuple[str, Callable[[Section], str]], ...] = (

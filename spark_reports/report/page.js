@@ -99,6 +99,7 @@
       canvas.textContent = `This chart could not be drawn: ${error}`;
       canvas.classList.add("broken");
     }
+    fade(figure);
   }
 
   const figures = Array.from(document.querySelectorAll(".chart"));
@@ -110,6 +111,14 @@
       draw(entry.target);
     }
   }, { rootMargin: "1500px" });
+
+  // What a chart paints would cover a shade behind it: it fades at an edge behind which there is more.
+  function fade(figure) {
+    const hidden = figure.scrollWidth - figure.clientWidth;
+    figure.classList.toggle("more-left", figure.scrollLeft > 1);
+    figure.classList.toggle("more-right", figure.scrollLeft < hidden - 1);
+  }
+  figures.forEach((figure) => figure.addEventListener("scroll", () => fade(figure)));
 
   const redraw = () => shown.forEach(draw);
   dark.addEventListener("change", redraw);

@@ -18,6 +18,8 @@ FACETS_MAX = 12
 WIDTH_PX = 900
 """Nominal; the page sets the real width before it draws."""
 _ROW_PX = 64
+_CELL_PX, _NAMES_PX = 108, 60
+"""Of a heat map: the least width of a cell, so that its words end in it, and of the names beside the cells."""
 _UNKNOWN = "#c9ced6"
 _DARK_INK, _LIGHT_INK = "#000000", "#ffffff"
 """Black, not the page's ink: on every shade one of the two has a contrast of 4.5."""
@@ -126,7 +128,8 @@ def _heat_map(figure: Figure, rows: Sequence[Row], axes: Sequence[tuple[str, Seq
         base.mark_text(fontSize=20, fontWeight=700, dy=-9).encode(text="label:N", color=ink),
         base.mark_text(fontSize=13, dy=14).encode(text="more:N", color=ink),
     )
-    return _spec(alt.layer(*layers), height=_ROW_PX * len(lines))
+    spec = _spec(alt.layer(*layers), height=_ROW_PX * len(lines))
+    return {**spec, "usermeta": {"narrowest_px": _CELL_PX * len(columns) + _NAMES_PX}}
 
 
 _AXIS: dict[str, Any] = {

@@ -261,6 +261,20 @@ def test_a_sweep_draws_every_setting_in_every_chart(axes: Any, expected: Any, tm
     assert drawn == [marks for figure in FIGURES for marks in expected(figure.name)]
 
 
+@pytest.mark.soak
+def test_a_map_that_is_too_wide_fades_where_there_is_more(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.html"
+    edges = "['more-left', 'more-right'].map((name) => document.querySelector('.chart').classList.contains(name))"
+    with chromium() as browser:
+        for columns, fades in ((3, [False, False]), (9, [False, True])):
+            path.write_text(swept(("partitions", tuple("123456789"[:columns])), MIN_ISR), encoding="utf-8")
+            with driven(browser, path.as_uri(), 420, ready=".canvas svg.marks") as shown:
+                assert shown.page.evaluate(edges) == fades
+                shown.page.evaluate("document.querySelector('.chart').scrollLeft = 1e6")
+                shown.settle()
+                assert shown.page.evaluate(edges) == fades[::-1]
+
+
 def test_every_shade_has_an_ink_that_can_be_read() -> None:
     inks = {0.0: True, 0.5: True, 0.8: True, 1.0: False}
     assert {share: luminance(share) > MIDDLE_LUMINANCE for share in inks} == inks

@@ -24,7 +24,7 @@ from replica.trace.broker_marks import BROKER_MARKS, in_broker_order
 from replica.trace.events import TABLES, columns_of_table
 from spark_reports import from_files, io, java
 from spark_reports.io import RunFolderUnusable, read_trace
-from spark_reports.report import ReportResult, build, page, series, write_report
+from spark_reports.report import ReportResult, build, differences, page, series, write_report
 from spark_reports.report.charts import partition_chart
 from spark_reports.report.embedding import page_style
 from spark_reports.report.words import blame, headline, name_ranges, notes, seconds, why_lost
@@ -375,6 +375,16 @@ def test_a_broker_may_have_the_name_of_a_field() -> None:
     moments = series.instants(lines, [], standings, ["isr", "s"])
     assert [(one["s"], one["isr"]) for one in moments] == [(0.0, "{isr, s}"), (1.5, "{isr, s}")]
     assert moments[-1][series.field_of("s")] == "LEO 4, HW 3, in sync"
+
+
+def test_of_many_elections_the_first_are_named_and_the_others_counted() -> None:
+    def told(count: int) -> str:
+        rows = [{"topic": "t", "partition": place, "leader": f"b{place}"} for place in range(count)]
+        return differences._leaders({"elections": page._Listed(rows, count)})
+
+    assert told(0) == "none"
+    assert told(3) == "t-0 → b0, t-1 → b1 and t-2 → b2"
+    assert told(1003) == "t-0 → b0, t-1 → b1, t-2 → b2 and 1,000 more"
 
 
 def test_the_table_of_partitions_has_the_order_of_their_charts() -> None:
