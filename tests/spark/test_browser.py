@@ -159,7 +159,8 @@ def test_a_page_that_asks_for_anything_is_refused_by_its_own_policy(report: Repo
 def test_charts_have_the_width_of_the_window_and_the_whole_of_their_titles(
     report: ReportResult, tmp_path: Path, width: int
 ) -> None:
-    titles = "[...document.querySelectorAll('.chart .role-title-text :is(tspan, text:not(:has(tspan)))')].map((one) => one.textContent).join(' ')"
+    lines = ".chart .role-title-text :is(tspan, text:not(:has(tspan)))"
+    titles = f"[...document.querySelectorAll('{lines}')].map((one) => one.textContent).join(' ')"
     wide = "document.querySelector('.chart svg.marks').getBoundingClientRect().width"
     with chromium() as browser, driven(browser, report.path.as_uri(), width, ready=".canvas svg.marks") as shown:
         room, scrolled = shown.page.evaluate(
