@@ -58,7 +58,7 @@ class Authorizer:
 class Access:
     """What those may do who have connections to one broker.
 
-    authorizer: None: everybody may do everything     client: at the other end; None: it is a node of the cluster
+    authorizer: None: all may do everything     client: at the other end; None: it is a node of the cluster
     """
 
     __slots__ = ("_client", "authorizer", "is_on")

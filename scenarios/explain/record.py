@@ -203,7 +203,7 @@ class _Teller:
         holders = sorted(self.holders)
         if len(holders) == 1:
             return f"Only {holders[0]} has it."
-        return f"{listed(holders)} have it." if holders else "Nobody has it."
+        return f"{listed(holders)} have it." if holders else "No broker has it."
 
     # ------------------------------------------------------------------------------------------- the record itself
 
@@ -501,9 +501,8 @@ class _Teller:
         match fate:
             case "lost" if self.ledger.is_undone(self.record):
                 owes = self.ledger.promised[self.record].client
-                return (
-                    f"{owes} is done with the input of {self.record}, which {self._undone()}: nobody writes it again."
-                )
+                undone = f"{owes} is done with the input of {self.record}, which {self._undone()}"
+                return f"{undone}: no client writes it again."
             case "lost":
                 return f"{self.record} was acked and is not in the log that counts."
             case "unseen" if self.ledger.is_stranded(self.ledger.records[self.record]):
