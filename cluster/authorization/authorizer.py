@@ -14,7 +14,7 @@ from controller.access import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
 from controller.image import MetadataImage
 
 HARDCODED: Final = "hardcode"
-"""No rule says this of a user: who is allowed it may do everything. source: Authorizer.authorizeByResourceType"""
+"""No rule says this of a user: one that is allowed it may do everything. source: Authorizer.authorizeByResourceType"""
 
 
 class Client(NamedTuple):

@@ -33,7 +33,7 @@ class Unread:
 
 @dataclass(slots=True)
 class _Stretch:
-    """A partition from one moment on. reader: the member that had it last     is_read: it is that member's, who runs"""
+    """A partition from one moment on. reader: the member that had it last     is_read: that member has it, and runs"""
 
     since_us: int
     reader: str | None
