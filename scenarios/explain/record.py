@@ -203,7 +203,7 @@ class _Teller:
         holders = sorted(self.holders)
         if len(holders) == 1:
             return f"Only {holders[0]} has it."
-        return f"{listed(holders)} have it." if holders else "Nobody has it."
+        return f"{listed(holders)} have it." if holders else "No broker has it."
 
     # ------------------------------------------------------------------------------------------- the record itself
 

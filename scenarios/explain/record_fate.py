@@ -41,7 +41,7 @@ def ending_of(fate: str, record: str, where: str, ledger: RecordLedger) -> str |
         case "lost" if ledger.is_undone(record):
             owes = ledger.promised[record].client
             undone = "was aborted" if record in ledger.present else "is not in the log that counts"
-            return f"{owes} is done with the input of {record}, which {undone}: nobody writes it again."
+            return f"{owes} is done with the input of {record}, which {undone}: no client writes it again."
         case "lost":
             return f"{record} was acked and is not in the log that counts."
         case "unseen" if ledger.is_stranded(ledger.records[record]):
