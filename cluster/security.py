@@ -64,7 +64,7 @@ class ListenerSecurity:
     """passwords: of users, for SASL/PLAIN     scram: the credentials that a new cluster begins with
 
     Without users, no one has to authenticate.     tls: None: connections are not encrypted
-    super_users: who may do everything, as `User:name`, where rules say who may do what; None: everybody may
+    super_users: who may do everything, as `User:name`, where rules say who may do what; None: all users may
     listeners: of brokers beside the first, which has all of the above; these may have less
     advertised: where clients of the first are sent; None: where it listens
     """

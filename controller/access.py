@@ -106,7 +106,7 @@ IMPLIED_BY: Final[Mapping[Operation, tuple[Operation, ...]]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""Who is allowed one of these is allowed it, too; who is forbidden them is not."""
+"""A user that is allowed one of these is allowed it, too; one that is forbidden them is not."""
 
 
 class Acl(NamedTuple):

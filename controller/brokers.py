@@ -59,9 +59,11 @@ class BrokerControl:
             message = f"an earlier incarnation of {self._names(given.broker_id)} was heard {_seconds(silent_us)} ago"
             self._journal.reply(RegistrationReply(error=ErrorCode.DUPLICATE_BROKER_REGISTRATION, message=message))
             return
-        if existing is not None and not existing.fenced and self.sessions.looks_periodically:
+        returns_unfenced = existing is not None and not existing.fenced
+        if existing is not None and returns_unfenced and self.sessions.looks_periodically:
             self._fence(existing, self._silence(given.broker_id, given.now_us))
-        if existing is None or existing.fenced or self.sessions.looks_periodically or self._partitions.has_elr:
+            returns_unfenced = False
+        if not returns_unfenced or self._partitions.has_elr:
             self._leave_partitions(given, existing)
         # Else it keeps its ISRs, and what it leads: up to 3.9 handleBrokerUncleanShutdown does nothing without ELR.
         self._register(given, None, existing)

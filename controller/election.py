@@ -88,13 +88,13 @@ def elect_preferred(candidates: Candidates) -> Choice:
     if candidates.is_valid(preferred):
         why = f"{names(preferred)} is the preferred leader (first of {names.set_of(candidates.replicas)})"
         return Choice(preferred, True, f"{why}, live and in {candidates.isr}")
-    return _elect_known(candidates) or Choice(NO_BROKER, True, _nobody(candidates))
+    return _elect_known(candidates) or Choice(NO_BROKER, True, _no_leader(candidates))
 
 
 def elect_online(candidates: Candidates) -> Choice:
     """The current leader if valid, else the first valid replica."""
-    nobody = f"{_nobody(candidates)} (unclean.leader.election.enable is false)"
-    return _elect_known(candidates) or Choice(NO_BROKER, True, nobody)
+    why = f"{_no_leader(candidates)} (unclean.leader.election.enable is false)"
+    return _elect_known(candidates) or Choice(NO_BROKER, True, why)
 
 
 def elect_unclean(candidates: Candidates) -> Choice:
@@ -106,7 +106,7 @@ def elect_unclean(candidates: Candidates) -> Choice:
         if candidates.is_acceptable(broker_id):
             why = f"{candidates.names(broker_id)} is the first live replica, and no member of {candidates.isr} is live"
             return Choice(broker_id, False, f"unclean election: {why}")
-    return Choice(NO_BROKER, True, f"{_nobody(candidates)}, nor any other replica")
+    return Choice(NO_BROKER, True, f"{_no_leader(candidates)}, nor any other replica")
 
 
 def _elect_known(candidates: Candidates) -> Choice | None:
@@ -129,5 +129,5 @@ def _elect_valid(candidates: Candidates) -> Choice | None:
     return None
 
 
-def _nobody(candidates: Candidates) -> str:
+def _no_leader(candidates: Candidates) -> str:
     return f"no leader: no member of {candidates.isr} is live"

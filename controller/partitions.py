@@ -306,11 +306,11 @@ class Partitions:
 
     def _unsuccessful(self, partition: PartitionRegistration, given: ElectLeader) -> Refusal:
         if given.kind == "unclean":
-            return self._nobody_lives(partition)
+            return self._no_live_replica(partition)
         why = self._why_not(partition, partition.replicas[0], must_be_in_sync=True)
         return Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"{why}; it is the preferred leader")
 
-    def _nobody_lives(self, partition: PartitionRegistration) -> Refusal:
+    def _no_live_replica(self, partition: PartitionRegistration) -> Refusal:
         reason = f"no replica of {self._names.set_of(partition.replicas)} is live"
         return Refusal(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
 
@@ -466,7 +466,7 @@ class Partitions:
             if unclean and elections < MAX_ELECTIONS_PER_SWEEP:
                 change = self._build(topic_partition, partition)
                 if change is None:
-                    self._tell_refused(topic_partition, self._nobody_lives(partition))
+                    self._tell_refused(topic_partition, self._no_live_replica(partition))
                 else:
                     self._journal.change_partition(
                         topic_partition, change, "; the periodic unclean-election check found it"

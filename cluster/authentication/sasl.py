@@ -132,7 +132,7 @@ class SaslAuthenticator:
             return self._versions(header)
         if header.api_key == SASL_HANDSHAKE:
             return self._handshake(header, str(cold.decode_request(header, frame).mechanism))
-        # Nothing of its body is read: who has not authenticated shall not reach the code for that.
+        # Nothing of its body is read: a client that has not authenticated must not reach the code for that.
         return Failed(f"Unexpected Kafka request of type {api_name(header.api_key)} during SASL handshake.", None, 0)
 
     def _versions(self, header: RequestHeader) -> Outcome:

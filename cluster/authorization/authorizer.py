@@ -14,7 +14,7 @@ from controller.access import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
 from controller.image import MetadataImage
 
 HARDCODED: Final = "hardcode"
-"""No rule says this of a user: who is allowed it may do everything. source: Authorizer.authorizeByResourceType"""
+"""No rule says this of a user: one that is allowed it may do everything. source: Authorizer.authorizeByResourceType"""
 
 
 class Client(NamedTuple):
@@ -58,7 +58,7 @@ class Authorizer:
 class Access:
     """What those may do who have connections to one broker.
 
-    authorizer: None: everybody may do everything     client: at the other end; None: it is a node of the cluster
+    authorizer: None: all may do everything     client: at the other end; None: it is a node of the cluster
     """
 
     __slots__ = ("_client", "authorizer", "is_on")

@@ -16,7 +16,7 @@ NOT_ASKED = -(2**31)
 
 
 def metadata(asked: Inquiry) -> Verdict:
-    """Who asks for all topics sees those that it may describe; one that is named and may not be is refused."""
+    """A client that asks for all topics sees those that it may describe; another one that it names is refused."""
     request = asked.request
     wants_all = request.topics is None or (asked.header.api_version == 0 and not request.topics)
     allowed: list[Entity] = []

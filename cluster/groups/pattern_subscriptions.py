@@ -79,7 +79,7 @@ class PatternSubscriptions:
 
     @staticmethod
     def forget(change: Change, gone: Iterable[ConsumerMember]) -> None:
-        """Patterns that only these members had, who are out."""
+        """Patterns that only these members had, which are out of the group."""
         patterns = dict.fromkeys(member.topic_regex for member in gone if member.topic_regex)
         for pattern in patterns:
             if pattern not in change.group.patterns:

@@ -19,7 +19,7 @@ from cluster.event_limit import EndsOfConnections
 from cluster.live.acceptor import SocketAcceptor
 from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
-from cluster.live.peers import NOBODY, OTHERS, OUTSIDERS_MAX
+from cluster.live.peers import OTHERS, OUTSIDERS_MAX, UNNAMED
 from cluster.live.request_memory import RequestMemory
 from cluster.live.sockets import LOOPBACK, PortTaken, ServerPort, can_be_dialed, raise_descriptor_limit, tcp_socket
 from cluster.live.tcp_connection import TcpConnection
@@ -181,7 +181,7 @@ class TcpFabric:
         has_tls = listener is None or listener.has_tls
         if known is None and has_tls and self._tls is not None:
             sock = secured(sock, self._tls)
-        end = TcpConnection(self, host, known or NOBODY, sock, accepted=True)
+        end = TcpConnection(self, host, known or UNNAMED, sock, accepted=True)
         if near is not None:
             end.pair_with(near)
         elif known is None:

@@ -11,7 +11,7 @@ from cluster.protocol.headers import read_request_header
 from replica.errors import PeerViolation
 from replica.ids import OUTSIDE
 
-NOBODY = f"{OUTSIDE}-"
+UNNAMED = f"{OUTSIDE}-"
 """The link of a connection over which nothing was said yet."""
 OUTSIDERS_MAX, OTHERS = 1000, f"{OUTSIDE}others"
 """So many clients have a name of their own in one run; all further ones share a name, and with it a link."""

@@ -81,7 +81,7 @@ class ClientQuotas:
         self._request = RateQuota(samples, window_s, max_throttle_ms=window_s * 1000)
         self._known: dict[QuotaEntity, dict[str, float]] = {}
         self.is_enabled = False
-        """False as long as nobody has ever had a quota: then no request is counted."""
+        """False as long as no client has ever had a quota: then no request is counted."""
         self.measures_threads = False
         """Whether the time of handlers counts."""
 

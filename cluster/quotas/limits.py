@@ -1,7 +1,7 @@
 """Which quota is whose: the limits of one kind, by user and client-id, and the most specific one that fits.
 
-A client shares its quota with everybody to whom the same limit applies as a whole: with all clients of its user where
-only users have quotas, with all clients of its client-id where only client-ids have. source: DefaultQuotaCallback
+A client shares its quota with all clients to which the same limit applies as a whole: with those of its user where
+only users have quotas, with those of its client-id where only client-ids have. source: DefaultQuotaCallback
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class MutationQuotas:
         self._known = bounds
 
     def of(self, user: str, client_id: str, now_us: int, *, is_strict: bool) -> MutationQuota | None:
-        """None: nobody has such a quota."""
+        """None: no client has such a quota."""
         if not self._sensors.is_enabled:
             return None
         return MutationQuota(self._sensors.of(user, client_id, now_us // 1000), is_strict=is_strict)

@@ -14,7 +14,7 @@ Work = Callable[[int], None]
 """Handles a request, or the rest of one, given the time."""
 
 
-def _nobody(now_us: int) -> None:
+def _no_request(now_us: int) -> None:
     """Called when a handler is done, if no request asked for it."""
 
 
@@ -30,7 +30,7 @@ class RequestHandlers:
         self._busy = 0
         self._waiting: deque[tuple[Work, Work]] = deque()
         self._rest: Work | None = None
-        self._current: Work = _nobody
+        self._current: Work = _no_request
 
     @property
     def is_full(self) -> bool:
@@ -42,7 +42,7 @@ class RequestHandlers:
         self.num_io_threads = num_io_threads
         self._go_on(now_us)
 
-    def submit(self, work: Work, now_us: int, done: Work = _nobody) -> None:
+    def submit(self, work: Work, now_us: int, done: Work = _no_request) -> None:
         """Handle a request as soon as a handler is free. done: called when the handler has finished with it"""
         if self._busy < self.num_io_threads and not self._waiting:  # As good as always: a request waits for nothing.
             self._busy += 1

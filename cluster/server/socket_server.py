@@ -66,7 +66,7 @@ class SocketServer:
         self.handler_time = HandlerTime(cpu, self.handlers, outbox)
         self.thread_times = ThreadTimes(clock, self.handler_time)
         self.times_threads = False
-        """Whether anybody wants to know for how long handlers are busy."""
+        """Whether a quota of request time is set: only then is the time of handlers counted."""
         self._throttled = ThrottledChannels(outbox)
         self._outbox = outbox
         self._listens_early = listens_early

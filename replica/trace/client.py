@@ -9,7 +9,7 @@ from replica.trace import columns as column
 from replica.trace.columns import TraceEvent
 
 _LATENCY = "from the send call to the ack"
-# Of a client from outside, who states nothing: from the arrival of its request at the broker to the answer's leaving.
+# Of a client from outside, which states nothing: from the arrival of its request at the broker to the answer's leaving.
 Latency = Annotated[int, _LATENCY]
 LatencyIfAny = Annotated[int | None, _LATENCY]
 

@@ -1,9 +1,9 @@
 """Two sequences of standings side by side: where they part, and which partings are only ties.
 
 A tie is a stretch in which the same members left the ISR, or came into it, or first left and then came, in another
-order or in other steps, under the same leader: which of two followers fetched first is not decided by any rule,
-nor which of two brokers that are stopped at once is heard of first. Who left last may be in the ELR meanwhile; the tie
-ends where both are equal again.
+order or in other steps, under the same leader: no rule decides which of two followers fetched first, nor which of two
+brokers that are stopped at once is heard of first. The one that left last may be in the ELR meanwhile; the tie ends
+where both are equal again.
 """
 
 from __future__ import annotations

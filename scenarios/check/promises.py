@@ -150,7 +150,7 @@ GAPS: tuple[Gap, ...] = (
         "KAFKA-15583 (3.7): eligible leaders hold what is committed only because the high watermark stood still",
         only_with=("elr", True),
     ),
-    # Every broker is dead when a controller takes over, so nobody is fenced. The first that registers keeps its places
+    # Every broker is dead when a controller takes over, so it fences none. The first that registers keeps its places
     # in ISRs and leads on in the same epoch, with what its disk has left it (kafka-fsync-torn-tail:b2-stopped).
     _gap(
         "session-checks",

@@ -78,7 +78,7 @@ def build_summary(
 
 
 def _names(verdict: Verdict) -> dict[str, Sequence[str]]:
-    """By class; those that nobody misses are stated only where there are some."""
+    """By class; the harmless classes are stated only where they have records."""
     harmless = [kind for kind in HARMLESS_CLASSES if verdict.records[kind]]
     found = {kind: verdict.records[kind] for kind in (*RECORD_CLASSES, *harmless)}
     return {kind: names if isinstance(names, LazyNames) else list(names) for kind, names in found.items()}

@@ -97,8 +97,8 @@ def _trace_dir(name: str | None) -> Path:
                 return folder.resolve()
     try:
         serving = find_cluster(None if name is None else Path(name), RUNS_DIR)
-    except NoCluster as nobody:
-        fail(f"nothing to follow: {nobody}", ExitCode.USAGE, "name the folder of a trace, or start `highwater serve`")
+    except NoCluster as error:
+        fail(f"nothing to follow: {error}", ExitCode.USAGE, "name the folder of a trace, or start `highwater serve`")
     return Path(serving.trace)
 
 

@@ -201,7 +201,7 @@ def _for_less_long(partitions: int) -> str:
 
 
 def _unread(summary: Summary) -> list[str]:
-    """How long no member of a group read which partition: it was nobody's, or its reader was down or frozen."""
+    """How long no member of a group read which partition: it had no reader, or its reader was down or frozen."""
     lines = []
     for group, partitions in summary.get("unread", {}).items():
         longest = sorted(partitions.items(), key=lambda item: -item[1]["unread_us"])

@@ -12,8 +12,8 @@ from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.wording import duration, listed
-from scenarios.check.verdict import HARMLESS_CLASSES, judge
 from scenarios.explain.explanation import Explanation, Holding, Moment
+from scenarios.explain.record_fate import copies_of, ending_of, fate_of, offsets_of
 from scenarios.explain.remedies import IN_THE_TRANSACTION, Remedies, remedies_for
 from scenarios.explain.transaction_of_record import TransactionOfRecord
 from scenarios.explain.unreadable import UnreadablePositions
@@ -146,7 +146,7 @@ class _Teller:
             known = f": they are named {', '.join(names)} and so on" if names else ": it sent none"
             raise RecordUnknown(f"no producer of this run sent a record named {self.record}{known}")
         self.ledger.close()
-        fate = self._fate()
+        fate = fate_of(self.record, self.ledger) or self.transaction.fate or "kept"
         if fate not in ("lost", "missing", "unseen"):
             for moment in self.moments:
                 moment.decisive = False
@@ -203,7 +203,7 @@ class _Teller:
         holders = sorted(self.holders)
         if len(holders) == 1:
             return f"Only {holders[0]} has it."
-        return f"{listed(holders)} have it." if holders else "Nobody has it."
+        return f"{listed(holders)} have it." if holders else "No broker has it."
 
     # ------------------------------------------------------------------------------------------- the record itself
 
@@ -487,45 +487,11 @@ class _Teller:
 
     # ------------------------------------------------------------------------------------------------------ the end
 
-    def _fate(self) -> str:
-        records = judge(self.ledger).records
-        for kind in ("lost", "unseen", "duplicated", "missing", "failed", "reordered", *HARMLESS_CLASSES):
-            if self.record in records[kind]:
-                return kind
-        return self.transaction.fate or "kept"
-
     def _ending(self, fate: str) -> str:
-        copies = self.ledger.copies(self.record) or self.ledger.present.copies(self.record)
-        is_one = len({partition for partition, _ in copies}) < 2
-        where = " and ".join(str(offset) if is_one else f"{offset} of {partition}" for partition, offset in copies)
-        match fate:
-            case "lost" if self.ledger.is_undone(self.record):
-                owes = self.ledger.promised[self.record].client
-                return (
-                    f"{owes} is done with the input of {self.record}, which {self._undone()}: nobody writes it again."
-                )
-            case "lost":
-                return f"{self.record} was acked and is not in the log that counts."
-            case "unseen" if self.ledger.is_stranded(self.ledger.records[self.record]):
-                return f"{self.record} is at offset {where}, and the marker of its commit is gone: readers wait for it."
-            case "unseen":
-                return f"{self.record} was acked and is at offset {where}, but no consumer could read it in the end."
-            case "duplicated":
-                return f"{self.record} is in the log more than once: at offsets {where}."
-            case "missing":
-                return f"{self.record} never got into the log that counts; its producer was promised nothing."
-            case "failed":
-                return f"{self.record} was refused for good, and is not in the log."
-            case "deleted":
-                return f"{self.record} was acked, and an operator has deleted it since: it is not lost."
-            case "expired":
-                return f"{self.record} was acked, and retention has taken it since: it is not lost."
-            case "compacted":
-                return f"{self.record} was acked, and compaction has taken it since: it is not lost."
-            case "aborted" if not copies:
-                return f"{self.record} was acked and is gone, and its transaction was aborted: it is not lost."
-            case "reordered":
-                return f"{self.record} is at offset {where}, behind records that were sent after it."
+        copies = copies_of(self.record, self.ledger)
+        where = offsets_of(copies)
+        if (gone := ending_of(fate, self.record, where, self.ledger)) is not None:
+            return gone
         kept = (
             self.transaction.ending(self.record, where) or f"{self.record} is at offset {where} and {self._read_by()}."
         )
@@ -544,9 +510,6 @@ class _Teller:
         if self.ledger.is_undone(self.record):
             return Remedies((IN_THE_TRANSACTION,))
         return remedies_for(self)
-
-    def _undone(self) -> str:
-        return "was aborted" if self.record in self.ledger.present else "is not in the log that counts"
 
 
 def _sentence(reason: str) -> str:

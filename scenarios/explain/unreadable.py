@@ -21,7 +21,7 @@ class UnreadablePositions:
                 self._stands.pop((moved.client, TopicPartition(moved.topic, moved.partition)), None)
 
     def behind(self, partition: TopicPartition, offset: int, record: str) -> str:
-        """Of a record at `offset`: who does not come to it, as a sentence; empty if everybody can."""
+        """Of a record at `offset`: which readers do not come to it, as a sentence; empty if all do."""
         sentences = []
         for (client, where), failed in self._stands.items():
             if where != partition or failed.offset > offset:

@@ -44,7 +44,7 @@ class TimeTest:
 class PartitionTest:
     """The controller's view of a partition; `hw` and `leo` are those of the leader.
 
-    leader: NOBODY for `leader: none`       isr, elr: compared as sets
+    leader: NO_NODES for `leader: none`       isr, elr: compared as sets
     offline: true when the controller knows no leader for it
     """
 

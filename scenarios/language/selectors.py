@@ -57,7 +57,7 @@ class Selector:
         return None
 
 
-NOBODY = Selector(())
+NO_NODES = Selector(())
 
 
 class ClusterSight(Protocol):

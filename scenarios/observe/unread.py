@@ -1,4 +1,4 @@
-"""How long no member of a group read a partition: it was nobody's, or its reader was down or frozen.
+"""How long no member of a group read a partition: it had no reader, or its reader was down or frozen.
 
 Whose a partition is follows the coordinator's word (groups.py); whether that one runs is what the run did to it. So a
 partition that moves is unread from when the coordinator hears that its member has given it up (at an eager rebalance:
@@ -33,7 +33,7 @@ class Unread:
 
 @dataclass(slots=True)
 class _Stretch:
-    """A partition from one moment on. reader: the member that had it last     is_read: it is that member's, who runs"""
+    """A partition from one moment on. reader: the member that had it last     is_read: that member has it, and runs"""
 
     since_us: int
     reader: str | None

@@ -37,7 +37,7 @@ class SearchRun(NamedTuple):
 COLUMNS = (
     Column("seed", "int64", False, "number of the run in the search"),
     Column("profile", "string", False, "era of Kafka"),
-    Column("safe", "bool", False, "the schedule promises a clean verdict; without text: only such a one is drawn"),
+    Column("safe", "bool", False, "the schedule promises a clean verdict; without text: only such schedules are drawn"),
     Column("swarm", "bool", False, "the seed's batch has a mix of its own"),
     Column("text", "string", False, "the schedule as a scenario file; empty: the one that the seed is"),
     Column("kinds", "list<string>", False, "kinds of findings to be kept while it is shrunk; empty: it is played"),

@@ -1,7 +1,7 @@
 """Random fault schedules: a cluster, clients that keep it busy, faults that overlap, then a heal and a long quiet.
 
 `random_schedule` draws from a `random.Random`, so that a seed is a schedule. The result is a scenario as a tree: a
-failure is a YAML file that anybody can replay.
+failure is a YAML file that any installation can replay.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class _Draft:
         verbs: dict[str, Callable[[], Any]] = {
             "kill": self._servers,
             "stop": self._broker_or_leader,
-            "restart": self._anybody,
+            "restart": self._any_target,
             "pause": self._servers,
             "cut": self._cut,
             "partition": self._islands,
@@ -294,7 +294,7 @@ class _Draft:
     def _broker_or_leader(self) -> str:
         return str(self.rng.choice((*self.brokers, self._leader(), self._leader())))
 
-    def _anybody(self) -> str:
+    def _any_target(self) -> str:
         # A client that starts anew remembers nothing: records of its former life may come behind those of its new one,
         # and a consumer reads again.
         clients = [] if self.safe else [*self.producers, *self.consumers]

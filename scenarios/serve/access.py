@@ -32,13 +32,13 @@ def passwords_of(wishes: Sequence[str]) -> dict[str, str]:
 def super_users_of(
     names: Sequence[str], *, authorizes: bool, in_zookeeper_era: bool, allows_unruled: bool
 ) -> tuple[str, ...] | None:
-    """As `User:name`; None: everybody may do everything.     raises: AccessRefused
+    """As `User:name`; None: all users may do everything.     raises: AccessRefused
 
     names: of --super-user     allows_unruled: allow.everyone.if.no.acl.found; then anyone can add the first rule
     """
     if not authorizes:
         if names:
-            raise AccessRefused("--super-user belongs to --authorize: without it everybody may do everything")
+            raise AccessRefused("--super-user belongs to --authorize: without it all users may do everything")
         return None
     if in_zookeeper_era:
         raise AccessRefused(
@@ -47,8 +47,8 @@ def super_users_of(
         )
     if not names and not allows_unruled:
         raise AccessRefused(
-            "--authorize: nobody could add the first rule; name somebody with --super-user NAME "
-            "(ANONYMOUS for everybody who has not logged in), or allow what no rule is about with "
+            "--authorize: no user could add the first rule; name one with --super-user NAME "
+            "(ANONYMOUS for all who have not logged in), or allow what no rule is about with "
             "--set cluster.config.allow.everyone.if.no.acl.found=true"
         )
     for name in names:

@@ -63,7 +63,7 @@ class Door:
 
 
 def open_door() -> tuple[Door, socket.socket]:
-    """A port that is free, and a token that nobody knows."""
+    """A port that is free, and a token that no other process knows."""
     listener = socket.create_server((HOST, 0))
     listener.setblocking(False)
     return Door(secrets.token_urlsafe(24), listener.getsockname()[1]), listener

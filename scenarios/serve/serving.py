@@ -314,7 +314,7 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
         ]
     if (super_users := security.super_users) is not None:
         named = " and ".join(user.removeprefix("User:") for user in super_users)
-        exempt = f"{named} may do everything" if named else "what no rule is about, everybody may"
+        exempt = f"{named} may do everything" if named else "all users may do what no rule is about"
         lines.append(f"  rules say who may do what (kafka-acls); {exempt}")
     lines += [
         "",

@@ -136,7 +136,7 @@ class CoordinatorChanges:
             who = names.members.place(owner)
             if owner is not None:
                 names.clients[owner] = group.members[owner].client_id
-            # Without members a partition is not unread: there is nobody to read it.
+            # Without members a partition is not unread: the group has no reader for it.
             found.append(["own", place, names.assigned.place(partition), who, int(partition in owners)])
         self._owners[group.name] = owners
         return found

@@ -56,7 +56,7 @@ def by_range(
 def by_cooperative_sticky(
     members: Sequence[Owner], partitions: Sequence[TopicPartition]
 ) -> dict[str, list[TopicPartition]]:
-    """As even as can be, and each keeps what it has; what is to move goes to nobody before its owner has given it up.
+    """As even as can be, and each keeps what it has; what is to move goes on only once its owner has given it up.
 
     partitions: of all topics, in order     source: CooperativeStickyAssignor.adjustAssignment
     """

@@ -72,7 +72,7 @@ class GroupMembership(ABC):
         """Partitions of which it has still to ask where the group stands."""
         self._commit: tuple[Mapping[TopicPartition, int], Committed] | None = None
         self.auto_commit: AutoCommit | None = None
-        self.on_committed: Callable[[Mapping[TopicPartition, int]], None] = _nobody_asks
+        self.on_committed: Callable[[Mapping[TopicPartition, int]], None] = _no_interceptor
         """The coordinator has taken these offsets."""
         self._is_closing = False
 
@@ -325,5 +325,5 @@ class GroupMembership(ABC):
         }
 
 
-def _nobody_asks(offsets: Mapping[TopicPartition, int]) -> None:
+def _no_interceptor(offsets: Mapping[TopicPartition, int]) -> None:
     """No interceptor is there."""

@@ -41,7 +41,7 @@ _TABLE: Final = (
     (PASSWORD, "ssl.keystore.password", None, "Password of the key store."),
     (PASSWORD, "ssl.truststore.password", None, "Password of the trust store."),
     (SHORT, "transaction.state.log.replication.factor", "3", "Replicas of __transaction_state."),
-    (STRING, "authorizer.class.name", "", "Class that authorizes; none: everybody may do everything."),
+    (STRING, "authorizer.class.name", "", "Class that authorizes; none: all users may do everything."),
     (STRING, "replica.selector.class", None, "Class that says which replica a consumer reads; none: the leader."),
     (STRING, "security.inter.broker.protocol", "PLAINTEXT", "How brokers talk to each other."),
     (STRING, "ssl.client.auth", "none", "Whether clients must have certificates."),

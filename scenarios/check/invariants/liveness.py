@@ -97,7 +97,7 @@ class Converges(Invariant):
     partition, or of one of the transactions' topic, whose coordinator the producer needs.
     A follower that its leader has told where their logs part, and that does not learn of the high watermark afterwards,
     is `L3 diverged-hw` (promises.py).
-    Where the ELR was cleared while nobody was in the ISR, or was switched on or off too late, it is `L2 cleared-elr`.
+    Where the ELR was cleared while the ISR was empty, or was switched on or off too late, it is `L2 cleared-elr`.
 
     The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5. What
     was written since IDLE_US before it, brokers need not know yet.
@@ -251,8 +251,8 @@ class Converges(Invariant):
         if state.leader is None or sorted(state.isr) != sorted(state.assigned):
             isr = ", ".join(state.isr)
             leader = state.leader or "no broker"
-            nobody_may_lead = state.leader is None and not state.isr and self.elr_cleared.get(partition, False)
-            name = "L2 cleared-elr" if nobody_may_lead else "L2"
+            none_may_lead = state.leader is None and not state.isr and self.elr_cleared.get(partition, False)
+            name = "L2 cleared-elr" if none_may_lead else "L2"
             yield Unsettled(name, f"{partition} is led by {leader} with ISR {{{isr}}} at rest", partition)
             return
         appended_us = self.appended_us.get(partition)

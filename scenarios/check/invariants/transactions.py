@@ -49,7 +49,7 @@ class TransactionsAreWhole(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.transactions: list[_Transaction] = []
         self.open: dict[str, _Transaction] = {}
-        # By batch, not by record: who does aborted work again sends records of the same names.
+        # By batch, not by record: a client that does aborted work again sends records of the same names.
         self.of_batch: dict[tuple[str, int, int], _Transaction] = {}
         self.aborted: dict[tuple[str, int, str], dict[int, None]] = {}
         self.leaders: dict[_PartitionName, trace.ReplicaFound] = {}

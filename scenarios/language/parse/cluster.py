@@ -13,7 +13,7 @@ from replica.config import Config, ConfigError, TopicConfig
 from replica.log.files.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
-from scenarios.language.selectors import NOBODY
+from scenarios.language.selectors import NO_NODES
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
     PHASES_END_US,
@@ -389,7 +389,7 @@ def _read_link(scope: Scope, node: Node, path: str) -> LinkSpec:
     reader = scope.reader
     fields = reader.fields(node, path, "a link", ("between", "latency", "bandwidth", "loss"), ("between",))
     sides = fields.read("between", lambda n, p: read_sides(scope, n, p), None)
-    side_a, side_b = sides or (NOBODY, NOBODY)
+    side_a, side_b = sides or (NO_NODES, NO_NODES)
     return LinkSpec(
         side_a=side_a,
         side_b=side_b,

@@ -49,7 +49,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
     _durability(scenario, reader)
     _coordinators(scenario, reader)
     _same_transactional_id(scenario, reader)
-    _quotas_of_nobody(scenario, reader)
+    _quotas_without_client(scenario, reader)
     for step, deletion in sent_too_late(scenario):
         title = (
             f"step {step.index + 1} sends to a topic that step {deletion.index + 1} has deleted, and that no step makes"
@@ -275,7 +275,7 @@ def _same_transactional_id(scenario: Scenario, reader: Reader) -> None:
             warn(reader, "W210", title, f"{path}.config.transactional.id", path)
 
 
-def _quotas_of_nobody(scenario: Scenario, reader: Reader) -> None:
+def _quotas_without_client(scenario: Scenario, reader: Reader) -> None:
     """W205: a quota for a client.id that no workload has. Workloads are clients of that name."""
     for step in scenario.timeline:
         if isinstance(step.payload, SetQuota):

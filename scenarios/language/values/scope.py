@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from replica.ids import INTERNAL_TOPICS, OUTSIDE, TopicPartition
 from scenarios.language.diagnostics import Place, did_you_mean
 from scenarios.language.record_sets import RecordSetError, parse_record_names, split_record_name
-from scenarios.language.selectors import NOBODY, Selector, SelectorError, Term, parse_partition, parse_term, text_of
+from scenarios.language.selectors import NO_NODES, Selector, SelectorError, Term, parse_partition, parse_term, text_of
 from scenarios.language.spec import Workload
 from scenarios.language.values.reading import Reader, kind_of
 from scenarios.language.values.yaml_source import Node, Scalar, Sequence
@@ -144,9 +144,9 @@ class Scope:
             self.reader.error(
                 "E125", f"{what} must be a node or a list of nodes, not {kind_of(node)}", node.place, path=path
             )
-            return NOBODY
+            return NO_NODES
         if node.text == "none":
-            return NOBODY
+            return NO_NODES
         return Selector(tuple(self._term(text, node.place, path, of) for text in _split(node.text)))
 
     def some_nodes(self, node: Node, path: str, what: str, of: str = ANY_NODE) -> Selector:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from replica.ids import TopicPartition
-from scenarios.language.selectors import NOBODY, Selector
+from scenarios.language.selectors import NO_NODES, Selector
 from scenarios.language.steps import Delay, Direction
 from scenarios.language.values.links import Sides, delay_tree, read_delay, read_sides, sides_tree
 from scenarios.language.values.reading import NUMBER_MAX, SIZE_MAX
@@ -132,7 +132,7 @@ def _nodes(of: str, example: str, take: Take = ShorthandWords.take_listed) -> Ki
         read=lambda given: given.scope.some_nodes(given.node, given.path, given.what, of),
         write=selector_tree,
         schema=ref("nodes"),
-        blank=NOBODY,
+        blank=NO_NODES,
         example=example,
         asked="a broker" if of == BROKER else "a node",
         take=take,
@@ -156,7 +156,7 @@ REPLICAS: Kind[Selector] = replace(
 def _read_apart(given: Given) -> Sides:
     sides = read_sides(given.scope, given.node, given.path)
     check_apart(given, sides or ())
-    return sides or (NOBODY, NOBODY)
+    return sides or (NO_NODES, NO_NODES)
 
 
 def check_apart(given: Given, sides: tuple[Selector, ...]) -> None:
@@ -173,7 +173,7 @@ SIDES: Kind[Sides] = Kind(
     read=_read_apart,
     write=sides_tree,
     schema=ref("sides"),
-    blank=(NOBODY, NOBODY),
+    blank=(NO_NODES, NO_NODES),
     example="[b1, b3]",
     asked="two sides, such as b1-b3",
     take=ShorthandWords.take_sides,

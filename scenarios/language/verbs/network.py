@@ -72,7 +72,7 @@ def _direction(between: Sides, direction: Direction) -> str:
     lasts=Lasts.UNTIL_ENDED,
 )
 class PartitionNetwork(Verb):
-    """Nothing passes between islands. A node in no island reaches everybody."""
+    """Nothing passes between islands. A node in no island reaches all others."""
 
     islands: tuple[Selector, ...] = key(ISLANDS, bare=True)
 

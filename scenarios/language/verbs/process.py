@@ -49,7 +49,7 @@ class Kill(Verb):
     "power_off", example="[b1, b2]", usage="power_off b1 5s", undoable=True, lasts=Lasts.WHILE_DOWN, told_by_node=True
 )
 class PowerOff(Verb):
-    """Gone without a word to anybody, and with it every byte that was not flushed."""
+    """Gone without a word to any other node, and with it every byte that was not flushed."""
 
     nodes: Selector = key(ALL_BROKERS, bare=True)
 

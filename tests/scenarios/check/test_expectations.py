@@ -39,7 +39,7 @@ from scenarios.language.expect import (
     UnavailableTest,
     UnavailableWindow,
 )
-from scenarios.language.selectors import NOBODY, Selector, Term, resolve
+from scenarios.language.selectors import NO_NODES, Selector, Term, resolve
 from scenarios.language.verbs.checks import Check
 from scenarios.observe.availability import Window
 
@@ -367,7 +367,7 @@ def partition(**tests: Any) -> StateTest:
             partition(leader=Selector((Term("captured", ("victim",)),))),
             "leader of t-0: expected b1 (@victim), found b2",
         ),
-        (partition(leader=NOBODY), "leader of t-0: expected nobody, found b2"),
+        (partition(leader=NO_NODES), "leader of t-0: expected nobody, found b2"),
         (partition(isr=node("b1")), "ISR of t-0: expected b1, found {b2, b3, b1}"),
         (partition(epoch=NumberTest(2, None)), "epoch of t-0: expected at least 2, found 1"),
         (partition(offline=True), "t-0: expected offline, found online"),

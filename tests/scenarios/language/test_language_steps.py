@@ -18,7 +18,7 @@ from scenarios.language.conditions import (
     TimeTest,
 )
 from scenarios.language.parse.loading import load_text
-from scenarios.language.selectors import NOBODY, Selector, Term
+from scenarios.language.selectors import NO_NODES, Selector, Term
 from scenarios.language.steps import At, Delay, When
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce, Seek
@@ -225,7 +225,7 @@ def test_when_waits_for_a_state() -> None:
             partitions=(
                 PartitionTest(
                     partition=T0,
-                    leader=NOBODY,
+                    leader=NO_NODES,
                     epoch=NumberTest(1, None),
                     isr=nodes("b1", "b2"),
                     hw=NumberTest(3, 3),

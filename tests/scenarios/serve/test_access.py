@@ -154,13 +154,13 @@ def test_where_everybody_may_do_what_no_rule_is_about_no_super_user_is_needed():
 @pytest.mark.parametrize(
     "options, told",
     [
-        (["--authorize"], "nobody could add the first rule"),
+        (["--authorize"], "no user could add the first rule"),
         (["--super-user", "alice"], "--super-user belongs to --authorize"),
         (["--authorize", "--super-user", "User:"], "wants the name of a user"),
         (["--authorize", "--super-user", "alice", "--profile", "kafka-2.0"], "choose another --profile"),
     ],
 )
-def test_rules_without_anybody_who_could_set_them_are_refused(tmp_path, options, told):
+def test_rules_without_a_user_who_could_set_them_are_refused(tmp_path, options, told):
     done = CliRunner().invoke(serve, [*options, "--record", str(tmp_path)])
     assert done.exit_code == 2
     assert told in done.output

@@ -43,7 +43,7 @@ function* groups({ tape }: Run, cluster: Cluster, series: CoordinatorSeries, now
     if (group.phase === NO_MEMBERS || !group.owners.size) continue;
     const rows = [...group.owners].sort(([one], [other]) => inOrder(tape, one, other)).slice(0, ROWS_MAX).map(([which, owner]) => {
       const steps = series.groups[place]!.owners.get(which) ?? [], stretches = readings(tape, series, steps), isRead = valueAt(steps, now) !== NOTHING && owner !== NOTHING;
-      const reading = stretches.filter(({ from }) => from <= now).at(-1), idle = isRead && reading ? idleWord(reading.state) : "", who = isRead ? [memberName(tape, owner), idle].filter(Boolean).join(", ") : "nobody";
+      const reading = stretches.filter(({ from }) => from <= now).at(-1), idle = isRead && reading ? idleWord(reading.state) : "", who = isRead ? [memberName(tape, owner), idle].filter(Boolean).join(", ") : "no member";
       return h("tr", {}, h("th", { scope: "row", class: "mono" }, tape.assigned![which]!), h("td", { class: isRead && !idle ? "" : "bad" }, who), h("td", { class: "mono" }, seconds(reading?.from ?? 0)), h("td", { class: "mono" }, seconds(unreadUntil(stretches, now))));
     });
     yield h("table", {}, head("partition", "read by", "since s", "unread, s"), h("tbody", {}, ...rows));

@@ -43,9 +43,9 @@ const phases = ({ phases }: GroupSeries, end: number): Span[] => phases.map(({ f
 
 const owned = (tape: Tape, series: CoordinatorSeries, steps: readonly Step[], end: number): Span[] => readings(tape, series, steps).flatMap(({ from, owner, state }, place, all) => {
   if (owner === GONE) return [];
-  const to = all[place + 1]?.from ?? end, isRead = owner !== NOTHING, who = isRead ? memberName(tape, owner) : "nobody", idle = isRead ? idleWord(state) : "";
-  if (idle) return [{ from, to, isThin: false, label: `${who}, ${idle}`, kind: "nobody", title: `${who} is to read it, and is ${idle}, for ${seconds(to - from)} s` }];
-  return [{ from, to, isThin: false, label: who, kind: isRead ? `member member-${owner % 4}` : "nobody", title: isRead ? `${who} is to read it` : `nobody is to read it, for ${seconds(to - from)} s` }];
+  const to = all[place + 1]?.from ?? end, isRead = owner !== NOTHING, who = isRead ? memberName(tape, owner) : "no member", idle = isRead ? idleWord(state) : "";
+  if (idle) return [{ from, to, isThin: false, label: `${who}, ${idle}`, kind: "unread", title: `${who} is to read it, and is ${idle}, for ${seconds(to - from)} s` }];
+  return [{ from, to, isThin: false, label: who, kind: isRead ? `member member-${owner % 4}` : "unread", title: isRead ? `${who} is to read it` : `no member is to read it, for ${seconds(to - from)} s` }];
 });
 
 export const heightOf = (rows: readonly Row[]): number => rows.length * ROW + (rows.length ? 4 : 0);
