@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const MARGIN = 34; // what panels have beside them but labels, in pixels
+  const MARGIN = 40; // what panels have beside them but labels, in pixels
   const LABELS = 48; // y labels, in pixels
   const NARROWEST = 220; // of a panel, in pixels: its times can be told apart; a narrower window scrolls its charts
   const WORD = 80; // pixels that a word on a bar takes
