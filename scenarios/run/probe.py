@@ -52,7 +52,7 @@ class PartitionRounds:
 
 
 class CoreProbe:
-    """Implements invariants.Probe and Cores over the nodes in this process; looks, never touches."""
+    """Implements invariants.Probe and LeadersNow over the nodes in this process; looks, never touches."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster

@@ -96,8 +96,8 @@ class MetadataLogSnapshot(NamedTuple):
     log_start_offset: int = 0
 
 
-class Cores(Protocol):
-    """State of the brokers' cores that may be asked for within a step, by a handler."""
+class LeadersNow(Protocol):
+    """What leaders know, read from their cores; it may be asked for within a step, by a handler."""
 
     def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
         """min.insync.replicas as a leader's log has it, but at most the number of replicas; None: it does not lead."""
@@ -215,7 +215,7 @@ class InvariantChecker:
         self.truth = Truth(view, mirror, rules)
         self.circumstances = Circumstances()
         self.violations: list[Violation] = []
-        self.cores: Cores | None = None
+        self.cores: LeadersNow | None = None
         """For what has to be known within a step; None: nothing is known then."""
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
