@@ -82,11 +82,11 @@ class SimulatedFabric:
         if not any(end.open or end.stopped for end in (closed, closed.other)):
             for end in (closed, closed.other):
                 self._ends.pop(end, None)
-                end.sock.close()
+                end.close_sockets()
 
     def close(self) -> None:
         for end in list(self._ends):
-            end.sock.close()
+            end.close_sockets()
         self._ends.clear()
 
     # --------------------------------------------------------------------------------------------------- faults

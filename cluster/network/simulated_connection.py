@@ -1,7 +1,8 @@
-"""One end of a simulated connection: real bytes through a real socket pair, in flight for as long as the link says.
+"""One end of a simulated connection: real bytes, in flight for as long as the link says.
 
-A frame is written to the socket when it is sent (file slices by os.sendfile, straight from the segment) and drained
-at once into the receiving side's buffer, so socket sizes never matter; from then on it is a message in flight.
+A frame is what its receiver will read as soon as it is sent; from then on it is a message in flight. What it holds in
+memory is copied. A stretch of a file leaves it by os.sendfile, straight from the segment, through a real socket pair
+that is drained at once, so socket sizes never matter.
 """
 
 from __future__ import annotations
@@ -23,18 +24,16 @@ if TYPE_CHECKING:
 
 
 SOCKET_BUFFER_BYTES = 1 << 20
-AT_ONCE_BYTES = 2048
-"""Less than the kernel's smallest socket buffer."""
+SIZE_PREFIX_BYTES = 4
 
 
 class SimulatedConnection(Passage[bytearray]):
     """One end of a simulated connection. Its `inbox` is the kernel's receive buffer of its machine."""
 
-    def __init__(self, fabric: SimulatedFabric, host: Host, peer: str, sock: socket.socket, *, accepted: bool) -> None:
+    def __init__(self, fabric: SimulatedFabric, host: Host, peer: str, *, accepted: bool) -> None:
         super().__init__(fabric, fabric.events, host.name, peer)
         self.fabric = fabric
         self.host = host
-        self.sock = sock
         self.other: SimulatedConnection
         self.inbox: deque[bytearray] = deque()
         self._accepted = accepted
@@ -42,16 +41,13 @@ class SimulatedConnection(Passage[bytearray]):
         self._take: Callable[[bytearray], None] | None = None
         self._parking = Parking()
         self._waiting = False
+        self._sockets: tuple[socket.socket, socket.socket] | None = None
 
     @classmethod
     def pair(cls, fabric: SimulatedFabric, source: Host, target: Host) -> tuple[Self, Self]:
-        """A new connection: both ends of one AF_UNIX socket pair."""
-        ends = socket.socketpair()
-        for end in ends:
-            end.setblocking(False)
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
-        near = cls(fabric, source, target.name, ends[0], accepted=False)
-        far = cls(fabric, target, source.name, ends[1], accepted=True)
+        """Both ends of a new connection."""
+        near = cls(fabric, source, target.name, accepted=False)
+        far = cls(fabric, target, source.name, accepted=True)
         near.other, far.other = far, near
         return near, far
 
@@ -92,7 +88,7 @@ class SimulatedConnection(Passage[bytearray]):
     ) -> None:
         counts = self.host.bytes
         calls, size_bytes = counts.sendfile_calls, counts.sendfile
-        frame = self._through_the_socket(segments)
+        frame = self._received(segments)
         if on_sent is not None:
             now_us = self.fabric.time.now_us
             on_sent(Sent(now_us, now_us, counts.sendfile_calls - calls, counts.sendfile - size_bytes))
@@ -116,62 +112,62 @@ class SimulatedConnection(Passage[bytearray]):
 
     # ------------------------------------------------------------------------------------------------ real bytes
 
-    def _through_the_socket(self, segments: Sequence[Segment]) -> bytearray:
-        """The frame without its size prefix, as the other end received it.     raises: TornSend"""
-        if len(segments) == 1:
-            first = segments[0]
-            if isinstance(first, (bytes, bytearray)) and len(first) <= AT_ONCE_BYTES:
-                return self._at_once(first)
-        total = 0
-        for segment in segments:
-            total += segment.length if isinstance(segment, FileSlice) else len(segment)
-        frame = bytearray(total)
-        view = memoryview(frame)
-        filled = 0
+    def _received(self, segments: Sequence[Segment]) -> bytearray:
+        """The frame without its size prefix, as the other end receives it.     raises: TornSend"""
         counts = self.host.bytes
-        out, into = self.sock, self.other.sock
-        for segment in segments:
-            file_slice: FileSlice | None = None
-            data: bytes | bytearray | memoryview = b""
-            if isinstance(segment, FileSlice):
-                file_slice, length = segment, segment.length
-            else:
-                data, length = segment, len(segment)
-            sent = 0
-            while sent < length:
-                try:
-                    if file_slice is None:
-                        count = out.send(memoryview(data)[sent:] if sent else data)
+        first = segments[0]
+        if len(segments) == 1 and isinstance(first, (bytes, bytearray)):  # By far the most.
+            counts.protocol += len(first)
+            return bytearray(memoryview(first)[SIZE_PREFIX_BYTES:])
+        sizes = [segment.length if isinstance(segment, FileSlice) else len(segment) for segment in segments]
+        frame = bytearray(sum(sizes))
+        filled = 0
+        with memoryview(frame) as view:
+            for segment, size in zip(segments, sizes, strict=True):
+                place = view[filled : filled + size]
+                if isinstance(segment, FileSlice):
+                    self._send_from_file(segment, place)
+                    counts.sendfile += size
+                else:
+                    place[:] = segment
+                    if isinstance(segment, memoryview):  # Records that are in memory travel as memoryviews.
+                        counts.fetch_payload_through_python += size
                     else:
-                        count = file_slice.sendfile(out.fileno(), sent)
-                        counts.sendfile_calls += 1
-                except BlockingIOError:  # The pump: drain the other end into its user-space buffer and go on.
-                    filled += into.recv_into(view[filled:])
-                    continue
-                if count == 0:
-                    raise TornSend("a segment file ended before the bytes its frame had promised")
-                sent += count
-            if file_slice is not None:
-                counts.sendfile += length
-            elif isinstance(data, memoryview):  # Records that are in memory travel as memoryviews.
-                counts.fetch_payload_through_python += length
-            else:
-                counts.protocol += length
-        while filled < total:
-            filled += into.recv_into(view[filled:])
-        view.release()
-        del frame[:4]  # the size prefix; cheap, a bytearray shrinks at its front without copying
+                        counts.protocol += size
+                place.release()
+                filled += size
+        del frame[:SIZE_PREFIX_BYTES]  # Cheap: a bytearray shrinks at its front without copying.
         return frame
 
-    def _at_once(self, data: bytes | bytearray) -> bytearray:
-        """A frame so small that an empty socket takes it whole: by far the most are."""
-        size = len(data)
-        self.sock.send(data)
-        self.host.bytes.protocol += size
-        frame = bytearray(self.other.sock.recv(size))
-        assert len(frame) == size, "a small frame goes through an empty socket in one piece"
-        del frame[:4]
-        return frame
+    def _send_from_file(self, source: FileSlice, into: memoryview) -> None:
+        """From the file into a socket by sendfile, and from its other end into the frame.     raises: TornSend"""
+        near, far = self._socket_pair()
+        sent = filled = 0
+        while sent < source.length:
+            try:
+                count = source.sendfile(near.fileno(), sent)
+            except BlockingIOError:  # The pump: drain the other end, and go on.
+                filled += far.recv_into(into[filled:])
+                continue
+            self.host.bytes.sendfile_calls += 1
+            if count == 0:
+                raise TornSend("a segment file ended before the bytes its frame had promised")
+            sent += count
+        while filled < source.length:
+            filled += far.recv_into(into[filled:])
+
+    def _socket_pair(self) -> tuple[socket.socket, socket.socket]:
+        """Made for the first stretch of a file: most ends send none."""
+        if self._sockets is None:
+            self._sockets = socket.socketpair()
+            for end in self._sockets:
+                end.setblocking(False)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+        return self._sockets
+
+    def close_sockets(self) -> None:
+        for end in self._sockets or ():
+            end.close()
 
     # ------------------------------------------------------------------------------------------------ in flight
 

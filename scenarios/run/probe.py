@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
 
 from cluster.broker.broker import BrokerCore
 from cluster.broker.replicas.partition import Partition
+from cluster.controller_node.node import ControllerCore
 from replica.ids import TopicPartition
 from scenarios.check.invariants.checker import (
     EpochCacheSnapshot,
@@ -50,11 +52,21 @@ class PartitionRounds:
 
 
 class CoreProbe:
-    """Implements invariants.Probe over the brokers in this process; looks, never touches. among: None for all"""
+    """Implements invariants.Probe and LeadersNow over the nodes in this process; looks, never touches."""
 
-    def __init__(self, cluster: ClusterUnderTest, among: Sequence[TopicPartition] | None = None) -> None:
+    def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
+        self._names = cluster.scenario.cluster.names
+        self._among: Sequence[TopicPartition] | None = None
+        self._brokers: Mapping[str, BrokerCore] = {}
+        self._controllers: Mapping[str, ControllerCore] = {}
+
+    def look(self, among: Sequence[TopicPartition] | None = None) -> Self:
+        """For the answers that are asked for before the next step: who runs now. among: None for all partitions"""
         self._among = among
+        self._brokers = self._cluster.brokers()
+        self._controllers = self._cluster.controllers()
+        return self
 
     def _partitions(self, broker: BrokerCore) -> Iterator[tuple[TopicPartition, Partition]]:
         known = broker.replicas.partitions
@@ -64,7 +76,7 @@ class CoreProbe:
             yield from ((name, known[name]) for name in self._among if name in known)
 
     def leader_states(self) -> Sequence[LeaderSnapshot]:
-        names = self._cluster.scenario.cluster.names
+        names = self._names
         return [
             LeaderSnapshot(
                 node,
@@ -75,7 +87,7 @@ class CoreProbe:
                 tuple(map(names, partition.leader.maximal_isr)),
                 partition.leader.pending_isr is not None,
             )
-            for node, broker in self._cluster.brokers().items()
+            for node, broker in self._brokers.items()
             for name, partition in self._partitions(broker)
             if partition.leader is not None
         ]
@@ -94,24 +106,23 @@ class CoreProbe:
         return None if partition is None or partition.leader is None else partition.leader.partition_epoch
 
     def fetchers(self) -> Sequence[FetcherSnapshot]:
-        names = self._cluster.scenario.cluster.names
         return [
-            FetcherSnapshot(node, name, names(source))
-            for node, broker in self._cluster.brokers().items()
+            FetcherSnapshot(node, name, self._names(source))
+            for node, broker in self._brokers.items()
             for name, source in broker.fetchers.sources(self._among)
         ]
 
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]:
         return [
             EpochCacheSnapshot(node, name, tuple(partition.log.leader_epochs.entries))
-            for node, broker in self._cluster.brokers().items()
+            for node, broker in self._brokers.items()
             for name, partition in self._partitions(broker)
         ]
 
     def stable_offsets(self) -> Sequence[StableOffsetSnapshot]:
         return [
             StableOffsetSnapshot(node, name, partition.high_watermark, partition.last_stable_offset)
-            for node, broker in self._cluster.brokers().items()
+            for node, broker in self._brokers.items()
             for name, partition in self._partitions(broker)
             if partition.leader is not None
         ]
@@ -124,8 +135,8 @@ class CoreProbe:
     def metadata_offsets(self) -> tuple[int, Mapping[str, int]]:
         if self._cluster.scenario.rules.membership == "zk-session":
             return 0, {}  # There is no metadata log: brokers know only the requests of controllers.
-        applied = {node: broker.cache.image.offset + 1 for node, broker in self._cluster.brokers().items()}
-        ends = [core.log.end.offset for core in self._cluster.controllers().values()]
+        applied = {node: broker.cache.image.offset + 1 for node, broker in self._brokers.items()}
+        ends = [core.log.end.offset for core in self._controllers.values()]
         return max(ends or applied.values(), default=0), applied
 
     def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
@@ -137,5 +148,5 @@ class CoreProbe:
                 core.quorum.high_watermark,
                 core.log.log.log_start_offset,
             )
-            for node, core in self._cluster.controllers().items()
+            for node, core in self._controllers.items()
         ]

@@ -149,8 +149,9 @@ class ScenarioRun:
         log_root = work_dir / "logs"
         fabric = world(scenario, self.trace, log_root)
         self.cluster = ClusterUnderTest(scenario, self.trace, self.view, log_root, fabric)
+        self._probe = CoreProbe(self.cluster)
         if real is None:
-            self.invariants.cores = CoreProbe(self.cluster)
+            self.invariants.cores = self._probe
         self.workloads = Workloads(self.cluster)
         self.faults = Faults(self.cluster, self.captured)
         self.timeline = Timeline(self.cluster, self.sight, self.faults, self.workloads, self.answers)
@@ -215,7 +216,7 @@ class ScenarioRun:
         if events >= self._next_probe:
             self._next_probe = events + self._events_per_probe
             if self._real is None:
-                self.invariants.probe(CoreProbe(self.cluster, self._rounds.take()))
+                self.invariants.probe(self._probe.look(self._rounds.take()))
             if self._may_rest_from_us is not None and self._time.now_us >= self._may_rest_from_us:
                 self._end_at_rest()
         if len(self._violations) != self._violations_stated:
@@ -237,7 +238,7 @@ class ScenarioRun:
         self.trace.observed_by = None
         state_promised_outputs(self.cluster, self.ledger)
         if self._real is None:
-            self.invariants.probe(CoreProbe(self.cluster))
+            self.invariants.probe(self._probe.look())
             self.invariants.end()
             self._state_violations()
         end_us = min(self.scenario.duration_us, self.cluster.time.now_us)

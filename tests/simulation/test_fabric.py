@@ -292,12 +292,18 @@ def test_narrow_sockets_are_really_pumped(lab: Lab, tmp_path: Path, monkeypatch:
     assert lab.host("a").bytes.sendfile_calls > 10
 
 
-def test_sockets_are_closed_when_both_ends_are_done(lab: Lab) -> None:
+def test_sockets_are_closed_when_both_ends_are_done(lab: Lab, tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"bytes of a file")
+    fd = os.open(path, os.O_RDONLY)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(2, 100):
         lab.connects(number * 5, "a", "b", number)
+        lab.does(number * 5 + 3, "a", Send(number, [(5).to_bytes(4, "big"), FileSlice(fd, 0, 5)], FETCH))
         lab.closes(number * 5 + 3, "a", number)
     during: list[int] = []
     lab.at(900, lambda: during.append(len(os.listdir("/proc/self/fd"))))
     lab.run()
+    os.close(fd)
     assert during[0] - before < 20
+    assert lab.host("a").bytes.sendfile_calls == 98, "each connection had sockets"

@@ -238,6 +238,7 @@ class Fetches:
         delayed.done = True
         if delayed.params.resting is not None and delayed.listener in delayed.params.resting.listeners:
             delayed.params.resting.listeners.remove(delayed.listener)
+        delayed.listener = None  # It holds the fetch, which would wait for a search for cycles, with all that it holds.
         self._waiting.remove(delayed)
         self._of_consumer.pop(delayed.params.connection, None)
         if delayed.timer is not None:

@@ -96,23 +96,24 @@ class MetadataLogSnapshot(NamedTuple):
     log_start_offset: int = 0
 
 
+class LeadersNow(Protocol):
+    """What leaders know, read from their cores; it may be asked for within a step, by a handler."""
+
+    def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
+        """min.insync.replicas as a leader's log has it, but at most the number of replicas; None: it does not lead."""
+        ...
+
+    def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
+        """As a leader knows it; None: it does not lead."""
+        ...
+
+
 class Probe(Protocol):
     """State that is not in the trace, read from the brokers' cores between two steps, without brokers that are down."""
 
     def leader_states(self) -> Sequence[LeaderSnapshot]: ...
 
     def fetchers(self) -> Sequence[FetcherSnapshot]: ...
-
-    def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
-        """min.insync.replicas as a leader's log has it, but at most the number of replicas; None: it does not lead.
-
-        This and the next may be asked within a step, by a handler; nothing else may.
-        """
-        ...
-
-    def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
-        """As a leader knows it; None: it does not lead."""
-        ...
 
     def epoch_caches(self) -> Sequence[EpochCacheSnapshot]: ...
 
@@ -214,7 +215,7 @@ class InvariantChecker:
         self.truth = Truth(view, mirror, rules)
         self.circumstances = Circumstances()
         self.violations: list[Violation] = []
-        self.cores: Probe | None = None
+        self.cores: LeadersNow | None = None
         """For what has to be known within a step; None: nothing is known then."""
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}

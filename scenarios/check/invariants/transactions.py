@@ -340,7 +340,7 @@ class AbortedIsNotRead(Invariant):
     NAME = "S33"
 
     def handlers(self) -> Mapping[type, Handler]:
-        self.readers: dict[str, None] = {}
+        self.readers: dict[str, None] | None = None
         self.reads: dict[_PartitionName, dict[int, trace.RecordRead]] = {}
         self.aborted: list[trace.AbortedBatchFound] = []
         self.leaders: dict[_PartitionName, str] = {}
@@ -354,11 +354,11 @@ class AbortedIsNotRead(Invariant):
         return (self.reads,)
 
     def probed(self, probe: Probe) -> None:
-        if not self.readers:
+        if self.readers is None:  # The scenario says it, once for all.
             self.readers = dict.fromkeys(probe.committed_readers())
 
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
-        if event.client in self.readers:
+        if self.readers and event.client in self.readers:
             self.reads.setdefault((event.topic, event.partition), {}).setdefault(event.offset, event)
 
     def _aborted(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
