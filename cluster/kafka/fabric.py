@@ -365,6 +365,7 @@ class KafkaFabric(TcpFabric):
         before_answer: Callable[[], None] | None = None,
         sight: ConnectionSight | None = None,
     ) -> None:
+        assert isinstance(far, RelayEnd)
         near = StandIn(self, self.hosts[target], source.name, sock, accepted=False)
         self._ends[near] = None
         for end in (near, far):

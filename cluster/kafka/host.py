@@ -61,7 +61,7 @@ class KafkaHost(Host):
     async def _attend(self, jvm: Jvm) -> None:
         """Until it has ended by itself."""
         await jvm.wait()
-        if self._jvm is not jvm:
+        if self._jvm is not jvm or jvm.is_struck:
             return
         self.fabric.time.enter()
         self.fabric.observer.stopped(self.name)
@@ -79,6 +79,15 @@ class KafkaHost(Host):
         if self._jvm is not None:
             self._jvm.asked_to_stop = True
             self._jvm.signal(signal.SIGTERM)
+
+    def halt(self) -> None:
+        if self._jvm is not None:
+            self._jvm.signal(signal.SIGSTOP)
+
+    def strike(self) -> None:
+        if self._jvm is not None:
+            self._jvm.is_struck = True
+            self._jvm.signal(signal.SIGKILL)
 
     async def seize(self) -> None:
         """SIGSTOP first: what it has done is seen before it is gone."""

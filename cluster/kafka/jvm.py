@@ -68,6 +68,8 @@ class Jvm:
     def __init__(self, command: Sequence[str], console: Path, started: bytes = STARTED) -> None:
         self.console = console
         self.asked_to_stop = False
+        self.is_struck = False
+        """A SIGKILL was sent, and its end is waited for."""
         self._started = started
         self._says_from = console.stat().st_size if console.exists() else 0
         parent = os.getpid()

@@ -20,7 +20,7 @@ from cluster.kafka.exchanges import Exchanges, client_id
 from cluster.live.sockets import BACKLOG, prepare
 from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
-from cluster.network.passage import Message
+from cluster.network.passage import RESET, Message
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment
 
@@ -52,11 +52,27 @@ class NearEnd(TcpConnection):
 class RelayEnd(TcpConnection):
     """It goes on while the process it stands for is frozen: the kernel of a JVM that is stopped takes in and sends."""
 
+    onward: RelayEnd | None = None
+    """Sends on what is read here."""
+
     def _may_run(self, then: Callable[[], None]) -> bool:
         return True
 
     async def _running(self) -> bool:
         return self._sock_open
+
+    async def _ended(self, reason: str) -> None:
+        """What the process had sent before a FIN its kernel goes on sending; a RST empties the kernel's queue.
+
+        source: Linux tcp_close, tcp_disconnect
+        """
+        if reason == RESET and self.onward is not None:
+            self.onward.sender_has_reset()
+        await super()._ended(reason)
+
+    def sender_has_reset(self) -> None:
+        if self._link.is_cut:
+            self._drop_waiting(f"{self._node} has reset the connection behind a cut")
 
 
 class StandIn(RelayEnd):
@@ -69,8 +85,8 @@ class Relay:
     def __init__(
         self,
         time: LiveTime,
-        near: TcpConnection,
-        far: TcpConnection,
+        near: RelayEnd,
+        far: RelayEnd,
         before_answer: Callable[[], None] | None = None,
         sight: ConnectionSight | None = None,
         exchanges: Exchanges | None = None,
@@ -80,11 +96,12 @@ class Relay:
         """
         self._near = near
         self._far = far
+        near.onward, far.onward = far, near
         self._exchanges = exchanges or Exchanges()
         self._before_answer = before_answer
         self._sight = sight
         self._time = time
-        self._reading = {near: trio.CancelScope(), far: trio.CancelScope()}
+        self._reading: dict[TcpConnection, trio.CancelScope] = {near: trio.CancelScope(), far: trio.CancelScope()}
 
     def stop_reading(self, end: TcpConnection) -> None:
         """Its machine has lost power: what comes now is not for this connection."""

@@ -163,13 +163,17 @@ class RemoteHost(Host):
                 self.fabric.exits.append(ProcessExit(self.name, *life.death))
                 time.enter()
 
+    def halt(self) -> None:
+        if self._life is not None:
+            self._life.seized = True
+            self._life.signal(signal.SIGSTOP)
+
     async def seize(self) -> None:
         """SIGSTOP first: its events are read and checked before it is gone."""
         life = self._life
         if life is None:
             return
-        life.seized = True
-        life.signal(signal.SIGSTOP)
+        self.halt()
         with trio.move_on_after(SETTLE_S):
             while not life.is_stopped:
                 await trio.sleep(0.001)

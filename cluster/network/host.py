@@ -208,6 +208,12 @@ class Host:
         """The stand-in for the core of a client that runs elsewhere; None: make the core here."""
         return None
 
+    def halt(self) -> None:
+        """Of several that end in one instant: each stops before `seize` waits for the first."""
+
+    def strike(self) -> None:
+        """The same, once all are seized: each gets its SIGKILL before `kill` waits for the end of the first."""
+
     async def seize(self) -> None:
         """Just before its process is ended from outside: it does nothing more, and its events are in the trace."""
 

@@ -293,8 +293,11 @@ class Passage(ABC, Generic[Frame]):
         why = self._lost_because
         if why is None and not self.open and self._link.is_cut:
             why = f"{self._node} closed the connection behind a cut"
-        if why is None:
-            return
+        if why is not None:
+            self._drop_waiting(why)
+
+    def _drop_waiting(self, why: str) -> None:
+        """Of a connection that is lost its end, too, never arrives."""
         stopped, self.stopped = self.stopped, deque()
         for message in stopped:
             if message.frame is not None:

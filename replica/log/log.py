@@ -288,17 +288,15 @@ class Log:
     # -------------------------------------------------------------------------------------------------------- read
 
     def read(self, fetch_offset: Offset, max_bytes: int, upper_offset: Offset, min_one_batch: bool = True) -> FileSlice:
-        """Locate whole batches from the one that holds `fetch_offset` on, all of them below `upper_offset`.
+        """Locate batches from the one that holds `fetch_offset` on, all of them below `upper_offset`.
 
         fetch_offset: log_start_offset <= it <= log_end_offset
-        max_bytes:    soft limit; with `min_one_batch` the first batch comes even if it is larger (KIP-74)
+        max_bytes:    where the range ends, in the middle of a batch, too; the reader drops that part. With
+                      `min_one_batch` the first batch comes whole even if it is larger (KIP-74)
         upper_offset: exclusive: high watermark for consumers, log end offset for followers
-        returns: byte range inside one segment file, length 0 when the reader is caught up
+        returns: byte range inside one segment file, its first batch whole; length 0 when the reader is caught up
         raises:  KafkaError OFFSET_OUT_OF_RANGE
-
-        Differs from Kafka: the range ends at a batch boundary, where Kafka cuts at max_bytes and lets the client drop
-        the partial batch. The same batches arrive, but quotas count the part in Kafka.
-        Source: UnifiedLog.read, LogSegment.read.
+        source:  UnifiedLog.read, LogSegment.read, FileRecords.slice
         """
         if not self.log_start_offset <= fetch_offset <= self.log_end_offset:
             raise self._out_of_range(fetch_offset)
@@ -309,10 +307,9 @@ class Log:
         segment, start = self._segments.locate(fetch_offset)
         end = segment.size if upper_offset >= segment.next_offset else segment.locate(upper_offset)
         if end - start > max_bytes:
-            cut = segment.boundary_before(start + max_bytes, start)
-            if cut == start and min_one_batch:
-                cut = segment.end_of(start)
-            end = min(end, cut)
+            first_end = segment.end_of(start)
+            smallest = first_end if min_one_batch else start
+            end = start + max_bytes if first_end <= start + max_bytes else smallest
         if end <= start:
             return EMPTY_SLICE
         file = segment.file
@@ -353,8 +350,9 @@ class Log:
         """
         if not found.length or not self._segments.any_aborted_from(fetch_offset):
             return []
-        first, _ = self._segments.locate(fetch_offset)
-        return self._segments.aborted_between(fetch_offset, first.offset_at(found.position + found.length), first)
+        first, start = self._segments.locate(fetch_offset)
+        end = first.boundary_before(found.position + found.length, start)
+        return self._segments.aborted_between(fetch_offset, first.offset_at(end), first)
 
     @property
     def size_bytes(self) -> int:

@@ -234,31 +234,33 @@ class ClusterUnderTest:
         core = machine.core = self._cores.client(workload, incarnation, machine.clock)
         return partial(host.start, core=core, serves=False)
 
-    async def kill(self, name: str) -> None:
-        """SIGKILL. Killing what does not run does nothing, as with `kill`."""
-        machine = self.machines[name]
-        machine.stopping = machine.starts_when_stopped = False
-        if machine.host.running:
-            await self._seize(name)
+    async def kill(self, *names: str) -> None:
+        """SIGKILL, of all in one instant. Killing what does not run does nothing, as with `kill`."""
+        running = await self._seize(names)
+        for name in running:
+            self.machines[name].host.strike()
+        for name in running:
+            machine = self.machines[name]
             kept = "" if machine.log_dir is None else ": its page cache survives"
             self._state_stop(name, "kill", f"{name} is killed (kill -9){kept}")
             await machine.host.kill()
             self._close_files(name)
 
-    async def power_off(self, name: str) -> None:
-        """The machine goes dark, and every byte that was not flushed goes with it."""
-        machine = self.machines[name]
-        machine.stopping = machine.starts_when_stopped = False
-        was_running = machine.host.running
-        if was_running:
-            await self._seize(name)
-            self._state_stop(name, "power_off", f"{name} loses power: what was not flushed is gone")
-        await machine.host.power_off()
-        if was_running:
-            self._close_files(name)
-        for disk in machine.disks.values():
-            for loss in disk.lose_unflushed():
-                self._state_loss(name, loss.topic_partition, loss.bytes, "were never flushed and died with the power")
+    async def power_off(self, *names: str) -> None:
+        """The machines go dark in one instant, and every byte that was not flushed goes with them."""
+        running = await self._seize(names)
+        for name in names:
+            machine = self.machines[name]
+            if name in running:
+                self._state_stop(name, "power_off", f"{name} loses power: what was not flushed is gone")
+            await machine.host.power_off()
+            if name in running:
+                self._close_files(name)
+            for disk in machine.disks.values():
+                for loss in disk.lose_unflushed():
+                    self._state_loss(
+                        name, loss.topic_partition, loss.bytes, "were never flushed and died with the power"
+                    )
 
     def stop(self, name: str) -> None:
         """Controlled shutdown of a server: begins now, the process exits by itself. raises: NotPossibleNow"""
@@ -295,9 +297,17 @@ class ClusterUnderTest:
         for name, broker in zip(names, brokers, strict=True):
             await self.answer_of(name, partial(broker.flush, wanted))
 
-    async def _seize(self, name: str) -> None:
-        """Its process is about to die."""
-        await self.machines[name].host.seize()
+    async def _seize(self, names: Sequence[str]) -> list[str]:
+        """Their processes are about to die: none does anything more while another one is ended. Which of them run."""
+        for name in names:
+            machine = self.machines[name]
+            machine.stopping = machine.starts_when_stopped = False
+        running = [name for name in names if self.machines[name].host.running]
+        for name in running:
+            self.machines[name].host.halt()
+        for name in running:
+            await self.machines[name].host.seize()
+        return running
         self._state_untold(name)
 
     def pause(self, name: str) -> None:

@@ -100,15 +100,13 @@ class Faults:
     @performs(Kill)
     async def _kill(self, name: str, payload: Kill) -> Done:
         nodes = self.resolve(payload.nodes)
-        for node in nodes:
-            await self._cluster.kill(node)
+        await self._cluster.kill(*nodes)
         return Done(nodes, f"{listed(nodes)} {_s(nodes, 'is', 'are')} killed", self._undo_with_start(nodes))
 
     @performs(PowerOff)
     async def _power_off(self, name: str, payload: PowerOff) -> Done:
         nodes = self.resolve(payload.nodes)
-        for node in nodes:
-            await self._cluster.power_off(node)
+        await self._cluster.power_off(*nodes)
         return Done(nodes, f"{listed(nodes)} {_s(nodes, 'loses', 'lose')} power", self._undo_with_start(nodes))
 
     def _undo_with_start(self, nodes: Nodes) -> Callable[[], Awaitable[str]]:

@@ -240,12 +240,27 @@ def bases(found):
         pytest.param(0, 10_000, 5, True, [0, 2], id="a batch that reaches beyond the high watermark stays out"),
         pytest.param(0, 1, 10, True, [0], id="KIP-74: one batch even if it is too large"),
         pytest.param(0, 1, 10, False, [], id="not even one"),
-        pytest.param(0, 2 * 77 + 70, 10, True, [0, 2], id="whole batches only"),
+        pytest.param(0, 2 * 79 + 70, 10, True, [0, 2], id="of the third there is a part"),
         pytest.param(4, 1, 5, True, [], id="a first batch that reaches beyond the high watermark stays out"),
     ],
 )
 def test_read(five, fetch_offset, max_bytes, upper, min_one, expected):
     assert bases(five.read(fetch_offset, max_bytes, upper, min_one)) == expected
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "min_one", "length"),
+    [
+        pytest.param(2 * 79 + 70, True, 2 * 79 + 70, id="cut in the third batch"),
+        pytest.param(2 * 79 + 1, False, 2 * 79 + 1, id="not even its header"),
+        pytest.param(76, True, 79, id="the first comes whole"),
+        pytest.param(76, False, 0, id="or not at all"),
+        pytest.param(5 * 79 + 1, True, 5 * 79, id="there is no more"),
+    ],
+)
+def test_a_read_ends_at_its_limit(five, max_bytes, min_one, length):
+    """A quota counts what was read, the part of a batch that the reader drops included: LogSegment.read."""
+    assert five.read(0, max_bytes, 10, min_one).length == length
 
 
 @pytest.mark.parametrize("offset", [-1, 2, 11])

@@ -220,12 +220,11 @@ class LogMachine(RuleBasedStateMachine):
         found = content_of(self.log.read(offset, max_bytes, upper, min_one))
         candidates = [batch for batch in self.batches if batch.fits(offset, upper)] if offset < upper else []
         segment = candidates and self.log.segment_base_of(candidates[0].base)
-        expected = b""
-        for batch in candidates:
-            fits = len(expected) + len(batch.content) <= max_bytes or (min_one and not expected)
-            if not fits or self.log.segment_base_of(batch.base) != segment:
-                break
-            expected += batch.content
+        contents = [batch.content for batch in candidates if self.log.segment_base_of(batch.base) == segment]
+        if contents and len(contents[0]) > max_bytes:
+            expected = contents[0] if min_one else b""
+        else:
+            expected = b"".join(contents)[:max_bytes]
         assert found == expected
         available = sum(len(batch.content) for batch in candidates)
         assert self.log.bytes_available(offset, upper) == available

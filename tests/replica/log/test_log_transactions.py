@@ -213,9 +213,9 @@ class TransactionMachine(RuleBasedStateMachine):
         size, upper = 0, offset
         for _, batch in log.raw_batches(offset):
             size += len(batch)
-            upper = next(entry.last + 1 for entry in entries if entry.last >= upper)
-            if size >= found.length:
+            if size > found.length:
                 break
+            upper = next(entry.last + 1 for entry in entries if entry.last >= upper)
         expected = [
             (one.producer_id, one.first, one.marker)
             for one in sorted(transactions_of(entries), key=lambda one: one.marker or 0)
