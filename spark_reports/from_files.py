@@ -41,7 +41,7 @@ from spark_reports.folds.files import (
     write_share,
 )
 from spark_reports.folds.parcels import PARCELS, NumbersOf, unpacked
-from spark_reports.folds.rows import Fold, fold_table
+from spark_reports.folds.rows import Cut, Fold, fold_table
 from spark_reports.held import collected, columns_of, has_no_rows, held, is_for_short_traces
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import trace_schema
@@ -77,9 +77,9 @@ class Folding(NamedTuple):
     columns: Sequence[str]
 
 
-def by_partition(fold: Fold, facts: Mapping[str, Facts], columns: Sequence[str]) -> Folding:
-    """With a function that takes the facts of one partition at a time."""
-    return Folding(functools.partial(fold_table, fold), facts, columns)
+def by_partition(fold: Fold, cut: Cut, facts: Mapping[str, Facts], columns: Sequence[str]) -> Folding:
+    """With a function that takes the facts of one partition at a time, and each fact by itself."""
+    return Folding(functools.partial(fold_table, fold, cut), facts, columns)
 
 
 class Folders(NamedTuple):
