@@ -24,6 +24,7 @@ from spark_reports.folds import exchange
 from spark_reports.folds.exchange import Step, Steps
 from spark_reports.folds.files import (
     WORD,
+    EventsOf,
     Facts,
     Find,
     Make,
@@ -31,11 +32,13 @@ from spark_reports.folds.files import (
     RowsOf,
     Share,
     each_share,
+    events_of,
     found_in_batches,
     found_in_files,
     kinds_of,
     read_here,
     rows_of,
+    with_parts,
     with_words,
     write_all,
     write_share,
@@ -52,11 +55,11 @@ cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
 
 _SHARE_BYTES = 12 << 20
 """Compressed: some million events, of which a task holds a hundred megabytes, and as much again while it sorts them.
-Up to _READ_AGAIN of a run, each share reads all files that may have events of its partitions."""
+Each share reads all files that may have events of its partitions, up to _READ_AGAIN times as many as there are."""
 
 _READ_AGAIN = 4
-"""Where a run has more shares, each file is read once and each share is sent what is its own: else the work would grow
-with the square of the trace."""
+"""Where they were more, each file is read once and each share is sent what is its own: else the work would grow with
+the square of the trace."""
 
 _EXCHANGED_BYTES = 4 << 20
 """The same of what tasks exchange: each file is read once, whatever the shares."""
@@ -70,14 +73,18 @@ _Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Folding(NamedTuple):
-    """How the rows of a table follow from the facts of each partition: `make` gets these columns of them."""
+    """How the rows of a table follow from the facts of each partition: `make` gets these columns of them, in the order
+    of `events`."""
 
     make: Make
     facts: Mapping[str, Facts]
     columns: Sequence[str]
+    events: EventsOf = events_of
 
 
-def by_partition(fold: Fold, cut: Cut, facts: Mapping[str, Facts], columns: Sequence[str]) -> Folding:
+def by_partition(
+    fold: Fold, facts: Mapping[str, Facts], columns: Sequence[str], cut: Cut = exchange.all_of_it
+) -> Folding:
     """With a function that takes the facts of one partition at a time, and each fact by itself."""
     return Folding(functools.partial(fold_table, fold, cut), facts, columns)
 
@@ -234,7 +241,7 @@ class RunFiles(NamedTuple):
     def _parts(self, facts: Mapping[str, Facts], most_bytes: int) -> Iterator[PartFiles]:
         """Files of one table of one run, together so large at most; or one larger file."""
         for run_dir in self.run_dirs:
-            for table in sorted({one.source for one in facts.values() if isinstance(one.source, str)}):
+            for table in _sources(facts):
                 files: list[str] = []
                 size = 0
                 for file in sorted(run_dir.resolve().glob(f"trace/{table}/part-*.parquet")):
@@ -249,8 +256,8 @@ class RunFiles(NamedTuple):
     def _spread(self, rows: RowsOf, each: Sequence[Mapping[str, Facts]], out: str, parcels: Path | None) -> DataFrame:
         """A task for each share of each run. each: all facts that `rows` needs"""
         kinds = kinds_of(each)
-        shares = [share for run_dir in self.run_dirs for share in _shares(run_dir, kinds)]
-        if max(share.shares for share in shares) <= _READ_AGAIN:
+        shares, read_again = self._shares_of(kinds)
+        if read_again:
             return self._in_tasks(len(shares), functools.partial(each_share, rows, kinds, _schemas(), shares), out)
         tasks = list(self._parts(kinds, _EXCHANGED_BYTES))
         send = functools.partial(exchange.send_to_shares, tasks, kinds, _schemas(), shares, parcels)
@@ -258,6 +265,17 @@ class RunFiles(NamedTuple):
         schema = to_arrow_schema(columns_of(out))
         of_share = exchange.plain_step(functools.partial(exchange.of_share, rows, kinds, shares, schema))
         return _by_share(sent, len(shares)).applyInArrow(of_share, out)
+
+    def _shares_of(self, kinds: Mapping[str, Facts]) -> tuple[list[Share], bool]:
+        """Of all runs; and whether each reads for itself."""
+        each = [_shares(run_dir, kinds) for run_dir in self.run_dirs]
+        if max(map(len, each)) <= _READ_AGAIN:
+            return [*chain.from_iterable(each)], True
+        tables = _sources(kinds)
+        with_their_parts = [with_parts(shares, tables, _READ_AGAIN) for shares in each]
+        if any(shares is None for shares in with_their_parts):
+            return [*chain.from_iterable(each)], False
+        return [share for shares in with_their_parts if shares is not None for share in shares], True
 
     def _in_tasks(self, count: int, work: _Work, out: str) -> DataFrame:
         """What tasks make of the numbers below `count`, one each."""
@@ -320,11 +338,16 @@ def _schemas() -> dict[str, pa.Schema]:
 
 
 def _rows(folding: Folding, out: StructType) -> RowsOf:
-    return functools.partial(rows_of, folding.make, to_arrow_schema(out), folding.facts, folding.columns, _schemas())
+    make, facts, columns, events = folding
+    return functools.partial(rows_of, make, to_arrow_schema(out), events, facts, columns, _schemas())
+
+
+def _sources(facts: Mapping[str, Facts]) -> list[str]:
+    """Tables of the trace that they come from."""
+    return sorted({one.source for one in facts.values() if isinstance(one.source, str)})
 
 
 def _shares(run_dir: Path, facts: Mapping[str, Facts]) -> list[Share]:
-    tables = {one.source for one in facts.values() if isinstance(one.source, str)}
-    parts = [part for table in sorted(tables) for part in run_dir.glob(f"trace/{table}/part-*.parquet")]
+    parts = [part for table in _sources(facts) for part in run_dir.glob(f"trace/{table}/part-*.parquet")]
     count = max(2, -(-sum(part.stat().st_size for part in parts) // _SHARE_BYTES))
     return [Share(str(run_dir.resolve()), place, count) for place in range(count)]

@@ -5,7 +5,7 @@ A share of a run's partitions is read at once, from all its files; of each file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reports.folds.codes import is_one_of
+from spark_reports.folds.codes import begins, is_one_of
 
 KEY = ("topic", "partition")
 WORD = pa.dictionary(pa.int32(), pa.string())
@@ -29,6 +29,9 @@ Kind = tuple[object, ...]
 
 Its = Mapping[Kind, pa.Table]
 """The events of a share by their kind, with KEY and columns of the trace."""
+
+EventsOf = Callable[["Share", Mapping[str, "Facts"], Sequence[str], Mapping[str, pa.Schema], Its], pa.Table]
+"""As events_of()."""
 
 RowsOf = Callable[["Share", Its], Iterable[pa.RecordBatch]]
 """The rows of a table that follow from the events of one share."""
@@ -77,11 +80,15 @@ class Facts(NamedTuple):
 
 
 class Share(NamedTuple):
-    """One of `shares` shares of the partitions of a run."""
+    """One of `shares` shares of the partitions of a run.
+
+    parts: by table, where it is known which files may have events of its partitions
+    """
 
     run_dir: str
     place: int
     shares: int
+    parts: Mapping[str, Sequence[str]] | None = None
 
     @property
     def run(self) -> str:
@@ -93,25 +100,53 @@ class Share(NamedTuple):
             return rows
         return rows.filter(pa.array(partition_numbers(rows) % self.shares == self.place))
 
-    def may_be_in(self, part: Path) -> bool:
-        """By the file's statistics. The logs at the end of a run are written replica by replica: others' are skipped.
+    def parts_of(self, table: str) -> list[Path]:
+        """Those that may have events of its partitions. raises: DamagedPart"""
+        if self.parts is not None:
+            return list(map(Path, self.parts[table]))
+        parts = _parts(self.run_dir, table)
+        return parts if self.shares == 1 else [part for part in parts if self.place in _places_in(part, self.shares)]
 
-        raises: DamagedPart
-        """
-        if self.shares == 1:
-            return True
-        try:
-            about = pq.read_metadata(part)
-        except (pa.ArrowException, OSError) as error:
-            raise DamagedPart(str(part)) from error
-        for place in range(about.num_row_groups):
-            topics, partitions = (_bounds(about.row_group(place), column) for column in KEY)
-            if topics is None or partitions is None or topics[0] != topics[1]:
-                return True
-            first, last = (crc32(topics[0].encode()) + partition for partition in partitions)
-            if first + (self.place - first) % self.shares <= last:  # The next number of this share.
-                return True
-        return False
+
+def with_parts(shares: Sequence[Share], tables: Sequence[str], most: int) -> list[Share] | None:
+    """All shares of a run, each with its parts; None if these are together more than `most` times all that there are.
+
+    raises: DamagedPart
+    """
+    found: list[dict[str, list[str]]] = [{table: [] for table in tables} for _ in shares]
+    parts = [(table, part) for table in tables for part in _parts(shares[0].run_dir, table)]
+    left = most * len(parts)
+    for table, part in parts:
+        for place in _places_in(part, len(shares)):
+            found[place][table].append(str(part))
+            left -= 1
+        if left < 0:
+            return None
+    return [share._replace(parts=its) for share, its in zip(shares, found, strict=True)]
+
+
+def _parts(run_dir: str, table: str) -> list[Path]:
+    return sorted(Path(run_dir, "trace", table).glob("part-*.parquet"))
+
+
+def _places_in(part: Path, shares: int) -> Collection[int]:
+    """Which shares may have events in the file, by its statistics. The logs at the end of a run are written replica by
+    replica: there they are few.
+
+    raises: DamagedPart
+    """
+    try:
+        about = pq.read_metadata(part)
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedPart(str(part)) from error
+    found: set[int] = set()
+    for number in range(about.num_row_groups):
+        topics, partitions = (_bounds(about.row_group(number), column) for column in KEY)
+        if topics is None or partitions is None or topics[0] != topics[1]:
+            return range(shares)
+        first, last = (crc32(topics[0].encode()) + partition for partition in partitions)
+        found |= {place % shares for place in range(first, min(last + 1, first + shares))}
+    return sorted(found)
 
 
 def partition_numbers(rows: pa.Table) -> Any:
@@ -178,6 +213,35 @@ def events_of(
     its:     events for which `is_sent`; a kind that it lacks has none. The others are read here
     raises:  DamagedPart
     """
+    together = _together(share, facts, schemas, its)
+    seq, number = together["seq"].to_numpy(), _numbered(together)
+    # Sorting goes along what is sorted already: not by partition, if there is one.
+    order = np.lexsort((seq, number)) if begins(number).sum() > 1 else np.argsort(seq, kind="stable")
+    return _of_run(share, together.select([*KEY, *columns]).take(pa.array(order)))
+
+
+def loose_events_of(
+    share: Share,
+    facts: Mapping[str, Facts],
+    columns: Sequence[str],
+    schemas: Mapping[str, pa.Schema],
+    its: Its,
+) -> pa.Table:
+    """The same in no order, for facts that may lack a seq."""
+    return _of_run(share, _together(share, facts, schemas, its).select([*KEY, *columns]))
+
+
+def _numbered(events: pa.Table) -> Any:
+    """By partition."""
+    topic = events["topic"].combine_chunks().indices.to_numpy().astype(np.int64)
+    return (topic << 32) + events["partition"].to_numpy()
+
+
+def _of_run(share: Share, events: pa.Table) -> pa.Table:
+    return _each_called(events, 0, "run", share.run)
+
+
+def _together(share: Share, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], its: Its) -> pa.Table:
     read = {
         what: _of_kind(its, one, schemas) if one.is_sent else _read(share, one, schemas) for what, one in facts.items()
     }
@@ -187,21 +251,15 @@ def events_of(
     for what, rows in read.items():
         if facts[what].everywhere:
             rows = _in_each(rows, partitions)
-        whole = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
-        found.append(rows.append_column("what", pa.DictionaryArray.from_arrays(whole, [what])))
-    together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
-    number = together["topic"].combine_chunks().indices.to_numpy().astype(np.int64) << 32
-    order = np.lexsort((together["seq"].to_numpy(), number + together["partition"].to_numpy()))
-    whose = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(order)), [share.run])
-    return together.select([*KEY, *columns]).take(pa.array(order)).add_column(0, "run", whose)
+        found.append(_each_called(rows, 0, "what", what))
+    return pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
 
 
 def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Table:
     if isinstance(facts.source, str):
         schema = pa.schema([schemas[facts.source].field(name) for name in facts.read])
-        parts = sorted(Path(share.run_dir, "trace", facts.source).glob("part-*.parquet"))
-        wanted = parts if facts.everywhere else [part for part in parts if share.may_be_in(part)]
-        read = [_chosen(read_part(part, schema), share, facts) for part in wanted]
+        parts = _parts(share.run_dir, facts.source) if facts.everywhere else share.parts_of(facts.source)
+        read = [_chosen(read_part(part, schema), share, facts) for part in parts]
         rows = pa.concat_tables([schema.empty_table().select(facts.kept), *read])
     else:
         of_run = facts.source.filter(pc.equal(facts.source["run"], share.run)).select(facts.read)
@@ -335,11 +393,11 @@ def found_in_files(
 
 
 def rows_of(
-    make: Make, out: pa.Schema, facts: Mapping[str, Facts], columns: Sequence[str], schemas: Mapping[str, pa.Schema],
-    share: Share, its: Its,
+    make: Make, out: pa.Schema, events: EventsOf, facts: Mapping[str, Facts], columns: Sequence[str],
+    schemas: Mapping[str, pa.Schema], share: Share, its: Its,
 ) -> Iterable[pa.RecordBatch]:  # fmt: skip
     """The rows of a table that follow from one share. its: as of events_of     raises: DamagedPart"""
-    return make(out, events_of(share, facts, columns, schemas, its))
+    return make(out, events(share, facts, columns, schemas, its))
 
 
 def encoded(schema: pa.Schema) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from spark_reports.folds.files import (
     read_here,
     read_part,
     same,
+    with_parts,
     with_words,
 )
 
@@ -142,6 +143,16 @@ def test_parts_of_other_partitions_alone_are_not_read(run_dir: Path) -> None:
     assert _events(run_dir, 1 - its, 2)
     with pytest.raises(DamagedPart, match=str(part)):
         _events(run_dir, its, 2)
+
+
+def test_each_share_is_given_the_parts_that_it_would_look_for(run_dir: Path) -> None:
+    shares = [Share(str(run_dir), place, 3) for place in range(3)]
+    known = with_parts(shares, ["log"], 3)
+    assert known is not None
+    for share, given in zip(shares, known, strict=True):
+        assert given.parts is not None and [*map(str, share.parts_of("log"))] == given.parts["log"]
+        assert _read(given, FACTS).equals(_read(share, FACTS))
+    assert with_parts(shares, ["log"], 0) is None
 
 
 def test_a_column_that_a_file_lacks_is_null_and_one_of_another_type_is_damage(run_dir: Path) -> None:
