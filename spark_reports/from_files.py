@@ -61,7 +61,7 @@ _READ_AGAIN = 4
 """Where they were more, each file is read once and each share is sent what is its own: else the work would grow with
 the square of the trace."""
 
-_EXCHANGED_BYTES = 4 << 20
+_EXCHANGED_BYTES = 8 << 20
 """The same of what tasks exchange: each file is read once, whatever the shares."""
 
 _TASKS = 8
