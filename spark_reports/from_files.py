@@ -38,7 +38,6 @@ from spark_reports.folds.files import (
     kinds_of,
     read_here,
     rows_of,
-    with_parts,
     with_words,
     write_all,
     write_share,
@@ -55,11 +54,11 @@ cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
 
 _SHARE_BYTES = 12 << 20
 """Compressed: some million events, of which a task holds a hundred megabytes, and as much again while it sorts them.
-Each share reads all files that may have events of its partitions, up to _READ_AGAIN times as many as there are."""
+Up to _READ_AGAIN of a run, each share reads all files that may have events of its partitions."""
 
 _READ_AGAIN = 4
-"""Where they were more, each file is read once and each share is sent what is its own: else the work would grow with
-the square of the trace."""
+"""Where a run has more shares, each file is read once and each share is sent what is its own: else the work would grow
+with the square of the trace."""
 
 _EXCHANGED_BYTES = 8 << 20
 """The same of what tasks exchange: each file is read once, whatever the shares."""
@@ -256,8 +255,8 @@ class RunFiles(NamedTuple):
     def _spread(self, rows: RowsOf, each: Sequence[Mapping[str, Facts]], out: str, parcels: Path | None) -> DataFrame:
         """A task for each share of each run. each: all facts that `rows` needs"""
         kinds = kinds_of(each)
-        shares, read_again = self._shares_of(kinds)
-        if read_again:
+        shares = [share for run_dir in self.run_dirs for share in _shares(run_dir, kinds)]
+        if max(share.shares for share in shares) <= _READ_AGAIN:
             return self._in_tasks(len(shares), functools.partial(each_share, rows, kinds, _schemas(), shares), out)
         tasks = list(self._parts(kinds, _EXCHANGED_BYTES))
         send = functools.partial(exchange.send_to_shares, tasks, kinds, _schemas(), shares, parcels)
@@ -265,17 +264,6 @@ class RunFiles(NamedTuple):
         schema = to_arrow_schema(columns_of(out))
         of_share = exchange.plain_step(functools.partial(exchange.of_share, rows, kinds, shares, schema))
         return _by_share(sent, len(shares)).applyInArrow(of_share, out)
-
-    def _shares_of(self, kinds: Mapping[str, Facts]) -> tuple[list[Share], bool]:
-        """Of all runs; and whether each reads for itself."""
-        each = [_shares(run_dir, kinds) for run_dir in self.run_dirs]
-        if max(map(len, each)) <= _READ_AGAIN:
-            return [*chain.from_iterable(each)], True
-        tables = _sources(kinds)
-        with_their_parts = [with_parts(shares, tables, _READ_AGAIN) for shares in each]
-        if any(shares is None for shares in with_their_parts):
-            return [*chain.from_iterable(each)], False
-        return [share for shares in with_their_parts if shares is not None for share in shares], True
 
     def _in_tasks(self, count: int, work: _Work, out: str) -> DataFrame:
         """What tasks make of the numbers below `count`, one each."""

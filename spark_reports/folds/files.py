@@ -5,7 +5,7 @@ A share of a run's partitions is read at once, from all its files; of each file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reports.folds.codes import begins, is_one_of
+from spark_reports.folds.parts import KEY, parts_of, places_in, read_part
 
-KEY = ("topic", "partition")
 WORD = pa.dictionary(pa.int32(), pa.string())
 
 Make = Callable[[pa.Schema, pa.Table], Iterable[pa.RecordBatch]]
@@ -38,10 +38,6 @@ RowsOf = Callable[["Share", Its], Iterable[pa.RecordBatch]]
 
 WRITTEN_ROWS = 65_536
 """As many are a row group of a table's file."""
-
-
-class DamagedPart(Exception):
-    """The file of a trace that cannot be read, or has values of another type."""
 
 
 class Facts(NamedTuple):
@@ -80,15 +76,11 @@ class Facts(NamedTuple):
 
 
 class Share(NamedTuple):
-    """One of `shares` shares of the partitions of a run.
-
-    parts: by table, where it is known which files may have events of its partitions
-    """
+    """One of `shares` shares of the partitions of a run."""
 
     run_dir: str
     place: int
     shares: int
-    parts: Mapping[str, Sequence[str]] | None = None
 
     @property
     def run(self) -> str:
@@ -100,53 +92,10 @@ class Share(NamedTuple):
             return rows
         return rows.filter(pa.array(partition_numbers(rows) % self.shares == self.place))
 
-    def parts_of(self, table: str) -> list[Path]:
+    def its_parts(self, table: str) -> list[Path]:
         """Those that may have events of its partitions. raises: DamagedPart"""
-        if self.parts is not None:
-            return list(map(Path, self.parts[table]))
-        parts = _parts(self.run_dir, table)
-        return parts if self.shares == 1 else [part for part in parts if self.place in _places_in(part, self.shares)]
-
-
-def with_parts(shares: Sequence[Share], tables: Sequence[str], most: int) -> list[Share] | None:
-    """All shares of a run, each with its parts; None if these are together more than `most` times all that there are.
-
-    raises: DamagedPart
-    """
-    found: list[dict[str, list[str]]] = [{table: [] for table in tables} for _ in shares]
-    parts = [(table, part) for table in tables for part in _parts(shares[0].run_dir, table)]
-    left = most * len(parts)
-    for table, part in parts:
-        for place in _places_in(part, len(shares)):
-            found[place][table].append(str(part))
-            left -= 1
-        if left < 0:
-            return None
-    return [share._replace(parts=its) for share, its in zip(shares, found, strict=True)]
-
-
-def _parts(run_dir: str, table: str) -> list[Path]:
-    return sorted(Path(run_dir, "trace", table).glob("part-*.parquet"))
-
-
-def _places_in(part: Path, shares: int) -> Collection[int]:
-    """Which shares may have events in the file, by its statistics. The logs at the end of a run are written replica by
-    replica: there they are few.
-
-    raises: DamagedPart
-    """
-    try:
-        about = pq.read_metadata(part)
-    except (pa.ArrowException, OSError) as error:
-        raise DamagedPart(str(part)) from error
-    found: set[int] = set()
-    for number in range(about.num_row_groups):
-        topics, partitions = (_bounds(about.row_group(number), column) for column in KEY)
-        if topics is None or partitions is None or topics[0] != topics[1]:
-            return range(shares)
-        first, last = (crc32(topics[0].encode()) + partition for partition in partitions)
-        found |= {place % shares for place in range(first, min(last + 1, first + shares))}
-    return sorted(found)
+        parts = parts_of(self.run_dir, table)
+        return parts if self.shares == 1 else [part for part in parts if self.place in places_in(part, self.shares)]
 
 
 def partition_numbers(rows: pa.Table) -> Any:
@@ -164,16 +113,6 @@ def with_words(schema: pa.Schema) -> pa.Schema:
             for field in schema
         ]
     )
-
-
-def _bounds(group: pq.RowGroupMetaData, column: str) -> tuple[Any, Any] | None:
-    """The least and the largest value, if the file says so."""
-    for place in range(group.num_columns):
-        one = group.column(place)
-        if one.path_in_schema == column:
-            known = one.statistics
-            return (known.min, known.max) if known is not None and known.has_min_max else None
-    return None
 
 
 def same(*columns: str) -> dict[str, str]:
@@ -258,7 +197,7 @@ def _together(share: Share, facts: Mapping[str, Facts], schemas: Mapping[str, pa
 def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Table:
     if isinstance(facts.source, str):
         schema = pa.schema([schemas[facts.source].field(name) for name in facts.read])
-        parts = _parts(share.run_dir, facts.source) if facts.everywhere else share.parts_of(facts.source)
+        parts = parts_of(share.run_dir, facts.source) if facts.everywhere else share.its_parts(facts.source)
         read = [_chosen(read_part(part, schema), share, facts) for part in parts]
         rows = pa.concat_tables([schema.empty_table().select(facts.kept), *read])
     else:
@@ -338,37 +277,6 @@ def _in_each(rows: pa.Table, partitions: pa.Table) -> pa.Table:
     for name in KEY:
         repeated = repeated.append_column(name, whose[name])
     return repeated
-
-
-def read_part(part: Path, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema` from a file; those that it lacks are null.
-
-    raises: DamagedPart
-    """
-    words = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    try:
-        with pq.ParquetFile(part, read_dictionary=words) as file:
-            there = [name for name in schema.names if name in file.schema_arrow.names]
-            stored = file.read(there, use_threads=False)
-            count = file.metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
-        raise DamagedPart(str(part)) from error
-    columns = []
-    for field in schema:
-        if field.name not in there:
-            columns.append(pa.nulls(count, field.type))
-        elif plain(field.type) == plain(stored[field.name].type):
-            columns.append(stored[field.name].cast(field.type))
-        else:
-            raise DamagedPart(str(part))
-    return pa.table(columns, schema=schema)
-
-
-def plain(kind: pa.DataType) -> pa.DataType:
-    """Without the name of a list's elements, and whether they may be null."""
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_type)
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 Find = Callable[[pa.Table], pa.Table]

@@ -127,6 +127,8 @@ class Rows(Sequence[Row]):
 
     def at(self, places: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
         """The rows at these places, each but once, in memory."""
+        if isinstance(self._table, pa.Table):
+            return Rows(self._table.take(places))
         rising = np.sort(places)
         found, before = [], 0
         for batch in self.coded_batches(self.columns):

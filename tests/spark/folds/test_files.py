@@ -13,7 +13,6 @@ import pytest
 
 from spark_reports.folds import exchange
 from spark_reports.folds.files import (
-    DamagedPart,
     Facts,
     Its,
     PartFiles,
@@ -21,11 +20,10 @@ from spark_reports.folds.files import (
     events_of,
     kinds_of,
     read_here,
-    read_part,
     same,
-    with_parts,
     with_words,
 )
+from spark_reports.folds.parts import DamagedPart, read_part
 
 PARTITION = pa.field("partition", pa.int64(), nullable=False)
 LOG = with_words(pa.schema([("seq", pa.int64()), ("topic", pa.string()), PARTITION, ("node", pa.string())]))
@@ -143,16 +141,6 @@ def test_parts_of_other_partitions_alone_are_not_read(run_dir: Path) -> None:
     assert _events(run_dir, 1 - its, 2)
     with pytest.raises(DamagedPart, match=str(part)):
         _events(run_dir, its, 2)
-
-
-def test_each_share_is_given_the_parts_that_it_would_look_for(run_dir: Path) -> None:
-    shares = [Share(str(run_dir), place, 3) for place in range(3)]
-    known = with_parts(shares, ["log"], 3)
-    assert known is not None
-    for share, given in zip(shares, known, strict=True):
-        assert given.parts is not None and [*map(str, share.parts_of("log"))] == given.parts["log"]
-        assert _read(given, FACTS).equals(_read(share, FACTS))
-    assert with_parts(shares, ["log"], 0) is None
 
 
 def test_a_column_that_a_file_lacks_is_null_and_one_of_another_type_is_damage(run_dir: Path) -> None:
