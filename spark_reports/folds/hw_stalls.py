@@ -215,7 +215,6 @@ def _last_fetches(facts: pa.Table, events: _Terms, before: Any, asked: Any) -> A
     """Of each follower the last one, of those that are asked for, before each of some stretches of a term."""
     places = np.flatnonzero(events.is_fetch & asked)
     follower = codes(facts, "follower")[events.place[places]]
-    term, before = np.cumsum(events.is_term)[places], before[places]
     order = np.argsort(follower, kind="stable")
-    is_last = np.roll(begins(follower[order], term[order], before[order]), -1)
+    is_last = np.roll(begins(follower[order], before[places[order]]), -1)
     return places[order[is_last]]

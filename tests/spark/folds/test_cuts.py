@@ -55,7 +55,7 @@ def in_order(draw: Callable[[Any], Any], events: list[Event]) -> Iterator[Event]
     at_us = 0
     for seq, event in enumerate(events):
         at_us += draw(st.sampled_from((0, 1, 300_000, 500_000, 2_000_000)))
-        yield {"seq": seq, "at_us": at_us, "partition": draw(st.integers(0, 1)), **event}
+        yield {"seq": seq, "at_us": at_us, "partition": draw(st.sampled_from((0, 0, 0, 1))), **event}
 
 
 small = st.integers(0, 3)
@@ -86,7 +86,7 @@ def hw_events(draw: Any) -> list[Event]:
 
 @st.composite
 def returns(draw: Any) -> list[Event]:
-    node, offset = {"node": nodes}, st.none() | small
+    node, offset = {"node": st.sampled_from(NODES[:2])}, st.none() | small
     some = draw(
         st.lists(
             st.fixed_dictionaries({"what": st.sampled_from((catch_ups.STARTED, catch_ups.STOPPED)), **node})
@@ -98,7 +98,8 @@ def returns(draw: Any) -> list[Event]:
             max_size=40,
         )
     )  # fmt: skip
-    return list(in_order(draw, some))
+    started = {"what": catch_ups.STARTED, "node": "b1"}
+    return list(in_order(draw, [started, started, *some]))
 
 
 @st.composite
