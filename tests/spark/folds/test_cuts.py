@@ -65,23 +65,26 @@ of_leader = {"leader": st.sampled_from(NODES[:2]), "leader_epoch": st.integers(0
 
 @st.composite
 def hw_events(draw: Any) -> list[Event]:
+    """Most of one leader in one epoch: else hardly any stall would be long."""
     end = st.none() | small
-    some = draw(
-        st.lists(
-            st.fixed_dictionaries({"what": st.just(hw_stalls.TERM), **of_leader, "log_end_offset": end,
-                                   "high_watermark": end, "until_seq": st.integers(0, 60),
-                                   "until_us": st.just(90_000_000), "ended_by": st.just("the run ended")})
-            | st.fixed_dictionaries({"what": st.just(hw_stalls.APPENDED), **of_leader, "log_end_offset": end})
-            | st.fixed_dictionaries({"what": st.just(hw_stalls.MOVED), **of_leader, "log_end_offset": end,
-                                     "high_watermark": end})
-            | st.fixed_dictionaries({"what": st.just(hw_stalls.FETCHED), **of_leader, "follower": nodes,
-                                     "fetch_offset": end})
-            | st.fixed_dictionaries({"what": st.just(hw_stalls.STATE), "until_us": st.integers(0, 50_000_000),
-                                     "isr": st.lists(nodes, unique=True), "min_isr": small}),
-            max_size=40,
-        )
-    )  # fmt: skip
-    return list(in_order(draw, some))
+    own = {"leader": st.sampled_from(("b1", "b1", "b1", "b2")), "leader_epoch": st.sampled_from((0, 0, 0, 1))}
+    until = {"until_us": st.just(90_000_000), "ended_by": st.just("the run ended")}
+    begun = {"log_end_offset": end, "high_watermark": end, "until_seq": st.sampled_from((9, 60))}
+    term = st.fixed_dictionaries({"what": st.just(hw_stalls.TERM), **own, **begun, **until})
+    appended = st.fixed_dictionaries({"what": st.just(hw_stalls.APPENDED), **own, "log_end_offset": end})
+    moved = st.fixed_dictionaries(
+        {"what": st.just(hw_stalls.MOVED), **own, "log_end_offset": end, "high_watermark": end}
+    )
+    fetched = st.fixed_dictionaries(
+        {"what": st.just(hw_stalls.FETCHED), **own, "follower": st.sampled_from(NODES[1:]), "fetch_offset": end}
+    )
+    isr = {"isr": st.lists(nodes, unique=True), "min_isr": small}
+    state = st.fixed_dictionaries({"what": st.just(hw_stalls.STATE), "until_us": st.integers(0, 50_000_000), **isr})
+    kinds = st.one_of(appended, moved, fetched, appended, moved, fetched, term, state)
+    first = {"what": hw_stalls.STATE, "until_us": 90_000_000, "isr": [*NODES], "min_isr": 1, "partition": 0}
+    led = {"what": hw_stalls.TERM, "leader": "b1", "leader_epoch": 0, "log_end_offset": 0, "high_watermark": 0}
+    led |= {"until_seq": 60, "until_us": 90_000_000, "ended_by": "the run ended", "partition": 0}
+    return list(in_order(draw, [first, led, *draw(st.lists(kinds, max_size=30))]))
 
 
 @st.composite
@@ -119,6 +122,27 @@ def election_events(draw: Any) -> list[Event]:
 def test_a_stall_is_the_same_without_what_cannot_be_one(events: list[Event]) -> None:
     facts = table_of("hw_stalls", events)
     assert rows_of("hw_stalls", hw_stalls.cut(facts)) == rows_of("hw_stalls", facts)
+
+
+def test_what_was_before_a_stall_tells_who_held_it_and_begins_none() -> None:
+    led = {"leader": "b1", "leader_epoch": 0, "partition": 0}
+    moves = [(0, 0, 0), (1, 1, 1), (3_000_000, 2, 3), (3_100_000, 3, 3), (9_000_000, 4, 5)]
+    events: list[Event] = [
+        {"what": hw_stalls.STATE, "at_us": 0, "until_us": 10_000_000, "isr": [*NODES], "min_isr": 1, "partition": 0},
+        *({"what": hw_stalls.MOVED, **led, "at_us": at_us, "high_watermark": hw, "log_end_offset": end}
+          for at_us, hw, end in moves),
+        *({"what": hw_stalls.FETCHED, **led, "at_us": 0, "follower": name, "fetch_offset": offset}
+          for name, offset in (("b2", 3), ("b3", 0))),
+        {"what": hw_stalls.APPENDED, **led, "at_us": 1_000_000, "log_end_offset": 2},
+    ]  # fmt: skip
+    events[1] |= {"what": hw_stalls.TERM, "until_seq": 99, "until_us": 10_000_000, "ended_by": "the run ended"}
+    in_time = sorted(events, key=lambda event: event["at_us"])
+    facts = table_of("hw_stalls", [{"seq": seq, **event} for seq, event in enumerate(in_time)])
+    (stalls, _) = rows_of("hw_stalls", hw_stalls.cut(facts))
+    assert stalls == rows_of("hw_stalls", facts)[0]
+    assert [(stall[2], stall[3], stall[7]) for stall in stalls] == [
+        (1_000_000, 3_000_000, ["b3"]), (9_000_000, 10_000_000, ["b2", "b3"]),
+    ]  # fmt: skip
 
 
 @given(returns())
