@@ -24,6 +24,7 @@ from spark_reports.folds import exchange
 from spark_reports.folds.exchange import Step, Steps
 from spark_reports.folds.files import (
     WORD,
+    EventsOf,
     Facts,
     Find,
     Make,
@@ -31,6 +32,7 @@ from spark_reports.folds.files import (
     RowsOf,
     Share,
     each_share,
+    events_of,
     found_in_batches,
     found_in_files,
     kinds_of,
@@ -41,7 +43,7 @@ from spark_reports.folds.files import (
     write_share,
 )
 from spark_reports.folds.parcels import PARCELS, NumbersOf, unpacked
-from spark_reports.folds.rows import Fold, fold_table
+from spark_reports.folds.rows import Cut, Fold, fold_table
 from spark_reports.held import collected, columns_of, has_no_rows, held, is_for_short_traces
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import trace_schema
@@ -58,7 +60,7 @@ _READ_AGAIN = 4
 """Where a run has more shares, each file is read once and each share is sent what is its own: else the work would grow
 with the square of the trace."""
 
-_EXCHANGED_BYTES = 4 << 20
+_EXCHANGED_BYTES = 8 << 20
 """The same of what tasks exchange: each file is read once, whatever the shares."""
 
 _TASKS = 8
@@ -70,16 +72,20 @@ _Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Folding(NamedTuple):
-    """How the rows of a table follow from the facts of each partition: `make` gets these columns of them."""
+    """How the rows of a table follow from the facts of each partition: `make` gets these columns of them, in the order
+    of `events`."""
 
     make: Make
     facts: Mapping[str, Facts]
     columns: Sequence[str]
+    events: EventsOf = events_of
 
 
-def by_partition(fold: Fold, facts: Mapping[str, Facts], columns: Sequence[str]) -> Folding:
-    """With a function that takes the facts of one partition at a time."""
-    return Folding(functools.partial(fold_table, fold), facts, columns)
+def by_partition(
+    fold: Fold, facts: Mapping[str, Facts], columns: Sequence[str], cut: Cut = exchange.all_of_it
+) -> Folding:
+    """With a function that takes the facts of one partition at a time, and each fact by itself."""
+    return Folding(functools.partial(fold_table, fold, cut), facts, columns)
 
 
 class Folders(NamedTuple):
@@ -234,7 +240,7 @@ class RunFiles(NamedTuple):
     def _parts(self, facts: Mapping[str, Facts], most_bytes: int) -> Iterator[PartFiles]:
         """Files of one table of one run, together so large at most; or one larger file."""
         for run_dir in self.run_dirs:
-            for table in sorted({one.source for one in facts.values() if isinstance(one.source, str)}):
+            for table in _sources(facts):
                 files: list[str] = []
                 size = 0
                 for file in sorted(run_dir.resolve().glob(f"trace/{table}/part-*.parquet")):
@@ -320,11 +326,16 @@ def _schemas() -> dict[str, pa.Schema]:
 
 
 def _rows(folding: Folding, out: StructType) -> RowsOf:
-    return functools.partial(rows_of, folding.make, to_arrow_schema(out), folding.facts, folding.columns, _schemas())
+    make, facts, columns, events = folding
+    return functools.partial(rows_of, make, to_arrow_schema(out), events, facts, columns, _schemas())
+
+
+def _sources(facts: Mapping[str, Facts]) -> list[str]:
+    """Tables of the trace that they come from."""
+    return sorted({one.source for one in facts.values() if isinstance(one.source, str)})
 
 
 def _shares(run_dir: Path, facts: Mapping[str, Facts]) -> list[Share]:
-    tables = {one.source for one in facts.values() if isinstance(one.source, str)}
-    parts = [part for table in sorted(tables) for part in run_dir.glob(f"trace/{table}/part-*.parquet")]
+    parts = [part for table in _sources(facts) for part in run_dir.glob(f"trace/{table}/part-*.parquet")]
     count = max(2, -(-sum(part.stat().st_size for part in parts) // _SHARE_BYTES))
     return [Share(str(run_dir.resolve()), place, count) for place in range(count)]

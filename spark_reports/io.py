@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES
-from spark_reports.folds.files import DamagedPart, read_part
+from spark_reports.folds.parts import DamagedPart, read_part
 from spark_reports.from_files import RunFiles
 from spark_reports.held import held, is_for_short_traces, no_rows, session_for_short_traces
 from spark_reports.schema import RUN, trace_schema

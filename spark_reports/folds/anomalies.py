@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_reports.folds.codes import begins, codes, highest_so_far, last_of, numbers, of_kind
 
@@ -27,9 +28,11 @@ def diverged(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
     ends[replica[is_end]] = numbers(facts, "high_watermark")[is_end]
     offset, partition = numbers(facts, "offset"), codes(facts, "topic", "partition")
     order = np.flatnonzero(~is_end & (offset < ends[replica]))
-    order = order[np.lexsort((offset[order], partition[order]))]
+    # A replica's entries stand in their order already, and sorting goes along that.
+    order = order[np.argsort(offset[order], kind="stable")]
+    order = order[np.argsort(partition[order], kind="stable")]
     first = begins(partition[order], offset[order])
-    other = begins(codes(facts, "record")[order], numbers(facts, "crc")[order]) & ~first
+    other = (begins(numbers(facts, "crc")[order]) | _begins(facts["record"].take(pa.array(order)))) & ~first
     place = np.cumsum(first)
     found = facts.take(pa.array(order[np.isin(place, place[other])]))
     held: dict[tuple[Any, ...], list[str]] = {}
@@ -44,6 +47,16 @@ def diverged(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
         for where, names in held.items()
     ]  # fmt: skip
     return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
+
+
+def _begins(words: pa.ChunkedArray) -> Any:
+    """As begins(), of words of which few are equal to any but their neighbours."""
+    words, first = words.combine_chunks(), np.zeros(len(words), bool)
+    first[:1] = True
+    differs = pc.not_equal(words[1:], words[:-1]).fill_null(False).to_numpy(zero_copy_only=False)
+    is_null = words.is_null().to_numpy(zero_copy_only=False)
+    first[1:] |= differs | (is_null[1:] != is_null[:-1])
+    return first
 
 
 def regressions(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:

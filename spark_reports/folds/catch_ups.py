@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from spark_reports.folds.codes import begins, codes, last_of, numbers, of_kind
+
 COLUMNS = (
     "what", "at_us", "node", "fetch_offset", "log_end_offset", "base_offset", "last_offset", "size_bytes", "joined",
 )  # fmt: skip
@@ -79,3 +84,27 @@ def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     for node, one in returned.items():
         if one.first_us is not None:
             yield one.row(node)
+
+
+def cut(facts: pa.Table) -> pa.Table:
+    """Of what a replica does only what lies between its return and the fetch that reaches its leader's end."""
+    node = codes(facts, "topic", "partition", "node")
+    order = np.argsort(node, kind="stable")
+    is_start, is_stop = of_kind(facts, STARTED)[order], of_kind(facts, STOPPED)[order]
+    is_fetch = of_kind(facts, FETCHED)[order]
+    replica = begins(node[order])
+    life = begins(node[order]) | is_start | is_stop
+    starts = _count_from(is_start, replica)
+    returned = (is_start[last_of(life, replica)]) & (starts > 1)
+    known = facts["fetch_offset"].is_valid().to_numpy() & facts["log_end_offset"].is_valid().to_numpy()
+    is_caught = is_fetch & (known & (numbers(facts, "fetch_offset") >= numbers(facts, "log_end_offset")))[order]
+    has_caught_up = _count_from(is_caught, life) > is_caught
+    told = of_kind(facts, STARTED, STOPPED, JOINED)
+    told[order] |= returned & ~has_caught_up & (is_fetch | (_count_from(is_fetch, life) > 0))
+    return facts.filter(pa.array(told))
+
+
+def _count_from(counted: Any, first: Any) -> Any:
+    """How many are counted, from where each group begins up to each place. first: as of begins()"""
+    total = np.cumsum(counted)
+    return total - (total - counted)[last_of(np.zeros(len(first), bool), first)]

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_reports.folds.codes import is_one_of
+from spark_reports.folds.codes import begins, is_one_of
+from spark_reports.folds.parts import KEY, parts_of, places_in, read_part
 
-KEY = ("topic", "partition")
 WORD = pa.dictionary(pa.int32(), pa.string())
 
 Make = Callable[[pa.Schema, pa.Table], Iterable[pa.RecordBatch]]
@@ -30,15 +30,14 @@ Kind = tuple[object, ...]
 Its = Mapping[Kind, pa.Table]
 """The events of a share by their kind, with KEY and columns of the trace."""
 
+EventsOf = Callable[["Share", Mapping[str, "Facts"], Sequence[str], Mapping[str, pa.Schema], Its], pa.Table]
+"""As events_of()."""
+
 RowsOf = Callable[["Share", Its], Iterable[pa.RecordBatch]]
 """The rows of a table that follow from the events of one share."""
 
 WRITTEN_ROWS = 65_536
 """As many are a row group of a table's file."""
-
-
-class DamagedPart(Exception):
-    """The file of a trace that cannot be read, or has values of another type."""
 
 
 class Facts(NamedTuple):
@@ -93,25 +92,10 @@ class Share(NamedTuple):
             return rows
         return rows.filter(pa.array(partition_numbers(rows) % self.shares == self.place))
 
-    def may_be_in(self, part: Path) -> bool:
-        """By the file's statistics. The logs at the end of a run are written replica by replica: others' are skipped.
-
-        raises: DamagedPart
-        """
-        if self.shares == 1:
-            return True
-        try:
-            about = pq.read_metadata(part)
-        except (pa.ArrowException, OSError) as error:
-            raise DamagedPart(str(part)) from error
-        for place in range(about.num_row_groups):
-            topics, partitions = (_bounds(about.row_group(place), column) for column in KEY)
-            if topics is None or partitions is None or topics[0] != topics[1]:
-                return True
-            first, last = (crc32(topics[0].encode()) + partition for partition in partitions)
-            if first + (self.place - first) % self.shares <= last:  # The next number of this share.
-                return True
-        return False
+    def its_parts(self, table: str) -> list[Path]:
+        """Those that may have events of its partitions. raises: DamagedPart"""
+        parts = parts_of(self.run_dir, table)
+        return parts if self.shares == 1 else [part for part in parts if self.place in places_in(part, self.shares)]
 
 
 def partition_numbers(rows: pa.Table) -> Any:
@@ -129,16 +113,6 @@ def with_words(schema: pa.Schema) -> pa.Schema:
             for field in schema
         ]
     )
-
-
-def _bounds(group: pq.RowGroupMetaData, column: str) -> tuple[Any, Any] | None:
-    """The least and the largest value, if the file says so."""
-    for place in range(group.num_columns):
-        one = group.column(place)
-        if one.path_in_schema == column:
-            known = one.statistics
-            return (known.min, known.max) if known is not None and known.has_min_max else None
-    return None
 
 
 def same(*columns: str) -> dict[str, str]:
@@ -178,6 +152,35 @@ def events_of(
     its:     events for which `is_sent`; a kind that it lacks has none. The others are read here
     raises:  DamagedPart
     """
+    together = _together(share, facts, schemas, its)
+    seq, number = together["seq"].to_numpy(), _numbered(together)
+    # Sorting goes along what is sorted already: not by partition, if there is one.
+    order = np.lexsort((seq, number)) if begins(number).sum() > 1 else np.argsort(seq, kind="stable")
+    return _of_run(share, together.select([*KEY, *columns]).take(pa.array(order)))
+
+
+def loose_events_of(
+    share: Share,
+    facts: Mapping[str, Facts],
+    columns: Sequence[str],
+    schemas: Mapping[str, pa.Schema],
+    its: Its,
+) -> pa.Table:
+    """The same in no order, for facts that may lack a seq."""
+    return _of_run(share, _together(share, facts, schemas, its).select([*KEY, *columns]))
+
+
+def _numbered(events: pa.Table) -> Any:
+    """By partition."""
+    topic = events["topic"].combine_chunks().indices.to_numpy().astype(np.int64)
+    return (topic << 32) + events["partition"].to_numpy()
+
+
+def _of_run(share: Share, events: pa.Table) -> pa.Table:
+    return _each_called(events, 0, "run", share.run)
+
+
+def _together(share: Share, facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], its: Its) -> pa.Table:
     read = {
         what: _of_kind(its, one, schemas) if one.is_sent else _read(share, one, schemas) for what, one in facts.items()
     }
@@ -187,21 +190,15 @@ def events_of(
     for what, rows in read.items():
         if facts[what].everywhere:
             rows = _in_each(rows, partitions)
-        whole = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
-        found.append(rows.append_column("what", pa.DictionaryArray.from_arrays(whole, [what])))
-    together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
-    number = together["topic"].combine_chunks().indices.to_numpy().astype(np.int64) << 32
-    order = np.lexsort((together["seq"].to_numpy(), number + together["partition"].to_numpy()))
-    whose = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(order)), [share.run])
-    return together.select([*KEY, *columns]).take(pa.array(order)).add_column(0, "run", whose)
+        found.append(_each_called(rows, 0, "what", what))
+    return pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
 
 
 def _read(share: Share, facts: Facts, schemas: Mapping[str, pa.Schema]) -> pa.Table:
     if isinstance(facts.source, str):
         schema = pa.schema([schemas[facts.source].field(name) for name in facts.read])
-        parts = sorted(Path(share.run_dir, "trace", facts.source).glob("part-*.parquet"))
-        wanted = parts if facts.everywhere else [part for part in parts if share.may_be_in(part)]
-        read = [_chosen(read_part(part, schema), share, facts) for part in wanted]
+        parts = parts_of(share.run_dir, facts.source) if facts.everywhere else share.its_parts(facts.source)
+        read = [_chosen(read_part(part, schema), share, facts) for part in parts]
         rows = pa.concat_tables([schema.empty_table().select(facts.kept), *read])
     else:
         of_run = facts.source.filter(pc.equal(facts.source["run"], share.run)).select(facts.read)
@@ -282,37 +279,6 @@ def _in_each(rows: pa.Table, partitions: pa.Table) -> pa.Table:
     return repeated
 
 
-def read_part(part: Path, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema` from a file; those that it lacks are null.
-
-    raises: DamagedPart
-    """
-    words = [field.name for field in schema if pa.types.is_dictionary(field.type)]
-    try:
-        with pq.ParquetFile(part, read_dictionary=words) as file:
-            there = [name for name in schema.names if name in file.schema_arrow.names]
-            stored = file.read(there, use_threads=False)
-            count = file.metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
-        raise DamagedPart(str(part)) from error
-    columns = []
-    for field in schema:
-        if field.name not in there:
-            columns.append(pa.nulls(count, field.type))
-        elif plain(field.type) == plain(stored[field.name].type):
-            columns.append(stored[field.name].cast(field.type))
-        else:
-            raise DamagedPart(str(part))
-    return pa.table(columns, schema=schema)
-
-
-def plain(kind: pa.DataType) -> pa.DataType:
-    """Without the name of a list's elements, and whether they may be null."""
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_type)
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
 Find = Callable[[pa.Table], pa.Table]
 """Some rows of a table, each by itself -> what follows from them."""
 
@@ -335,11 +301,11 @@ def found_in_files(
 
 
 def rows_of(
-    make: Make, out: pa.Schema, facts: Mapping[str, Facts], columns: Sequence[str], schemas: Mapping[str, pa.Schema],
-    share: Share, its: Its,
+    make: Make, out: pa.Schema, events: EventsOf, facts: Mapping[str, Facts], columns: Sequence[str],
+    schemas: Mapping[str, pa.Schema], share: Share, its: Its,
 ) -> Iterable[pa.RecordBatch]:  # fmt: skip
     """The rows of a table that follow from one share. its: as of events_of     raises: DamagedPart"""
-    return make(out, events_of(share, facts, columns, schemas, its))
+    return make(out, events(share, facts, columns, schemas, its))
 
 
 def encoded(schema: pa.Schema) -> dict[str, Any]:

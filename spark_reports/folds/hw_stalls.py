@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_reports.folds.codes import begins, codes, last_of, numbers, of_kind
+
 COLUMNS = (
     "what", "seq", "at_us", "leader", "leader_epoch", "log_end_offset", "high_watermark", "follower", "fetch_offset",
     "until_seq", "until_us", "ended_by", "isr", "min_isr",
@@ -141,3 +147,74 @@ def _told(term: _Term, until_us: int, ended_by: str, states: _States) -> Iterato
         term.epoch, term.leader, stall.from_us, until_us, term.level, stall.waiting, ended_by, pinned_by, pinned_us,
         under_min_isr_us,
     )  # fmt: skip
+
+
+def cut(facts: pa.Table) -> pa.Table:
+    """Of a term only what lies in stretches that may be stalls: in which the high watermark stood for long below the
+    log's end. Of the time between two of these the last fetch of each follower, and how the next stretch begins,
+    without the log's end, which would begin a stall.
+    """
+    events = _Terms(facts)
+    is_long = events.is_long()[events.stretch]
+    # Of the time before each long stretch; those after a term's last one come to nothing.
+    before = np.cumsum(is_long & events.begins_stretch)
+    needed = is_long | events.is_term
+    needed |= np.roll(is_long, 1) & events.begins_stretch
+    needed[_last_fetches(facts, events, before, ~is_long)] = True
+    kept = of_kind(facts, STATE)
+    kept[events.place[needed]] = True
+    has_no_end = np.zeros(len(facts), bool)
+    has_no_end[events.place[~is_long]] = True
+    column = facts.schema.get_field_index("log_end_offset")
+    end = pc.if_else(pa.array(has_no_end), None, facts["log_end_offset"])
+    return facts.set_column(column, "log_end_offset", end).filter(pa.array(kept))
+
+
+class _Terms:
+    """What happens in terms, term by term. A stretch of a term begins where its high watermark moves.
+
+    place: of each event in `facts`     stretch: its number, from 0
+    """
+
+    def __init__(self, facts: pa.Table) -> None:
+        leader = codes(facts, "topic", "partition", "leader", "leader_epoch")
+        place = np.flatnonzero(~of_kind(facts, STATE))
+        place = place[np.argsort(leader[place], kind="stable")]
+        is_term = of_kind(facts, TERM)[place]
+        term = last_of(is_term, begins(leader[place]))
+        is_inside = is_term[term] & (numbers(facts, "seq")[place] <= numbers(facts, "until_seq")[place][term])
+        is_fetch = of_kind(facts, FETCHED)[place]
+        is_inside &= ~is_fetch | facts["fetch_offset"].is_valid().to_numpy()[place]
+        is_inside |= is_term
+        self.facts, self.place = facts, place[is_inside]
+        self.is_term, self.is_fetch = is_term[is_inside], is_fetch[is_inside]
+        level, is_stated = numbers(facts, "high_watermark")[self.place], self._has("high_watermark") & ~self.is_fetch
+        latest = last_of(is_stated, self.is_term)
+        moved = is_stated & ~self.is_term
+        moved[1:] &= ~is_stated[latest[:-1]] | (level[1:] != level[latest[:-1]])
+        self.begins_stretch = self.is_term | moved
+        self.stretch = np.cumsum(self.begins_stretch) - 1
+        self._above = self._has("log_end_offset") & ~self.is_fetch & is_stated[latest]
+        self._above &= numbers(facts, "log_end_offset")[self.place] > level[latest]
+
+    def _has(self, column: str) -> Any:
+        return self.facts[column].is_valid().to_numpy()[self.place]
+
+    def is_long(self) -> Any:
+        """Of each stretch whether a record may have waited for long."""
+        first = np.flatnonzero(self.begins_stretch)
+        at_us, until_us = numbers(self.facts, "at_us")[self.place], numbers(self.facts, "until_us")[self.place]
+        since_us = np.minimum.reduceat(np.where(self._above, at_us, np.iinfo(np.int64).max), first)
+        term = first[last_of(self.is_term[first], np.zeros(len(first), bool))]
+        ends_term = np.roll(self.is_term[first], -1)
+        end_us = np.where(ends_term, until_us[term], np.roll(at_us[first], -1))
+        return end_us - since_us >= SHORTEST_HW_STALL_US
+
+
+def _last_fetches(facts: pa.Table, events: _Terms, before: Any, asked: Any) -> Any:
+    """Of each follower the last one, of those that are asked for, before each of some stretches of a term."""
+    places = np.flatnonzero(events.is_fetch & asked)
+    follower = codes(facts, "follower")[events.place[places]]
+    order = np.argsort(follower, kind="stable")
+    is_last = np.roll(begins(follower[order], before[places[order]]), -1)
+    return places[order[is_last]]

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from spark_reports.folds.codes import begins, codes, numbers, of_kind
+
 TERM_COLUMNS = ("what", "seq", "at_us", "leader", "leader_epoch", "log_end_offset", "high_watermark")
 ELECTION_COLUMNS = (
     "what", "seq", "at_us", "leader", "leader_epoch", "previous_leader", "clean", "isr", "reason",
@@ -102,3 +107,10 @@ def elections(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
             lost_us = at_us
     for one in found:
         yield one.row()
+
+
+def elections_cut(facts: pa.Table) -> pa.Table:
+    """Of one leader's appends that follow each other only the first may be the first of its election."""
+    is_append = of_kind(facts, APPENDED)
+    leader, epoch = codes(facts, "topic", "partition", "leader"), numbers(facts, "leader_epoch", np.iinfo(np.int64).min)
+    return facts.filter(pa.array(~is_append | begins(is_append, leader, epoch)))

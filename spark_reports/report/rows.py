@@ -15,6 +15,8 @@ Row = Mapping[str, Any]
 
 _READ_ROWS = 10_000
 """As many are read at once,"""
+_CODED_ROWS = 65_536
+"""or this many, where words stay numbers: a row group."""
 _DICT_ROWS = 1_000
 """and so many of them are dicts."""
 HELD_ROWS = 10_000
@@ -125,13 +127,15 @@ class Rows(Sequence[Row]):
 
     def at(self, places: np.ndarray[Any, np.dtype[np.int64]]) -> Rows:
         """The rows at these places, each but once, in memory."""
+        if isinstance(self._table, pa.Table):
+            return Rows(self._table.take(places))
         rising = np.sort(places)
         found, before = [], 0
-        for batch in self.batches(self.columns):
+        for batch in self.coded_batches(self.columns):
             here = rising[np.searchsorted(rising, before) : np.searchsorted(rising, before + len(batch))]
-            found.append(batch.take(pa.array(here - before)))
+            found.append(pa.Table.from_batches([batch.take(pa.array(here - before))]).cast(self._schema))
             before += len(batch)
-        return Rows(pa.Table.from_batches(found, self._schema).take(np.searchsorted(rising, places)))
+        return Rows(pa.concat_tables([self._schema.empty_table(), *found]).take(np.searchsorted(rising, places)))
 
     def _held(self) -> Rows:
         """In memory, if they are few."""
@@ -143,14 +147,24 @@ class Rows(Sequence[Row]):
 
     def batches(self, columns: list[str]) -> Iterator[Any]:
         """Batches of these columns, in this order."""
+        return self._batches(columns, _READ_ROWS, [])
+
+    def coded_batches(self, columns: list[str]) -> Iterator[Any]:
+        """The same, larger; words of a table on disk as numbers of words, as they stand there, but for those by which
+        rows are chosen."""
+        plain = {condition.column for condition in self._conditions}
+        words = [name for name in columns if pa.types.is_string(self._schema.field(name).type) and name not in plain]
+        return self._batches(columns, _CODED_ROWS, words)
+
+    def _batches(self, columns: list[str], rows: int, words: list[str]) -> Iterator[Any]:
         if isinstance(self._table, pa.Table):
-            yield from self._table.select(columns).to_batches(_READ_ROWS)
+            yield from self._table.select(columns).to_batches(rows)
             return
         read = list(dict.fromkeys([*columns, *(condition.column for condition in self._conditions)]))
         for part in self._table:
             # Arrow's datasets hold columns of a whole part at once, for any size of batches.
-            with pq.ParquetFile(part) as file:
-                for batch in file.iter_batches(_READ_ROWS, columns=read, use_threads=False):
+            with pq.ParquetFile(part, read_dictionary=words) as file:
+                for batch in file.iter_batches(rows, columns=read, use_threads=False):
                     for condition in self._conditions:
                         batch = condition.met(batch)
                     yield batch.select(columns)

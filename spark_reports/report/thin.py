@@ -5,12 +5,11 @@ Of a batch numbers alone are compared, and the chosen rows are read afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from replica.trace.names import BATCH_APPENDED, HIGH_WATERMARK_ADVANCED, HIGH_WATERMARK_LEARNED
 from spark_reports.report.rows import Rows
@@ -33,6 +32,7 @@ _BIN_BITS = 32
 _NO_PEAK = (1 << 63) - 1
 _CANDIDATES = 1 << 17
 """Points that wait until the best of them are chosen."""
+_FEW = 16
 
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -50,18 +50,18 @@ def picture(name: str, table: Rows, end_us: Mapping[str, int]) -> Rows:
     rare: list[_Numbers] = []
     columns = [*dict.fromkeys([*lines, "at_us", "seq", peak, *(["event"] if moves else [])])]
     begin = 0
-    for batch in table.batches(columns):
+    for batch in table.coded_batches(columns):
         place = np.arange(begin, begin + len(batch), dtype=np.int64)
         begin += len(batch)
-        runs = batch.column(RUN)
-        width = np.array([max(1, end_us[run] // BINS) for run in runs.unique().to_pylist()], np.int64)
-        stretch = _numbers(batch, "at_us") // width[_codes(runs)]
+        runs, run_of = _coded(batch.column(RUN))
+        width = np.array([max(1, end_us.get(run, 0) // BINS) for run in runs], np.int64)
+        stretch = _numbers(batch, "at_us") // width[run_of]
         key = (series.of(batch) << _BIN_BITS) + stretch
         chosen.add(key, _numbers(batch, peak, _NO_PEAK), _numbers(batch, "seq"), place)
         short.add(batch, place)
         if moves:
-            may_go = pc.is_in(batch.column("event"), value_set=pa.array(moves))
-            rare.append(place[~may_go.to_numpy(zero_copy_only=False)])
+            events, event_of = _coded(batch.column("event"))
+            rare.append(place[~np.array([event in moves for event in events])[event_of]])
     return table.at(np.unique(np.concatenate([*chosen.places(), *short.places(), *rare])))
 
 
@@ -74,17 +74,17 @@ class _Numbered:
 
     def of(self, batch: Any) -> _Numbers:
         """The number of each row."""
-        codes, count = np.zeros(len(batch), np.int64), 1
+        codes = np.zeros(len(batch), np.int64)
         for column in self._columns:
-            of_column = _codes(batch.column(column))
-            values = int(of_column.max(initial=0)) + 1
-            if count * values > _NO_PEAK:
-                codes, count = np.unique(codes, return_inverse=True)[1], len(batch)
-            codes, count = codes * values + of_column, count * values
-        _, first, place = np.unique(codes, return_index=True, return_inverse=True)
-        rows = batch.select(list(self._columns)).take(pa.array(first)).to_pylist()
-        numbers = [self._known.setdefault(tuple(row.values()), len(self._known)) for row in rows]
-        return np.array(numbers, np.int64)[place]
+            values, of_column = _coded(batch.column(column))
+            codes = _close(codes * len(values) + of_column)
+        one = np.full(int(codes.max(initial=-1)) + 1, -1)
+        one[codes] = np.arange(len(codes))
+        known = np.flatnonzero(one >= 0)
+        rows = batch.select(list(self._columns)).take(pa.array(one[known])).to_pylist()
+        numbers = np.zeros(len(one), np.int64)
+        numbers[known] = [self._known.setdefault(tuple(row.values()), len(self._known)) for row in rows]
+        return numbers[codes]
 
 
 class _Short:
@@ -97,11 +97,11 @@ class _Short:
 
     def add(self, batch: Any, place: _Numbers) -> None:
         partition = self._partitions.of(batch)
-        for number in np.unique(partition).tolist():
-            here = place[partition == number]
-            self._sizes[number] = self._sizes.get(number, 0) + len(here)
+        counts = np.bincount(partition)
+        for number in np.flatnonzero(counts).tolist():
+            self._sizes[number] = self._sizes.get(number, 0) + int(counts[number])
             if self._sizes[number] <= WHOLE_UP_TO:
-                self._places.setdefault(number, []).append(here)
+                self._places.setdefault(number, []).append(place[partition == number])
             else:
                 self._places.pop(number, None)
 
@@ -120,8 +120,9 @@ class _Chosen:
     def add(self, key: _Numbers, peak: _Numbers, seq: _Numbers, place: _Numbers) -> None:
         """One batch of points, with _NO_PEAK where it is not known."""
         largest = np.where(peak == _NO_PEAK, _NO_PEAK, -peak)
-        self._waiting.append((key, seq, place, -seq, largest, peak))
-        self._count += len(key)
+        best = _best(key, seq, (-seq, largest, peak))
+        self._waiting.append(tuple(column[best] for column in (key, seq, place, -seq, largest, peak)))
+        self._count += len(best)
         if self._count >= _CANDIDATES:
             self._choose()
 
@@ -148,10 +149,38 @@ def _least(key: _Numbers, seq: _Numbers, place: _Numbers, rank: _Numbers) -> tup
     return key[chosen], seq[chosen], place[chosen], rank[chosen]
 
 
-def _codes(column: Any) -> _Numbers:
-    """Each value's place among the different ones, in the order in which they come."""
-    coded = column.dictionary_encode(null_encoding="encode")
-    return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
+def _best(key: _Numbers, seq: _Numbers, ranks: Sequence[_Numbers]) -> _Numbers:
+    """Places of the points of which _least() will choose: of each key the one of the lowest rank, by each."""
+    order = np.argsort(_small(_close(key)), kind="stable")
+    begins = np.diff(key[order], prepend=-1) != 0
+    first, of_key, seq = np.flatnonzero(begins), np.cumsum(begins) - 1, seq[order]
+    found = []
+    for rank in (rank[order] for rank in ranks):
+        is_least = rank == np.minimum.reduceat(rank, first)[of_key]
+        seq_of_least = np.where(is_least, seq, _NO_PEAK)
+        places = np.flatnonzero(is_least & (seq_of_least == np.minimum.reduceat(seq_of_least, first)[of_key]))
+        found.append(places[np.diff(of_key[places], prepend=-1) != 0])
+    return order[np.unique(np.concatenate(found))]  # type: ignore[no-any-return]
+
+
+def _close(codes: _Numbers) -> _Numbers:
+    """From 0 on, none of them above _FEW for each that there is; equal ones are equal, and others are not."""
+    low = int(codes.min(initial=_NO_PEAK))
+    if not len(codes) or int(codes.max()) - low < _FEW * len(codes):
+        return codes - low
+    return np.unique(codes, return_inverse=True)[1]
+
+
+def _small(codes: _Numbers) -> Any:
+    """Numbers of 16 bits, if they fit: these are sorted in no time."""
+    return codes.astype(np.uint16) if codes.max(initial=0) < 1 << 16 else codes
+
+
+def _coded(column: Any) -> tuple[list[Any], _Numbers]:
+    """The different values, some of which may not occur, and None; and for each row the place of its own."""
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = [*coded.dictionary.to_pylist(), None]
+    return values, coded.indices.fill_null(len(values) - 1).to_numpy().astype(np.int64)
 
 
 def _numbers(batch: Any, column: str, instead: int = 0) -> _Numbers:

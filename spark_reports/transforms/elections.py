@@ -41,4 +41,4 @@ def elections() -> Folding:
         fold.STARTED: Facts("control", of_node, {"event": [NODE_STARTED]}, everywhere=True),
         fold.APPENDED: Facts("log", of_leader, {"role": ["leader"]}),
     }
-    return by_partition(fold.elections, facts, fold.ELECTION_COLUMNS)
+    return by_partition(fold.elections, facts, fold.ELECTION_COLUMNS, fold.elections_cut)

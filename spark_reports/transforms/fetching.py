@@ -82,4 +82,4 @@ def catch_ups(changes: pa.Table) -> Folding:
         ),
         fold.JOINED: Facts(changes, {**at, **same("joined")}),
     }
-    return by_partition(fold.catch_ups, facts, fold.COLUMNS)
+    return by_partition(fold.catch_ups, facts, fold.COLUMNS, fold.cut)

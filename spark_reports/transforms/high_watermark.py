@@ -32,4 +32,4 @@ def hw_stalls(states: pa.Table, terms: pa.Table) -> Folding:
             "fetch", {**of_leader, "follower": "peer", **same("fetch_offset")}, {"event": [FOLLOWER_FETCHED]}
         ),
     }
-    return by_partition(fold.hw_stalls, facts, fold.COLUMNS)
+    return by_partition(fold.hw_stalls, facts, fold.COLUMNS, fold.cut)

@@ -18,7 +18,7 @@ from replica.trace.names import (
 )
 from spark_reports.folds import anomalies as fold
 from spark_reports.folds import findings
-from spark_reports.folds.files import Facts, same
+from spark_reports.folds.files import Facts, loose_events_of, same
 from spark_reports.from_files import Folding, RunFiles
 from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
@@ -74,12 +74,13 @@ def diverged(files: RunFiles) -> DataFrame:
 
     out: as anomalies(); witness = the records, by replica
     """
-    end = same("seq", "node", "high_watermark")
+    end = same("node", "high_watermark")
     facts = {
         fold.REPLICA: Facts("final_log", end, {"event": [REPLICA_FOUND], "running": [True]}),
-        fold.ENTRY: Facts("final_log", same("seq", "node", "offset", "record", "crc"), {"event": [LOG_ENTRY_FOUND]}),
+        fold.ENTRY: Facts("final_log", same("node", "offset", "record", "crc"), {"event": [LOG_ENTRY_FOUND]}),
     }
-    return files.few(RESULT_TABLES["anomalies"].ddl, Folding(fold.diverged, facts, fold.REPLICA_COLUMNS))
+    folding = Folding(fold.diverged, facts, fold.REPLICA_COLUMNS, loose_events_of)
+    return files.few(RESULT_TABLES["anomalies"].ddl, folding)
 
 
 def offset_regressions(files: RunFiles) -> DataFrame:

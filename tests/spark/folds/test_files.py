@@ -13,7 +13,6 @@ import pytest
 
 from spark_reports.folds import exchange
 from spark_reports.folds.files import (
-    DamagedPart,
     Facts,
     Its,
     PartFiles,
@@ -21,10 +20,10 @@ from spark_reports.folds.files import (
     events_of,
     kinds_of,
     read_here,
-    read_part,
     same,
     with_words,
 )
+from spark_reports.folds.parts import DamagedPart, read_part
 
 PARTITION = pa.field("partition", pa.int64(), nullable=False)
 LOG = with_words(pa.schema([("seq", pa.int64()), ("topic", pa.string()), PARTITION, ("node", pa.string())]))
