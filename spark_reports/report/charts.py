@@ -76,7 +76,11 @@ class _PartitionChart:
         self.faults = series.fault_stretches(tables["fault_intervals"], end_us)
         self.shade = series.together([fault for fault in self.faults if fault["undone"]])
         self.elections = series.election_moments(tables["elections"])
-        self.lines = series.replica_lines(self.timeline, end_us)
+        self.lines = [
+            # By number: Vega refuses some names, constructor among them, in an expression.
+            {**line, "replica": self.replicas.index(line["node"]) if line["node"] in self.replicas else -1}
+            for line in series.replica_lines(self.timeline, end_us)
+        ]
         self.lags = series.lag_lines(tables["replication_lag"])
         self.risk = series.risk_lines(tables["data_at_risk"])
         self.standings = series.standing_stretches(tables["isr_intervals"])
@@ -171,7 +175,6 @@ class _PartitionChart:
         # With `nearest` Vega hands the tooltip a mark whose datum is the row; Vega-Lite forgets that for words.
         row = "(datum.datum || datum)"
         told = [f"'time': format({row}.s, '.3f') + ' s'", f"'ISR': {row}.isr"]
-        # Vega refuses some names, constructor among them, as a key.
         fields = [json.dumps(series.field_of(node)) for node in self.replicas]
         told += [f"{field}: {row}[{field}]" for field in fields]
         tooltip = alt.value(alt.ExprRef("{" + ", ".join(told) + "}"))
@@ -220,7 +223,7 @@ class _PartitionChart:
     def _ribbon(self) -> Spec:
         names: dict[str, Any] = {"labelFontSize": 14, "labelFontWeight": 600, "labelLimit": self._labels_px - 2}
         axis = alt.Axis(**names, **_BARE, **self._plain_y)
-        y = alt.Y("node:N", sort=self.replicas, scale=alt.Scale(domain=self.replicas), axis=axis)
+        y = alt.Y("node:N", sort=None, scale=alt.Scale(domain=self.replicas), axis=axis)
         styles: dict[str, dict[str, Any]] = {
             "out of sync": {"height": 4, "yOffset": 10, "color": OUT_OF_SYNC},
             "in sync": {"height": 13, "color": IN_SYNC},
@@ -246,7 +249,7 @@ class _PartitionChart:
         return self._panel(title, 31 * len(self.replicas), on_top=bars)
 
     def _replica(self, node: str) -> Spec:
-        own = self._chart(self.lines).transform_filter(alt.datum.node == node)
+        own = self._chart(self.lines).transform_filter(alt.datum.replica == self.replicas.index(node))
         surface: dict[str, Any] = {"color": WATER, "strokeWidth": 1.5}
         water = own.mark_area(interpolate="step-after", color=WATER, opacity=0.35, line=surface, clip=True)
         end = own.mark_line(interpolate="step-after", strokeWidth=2.5, clip=True)

@@ -171,6 +171,15 @@ def test_charts_have_the_width_of_the_window_and_the_whole_of_their_titles(
         assert "gone if it died then" in re.sub(r"\s+", " ", shown.page.evaluate(titles))
 
 
+@pytest.mark.soak
+def test_a_broker_may_have_a_name_that_every_object_of_javascript_knows(report: ReportResult, tmp_path: Path) -> None:
+    path = tmp_path / "named.html"
+    path.write_text(re.sub(r"(?<!-)\bb1\b", "constructor", report.path.read_text()))
+    with chromium() as browser, driven(browser, path.as_uri(), 1280, 3000, ready=".canvas svg.marks") as shown:
+        assert "constructor · line" in shown.page.inner_text(".canvas")
+        assert shown.page.evaluate("document.querySelectorAll('.canvas.broken').length") == 0
+
+
 def copies(report: ReportResult, names: Sequence[str]) -> str:
     """The page of runs that are alike but for their names."""
 
