@@ -307,8 +307,8 @@ class ClusterUnderTest:
             self.machines[name].host.halt()
         for name in running:
             await self.machines[name].host.seize()
+            self._state_untold(name)
         return running
-        self._state_untold(name)
 
     def pause(self, name: str) -> None:
         self.must_run([name])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from small_scenario import load
 
+from cluster.network.host import Host
 from replica.config import TopicConfig
 from replica.ids import TopicPartition
 from replica.log.batches.records import build_batch
@@ -15,6 +18,8 @@ from replica.log.log import Log
 from replica.trace.events import BatchAppended, LeadershipBegan, LogTruncated, TraceEvent, TraceLog
 from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView, ReplicaView
+from scenarios.run import cluster_under_test
+from scenarios.run.runner import run_scenario
 
 NODE, EPOCH, RECORD_BYTES = "second", 4, 700
 NAME = TopicPartition("t", 2)
@@ -134,3 +139,19 @@ def test_whatever_was_done_last_the_disk_tells_it(broker: Broker, seed: int) -> 
             case "begin anew":
                 broker.log.truncate_fully_and_start_at(end + stream.randint(0, 3))
                 assert len(broker.die()) == (broker.log.log_end_offset != end)
+
+
+@pytest.mark.parametrize("verb", ["kill", "power_off"])
+def test_what_each_of_several_did_not_tell_is_stated_before_the_first_of_them_ends(
+    verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stated: list[tuple[str, bool, bool]] = []
+
+    def noted(trace: TraceLog, view: ClusterView, node: str, disks: Sequence[Disk]) -> None:
+        stated.append((node, view.nodes["b2"].running, view.nodes["b3"].running))
+
+    monkeypatch.setattr(Host, "reports_all", False)
+    monkeypatch.setattr(cluster_under_test, "state_untold", noted)
+    run_scenario(load(f"{{at: 5s, {verb}: [b2, b3]}}"), runs_dir=None)
+    assert stated[:2] == [("b2", True, True), ("b3", True, True)]
+    assert "b1" in [node for node, *_ in stated[2:]] and not any(running for _, *both in stated[2:] for running in both)
