@@ -43,6 +43,7 @@ from spark_reports.folds.files import (
     write_share,
 )
 from spark_reports.folds.parcels import PARCELS, NumbersOf, unpacked
+from spark_reports.folds.parts import parts_of
 from spark_reports.folds.rows import Cut, Fold, fold_table
 from spark_reports.held import collected, columns_of, has_no_rows, held, is_for_short_traces
 from spark_reports.results import RESULT_TABLES
@@ -243,7 +244,7 @@ class RunFiles(NamedTuple):
             for table in _sources(facts):
                 files: list[str] = []
                 size = 0
-                for file in sorted(run_dir.resolve().glob(f"trace/{table}/part-*.parquet")):
+                for file in parts_of(run_dir.resolve(), table):
                     size += file.stat().st_size
                     if files and size > most_bytes:
                         yield PartFiles(str(run_dir.resolve()), table, files)
@@ -336,6 +337,6 @@ def _sources(facts: Mapping[str, Facts]) -> list[str]:
 
 
 def _shares(run_dir: Path, facts: Mapping[str, Facts]) -> list[Share]:
-    parts = [part for table in _sources(facts) for part in run_dir.glob(f"trace/{table}/part-*.parquet")]
+    parts = [part for table in _sources(facts) for part in parts_of(run_dir, table)]
     count = max(2, -(-sum(part.stat().st_size for part in parts) // _SHARE_BYTES))
     return [Share(str(run_dir.resolve()), place, count) for place in range(count)]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_reports.folds.codes import begins, is_one_of
-from spark_reports.folds.parts import KEY, parts_of, places_in, read_part
+from spark_reports.folds.parts import KEY, may_have, parts_of, read_part
 
 WORD = pa.dictionary(pa.int32(), pa.string())
 
@@ -95,7 +95,7 @@ class Share(NamedTuple):
     def its_parts(self, table: str) -> list[Path]:
         """Those that may have events of its partitions. raises: DamagedPart"""
         parts = parts_of(self.run_dir, table)
-        return parts if self.shares == 1 else [part for part in parts if self.place in places_in(part, self.shares)]
+        return parts if self.shares == 1 else [part for part in parts if may_have(part, self.place, self.shares)]
 
 
 def partition_numbers(rows: pa.Table) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -17,13 +16,14 @@ class DamagedPart(Exception):
     """The file of a trace that cannot be read, or has values of another type."""
 
 
-def parts_of(run_dir: str, table: str) -> list[Path]:
+def parts_of(run_dir: str | Path, table: str) -> list[Path]:
+    """The files of a table of a run's trace, in order."""
     return sorted(Path(run_dir, "trace", table).glob("part-*.parquet"))
 
 
-def places_in(part: Path, shares: int) -> Collection[int]:
-    """Which shares may have events in the file, by its statistics. The logs at the end of a run are written replica by
-    replica: there they are few.
+def may_have(part: Path, place: int, shares: int) -> bool:
+    """Whether the file may have events of this share, by its statistics. The logs at the end of a run are written
+    replica by replica: others' are skipped.
 
     raises: DamagedPart
     """
@@ -31,14 +31,14 @@ def places_in(part: Path, shares: int) -> Collection[int]:
         about = pq.read_metadata(part)
     except (pa.ArrowException, OSError) as error:
         raise DamagedPart(str(part)) from error
-    found: set[int] = set()
     for number in range(about.num_row_groups):
         topics, partitions = (_bounds(about.row_group(number), column) for column in KEY)
         if topics is None or partitions is None or topics[0] != topics[1]:
-            return range(shares)
+            return True
         first, last = (crc32(topics[0].encode()) + partition for partition in partitions)
-        found |= {place % shares for place in range(first, min(last + 1, first + shares))}
-    return sorted(found)
+        if first + (place - first) % shares <= last:  # The next number of this share.
+            return True
+    return False
 
 
 def _bounds(group: pq.RowGroupMetaData, column: str) -> tuple[Any, Any] | None:
