@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_reports.session import SMALL_TRACE_SETTINGS, name_call_site
+from spark_reports.session import name_call_site
+from spark_reports.settings import SMALL_TRACE_SETTINGS
 
 _CHOSEN = {name: value for name, value in SMALL_TRACE_SETTINGS.items() if name.startswith("spark.sql.")}
 

@@ -22,6 +22,7 @@ from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES
 from spark_reports.folds.parts import DamagedPart, read_part
 from spark_reports.from_files import RunFiles
 from spark_reports.held import held, is_for_short_traces, no_rows, session_for_short_traces
+from spark_reports.run_folders import RunFolderUnusable, trace_bytes
 from spark_reports.schema import RUN, trace_schema
 
 SHORT_TRACE_BYTES = 256 << 10
@@ -32,10 +33,6 @@ FEW_EVENTS = ("control", "group")
 """Tables that grow with the failovers and not with the records."""
 FEW_EVENTS_BYTES = 512 << 10
 """Some 40,000 of them, compressed: rows in the heap, of which plans hold copies."""
-
-
-class RunFolderUnusable(Exception):
-    """A folder that does not hold a whole run, or two runs of one name."""
 
 
 class Trace(NamedTuple):
@@ -104,12 +101,6 @@ def _is_observed(run_dir: Path) -> bool:
     with contextlib.suppress(pa.ArrowException, OSError):
         return OBSERVED_BY.name in pq.read_schema(first).names
     return False
-
-
-def trace_bytes(run_dirs: Sequence[Path], tables: Sequence[str] = ("*",)) -> int:
-    """How long the traces are, compressed; or these tables of them."""
-    parts = [part for run_dir in run_dirs for name in tables for part in run_dir.glob(f"trace/{name}/part-*.parquet")]
-    return sum(part.stat().st_size for part in parts)
 
 
 @contextlib.contextmanager

@@ -18,10 +18,6 @@ OLDEST_JAVA = 17
 _MISSING_MODULE_FLAG = "--add-modules=jdk.incubator.vector"
 
 
-PID = "pid"
-"""In that folder: the process that Java runs in."""
-
-
 class JavaMissing(Exception):
     """No usable Java; the text holds the exact fix."""
 
@@ -66,7 +62,7 @@ def java_version(executable: Path) -> str | None:
 
 
 def java_home_for_spark(java: Java, folder: Path, jvm_log: Path) -> Path:
-    """Make a JAVA_HOME whose `bin/java` runs `java` with its stderr in `jvm_log`, its id in `PID`; returns that home.
+    """Make a JAVA_HOME whose `bin/java` runs `java` with its stderr in `jvm_log`; returns that home.
 
     A JVM prints warnings no Spark option removes. Sending them away here, not by replacing this process' own stderr,
     leaves our progress bars alone while Spark starts in another thread.
@@ -81,7 +77,6 @@ for argument do
     *) set -- "$@" "$argument" ;;
   esac
 done
-echo $$ >{shlex.quote(str(folder / PID))}
 exec {shlex.quote(str(java.executable))} "$@" 2>>{shlex.quote(str(jvm_log))}
 """
     program = folder / "bin" / "java"

@@ -1,7 +1,4 @@
-"""One quiet Spark session: nothing on the console, no web UI, no look at the network beyond this machine.
-
-The settings were measured: few shuffle partitions matter most (200, Spark's default, cost three seconds a query here).
-"""
+"""One quiet Spark session: nothing on the console, no web UI, no look at the network beyond this machine."""
 
 from __future__ import annotations
 
@@ -16,13 +13,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_reports.class_archive import WRITTEN_WITHIN_S, ClassArchive, kept_archive
-from spark_reports.java import PID, find_java, java_home_for_spark
+from spark_reports.environment import environment
+from spark_reports.gateway import SparkJvm, is_begun_elsewhere
+from spark_reports.java import find_java, java_home_for_spark
 from spark_reports.jvm_end import log_tail, why_it_ended
+from spark_reports.settings import DEFAULTS, JAVA_OPTIONS, driver_memory_mb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,40 +47,6 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
 
-_JVM_OPTIONS = "-XX:+UseSerialGC -XX:-UsePerfData"
-_COMPILED_LESS = (
-    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 -XX:Tier4CompileThreshold=300000 "
-    "-XX:Tier4BackEdgeThreshold=800000 -XX:MaxInlineLevel=9 -XX:InlineSmallCode=1200 -XX:FreqInlineSize=200"
-)
-"""For Java's thorough compiler. Thresholds twenty times its own: a report runs most of Spark's code some thousand
-times, and code that meets every event reaches these, too. And half as much inlining, which tasks do not miss."""
-
-_COMPILED_SOON = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m "
-    "-XX:Tier3InvocationThreshold=100 -XX:Tier3MinInvocationThreshold=50 -XX:Tier3CompileThreshold=1000"
-)
-"""By Java's quick compiler, after half the calls that it waits for: it has as much work, and less is interpreted. It is
-given 48 MB for code: one report fills that, and nothing is compiled from then on."""
-
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-
-_SETTINGS: dict[str, str] = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    # The least memory of every sort, hash table and broadcast: 64 MiB each with a heap of 4 GiB, if Spark may choose.
-    "spark.buffer.pageSize": "1m",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    # The rows of a broadcast may have to be found in the whole trace first. On a busy machine that took more than the
-    # five minutes after which Spark gives up.
-    "spark.sql.broadcastTimeout": "-1",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Else every F.col, select and join sends the JVM the line of Python it stands in: a third of defining tables.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    _JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_LESS}",
-}
-
 # Without these Spark asks the network for this machine's name and address, and listens there.
 _LOOPBACK: dict[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LOOPBACK_ENVIRONMENT: dict[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
@@ -88,58 +54,63 @@ _LOOPBACK_ENVIRONMENT: dict[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_L
 _NOT_FROM_HERE: dict[str, str] = {"PYTHONSAFEPATH": "1"}
 """Spark starts its workers with `-m`, and Python would look for modules in the current directory first."""
 
-COMPILED_SOON: dict[str, str] = {_JAVA_OPTIONS: f"{_JVM_OPTIONS} {_COMPILED_SOON}"}
-"""For a report: its tables are folded from the files by Python, so the JVM meets few rows and has much to plan."""
-
-SMALL_TRACE_SETTINGS: dict[str, str] = {
-    **COMPILED_SOON,
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Each broadcast is a separate job; where all is in one partition a join needs none.
-    "spark.sql.optimizer.disableHints": "true",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-}
-"""For traces read in no time: compiling queries, in Spark and in the JVM, would take longer than running them."""
-
 
 class SparkFailed(Exception):
     """Spark did not start, or ended early; the text ends with the last lines of the JVM's log."""
 
 
+class _Place(NamedTuple):
+    """Where a session is begun. `settings`: all of them, the master's, too. `variables`: of the JVM's environment."""
+
+    scratch: Path
+    settings: dict[str, str]
+    variables: dict[str, str]
+
+    @property
+    def jvm_log(self) -> Path:
+        return self.scratch / JVM_LOG
+
+
 @contextlib.contextmanager
 def spark_session(
-    master: str = DEFAULT_MASTER, settings: Mapping[str, str] | None = None, archive: ClassArchive | None = None
+    master: str = DEFAULT_MASTER,
+    settings: Mapping[str, str] | None = None,
+    archive: ClassArchive | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[SparkSession]:
     """A session for the length of the block; its scratch folder goes with it.
 
-    master:   local[2], local[*], spark://host:port; unless that is another machine, nothing listens on the network
-    settings: further Spark settings, which win over ours.
-    archive:  of the JVM's classes, to be written when the session ends; without one, the one that is kept is used
-    raises:   JavaMissing, SparkFailed
+    master:    local[2], local[*], spark://host:port; unless that is another machine, nothing listens on the network
+    settings:  further Spark settings, which win over ours.
+    archive:   of the JVM's classes, to be written when the session ends; without one, the one that is kept is used
+    meanwhile: called while the JVM starts: for modules that are slow to import
+    raises:    JavaMissing, SparkFailed
     """
     scratch = Path(tempfile.mkdtemp(prefix="highwater-spark-"))
+    jvm: SparkJvm | None = None
     try:
-        session = _start(master, scratch, settings or {}, archive)
+        place = _prepared(master, scratch, settings or {}, archive)
+        with environment(place.variables), place.jvm_log.open("a") as log:
+            jvm = None if is_begun_elsewhere() else SparkJvm(place.settings, scratch, log)
+            meanwhile()
+            session = _begun(jvm, place)
         try:
             yield session
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            ended = None if isinstance(error, SparkFailed) else why_it_ended(error, _jvm(), scratch / JVM_LOG)
-            _stop(session)
+            ended = None if isinstance(error, SparkFailed) else why_it_ended(error, _process(jvm), place.jvm_log)
+            _stop(session, jvm)
             if ended is not None:
                 raise SparkFailed(ended) from error
             raise
         else:
-            _stop(session, _ENDS_WITHIN_S if archive is None else WRITTEN_WITHIN_S)
-    except KeyboardInterrupt:
-        # Queries may be under way, and the JVM itself may be: neither is worth waiting for.
-        _kill_jvm(scratch / "java" / PID)
-        raise
+            _stop(session, jvm, _ENDS_WITHIN_S if archive is None else WRITTEN_WITHIN_S)
     finally:
+        # At Ctrl-C queries may be under way, and the JVM itself may be: neither is worth waiting for.
+        if jvm is not None and jvm.is_there:
+            jvm.kill()
+            _forget()
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -149,13 +120,15 @@ def job_on(master: str) -> Iterator[None]:
 
     raises: SparkFailed, with the fix, for any failure there
     """
+    if is_local(master):
+        yield
+        return
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    troubles = () if is_local(master) else (PySparkException, Py4JJavaError, OSError)
     try:
         yield
-    except troubles as failed:
+    except (PySparkException, Py4JJavaError, OSError) as failed:
         lines = [line.strip() for line in str(failed).splitlines() if line.strip()]
         cause = next((line for line in lines if "does not exist" in line or "No such file" in line), lines[0])
         raise SparkFailed(
@@ -164,59 +137,56 @@ def job_on(master: str) -> Iterator[None]:
         ) from failed
 
 
-def _start(master: str, scratch: Path, settings: Mapping[str, str], new_archive: ClassArchive | None) -> SparkSession:
+def _prepared(master: str, scratch: Path, settings: Mapping[str, str], new_archive: ClassArchive | None) -> _Place:
+    """raises: JavaMissing, SparkFailed"""
     _must_answer(master)
-    jvm_log = scratch / JVM_LOG
-    (scratch / "conf").mkdir()
+    for folder in ("conf", "tmp"):
+        (scratch / folder).mkdir()
     log_settings = scratch / "conf" / "log4j2.properties"
     log_settings.write_text(_LOG4J2, encoding="utf-8")
     java = find_java()
     archive = new_archive or (kept_archive(java) if is_local(master) else None)
-    java_home = java_home_for_spark(java, scratch / "java", jvm_log)
-    environment = {
-        "JAVA_HOME": str(java_home),
+    variables = {
+        "JAVA_HOME": str(java_home_for_spark(java, scratch / "java", scratch / JVM_LOG)),
         "SPARK_CONF_DIR": str(scratch / "conf" if archive is None else archive.settings_folder),
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
         "PYSPARK_PYTHON": _worker_python(master),
         **_NOT_FROM_HERE,
         **(_LOOPBACK_ENVIRONMENT if on_this_machine(master) else {}),
     }
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
-    from spark_reports.py4j_names import remember_names
-
-    builder = SparkSession.builder.master(master).appName("highwater")
     ours = {
-        **_SETTINGS,
+        **DEFAULTS,
         **(_LOOPBACK if on_this_machine(master) else {}),
         "spark.driver.memory": f"{driver_memory_mb()}m",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **{f"spark.executorEnv.{name}": value for name, value in _NOT_FROM_HERE.items()},
     }
-    chosen = {**ours, **settings}
+    chosen = {**ours, **settings, "spark.master": master}
     if archive is not None:
-        chosen[_JAVA_OPTIONS] += f" {archive.options()} -Dlog4j2.configurationFile={log_settings.as_uri()}"
+        chosen[JAVA_OPTIONS] += f" {archive.options()} -Dlog4j2.configurationFile={log_settings.as_uri()}"
     # A JVM that is killed leaves its files there.
-    (scratch / "tmp").mkdir()
-    chosen[_JAVA_OPTIONS] += f' "-Djava.io.tmpdir={scratch / "tmp"}"'
-    for key, value in chosen.items():
-        builder = builder.config(key, value)
+    chosen[JAVA_OPTIONS] += f' "-Djava.io.tmpdir={scratch / "tmp"}"'
+    return _Place(scratch, chosen, variables)
+
+
+def _begun(jvm: SparkJvm | None, place: _Place) -> SparkSession:
+    """raises: SparkFailed"""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    from spark_reports.py4j_names import remember_names
+
     _silence_broken_calls()
     on_interrupt = signal.getsignal(signal.SIGINT)
-    with _environment(environment), jvm_log.open("a") as log:
-        try:
-            conf = SparkConf().setAll([("spark.master", master), *chosen.items()])
-            if SparkContext._gateway is None:
-                # By itself PySpark lets what its scripts say, such as when they are stopped, reach the terminal.
-                gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
-                SparkContext._ensure_initialized(gateway=gateway, conf=conf)
-            session = builder.getOrCreate()
-        except Exception as error:
-            ended = why_it_ended(error, _jvm(), jvm_log)
-            what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise SparkFailed(ended or f"Spark did not start: {what}\n{log_tail(jvm_log)}") from error
+    try:
+        if jvm is not None:
+            conf = SparkConf().setAll([*place.settings.items()])
+            SparkContext._ensure_initialized(gateway=jvm.connect(), conf=conf)
+        session = SparkSession.builder.appName("highwater").config(map={**place.settings}).getOrCreate()
+    except Exception as error:
+        ended = why_it_ended(error, _process(jvm), place.jvm_log)
+        what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise SparkFailed(ended or f"Spark did not start: {what}\n{log_tail(place.jvm_log)}") from error
     if threading.current_thread() is threading.main_thread():
         # PySpark's own handler asks the JVM to cancel all jobs, in the middle of another request.
         signal.signal(signal.SIGINT, on_interrupt)
@@ -290,68 +260,28 @@ def _is_no_call_that_broke(record: logging.LogRecord) -> bool:
     return not str(record.msg).endswith("while sending command.")
 
 
-def _stop(session: SparkSession, within_s: float = _ENDS_WITHIN_S) -> None:
+def _process(jvm: SparkJvm | None) -> subprocess.Popen[bytes] | None:
+    return None if jvm is None else jvm.process
+
+
+def _stop(session: SparkSession, jvm: SparkJvm | None, within_s: float = _ENDS_WITHIN_S) -> None:
+    """`SparkSession.stop` leaves the JVM running until this process ends; its log and scratch folder must go before."""
     from py4j.protocol import Py4JError
+    from pyspark import SparkContext
 
     with contextlib.suppress(Py4JError, OSError):  # A JVM that ran out of memory has ended by itself.
         session.stop()
-    _stop_jvm(within_s)
+    if SparkContext._gateway is not None:
+        SparkContext._gateway.shutdown()
+    if jvm is not None:
+        jvm.end(within_s)
+    SparkContext._gateway = SparkContext._jvm = None
 
 
-def _kill_jvm(pid_file: Path) -> None:
-    """At any point of its start: a JVM that Spark's launcher would start later no longer finds a program."""
+def _forget() -> None:
+    """PySpark's own knowledge of a JVM that was killed."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    with contextlib.suppress(OSError, ValueError):
-        os.kill(int(pid_file.read_text()), signal.SIGKILL)
-    process = _jvm()
-    if process is not None:
-        process.wait()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
-
-
-def _jvm() -> subprocess.Popen[bytes] | None:
-    """None where this process has not started it."""
-    from pyspark import SparkContext
-
-    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
-    return process
-
-
-def _stop_jvm(within_s: float) -> None:
-    """`SparkSession.stop` leaves the JVM running until this process ends; its log and scratch folder must go before."""
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway
-    if gateway is None:
-        return
-    process = _jvm()
-    gateway.shutdown()
-    if process is not None:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(within_s)
-    SparkContext._gateway = None
-    SparkContext._jvm = None
-
-
-@contextlib.contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {key: os.environ.get(key) for key in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                os.environ.pop(key, None)
-            else:
-                os.environ[key] = value
-
-
-def driver_memory_mb() -> int:
-    """A quarter of the machine, between 1 and 4 GiB: a 10 M event trace does with 1, and is done sooner with more."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1024, min(4096, physical // 4 >> 20))

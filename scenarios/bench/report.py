@@ -23,8 +23,9 @@ def measure_short_report(progress: Callable[[float, str], None]) -> dict[str, An
 
     raises: JavaMissing, SparkFailed, OSError
     """
-    from spark_reports.report.build import report_settings_for, write_report
+    from spark_reports.report.build import write_report
     from spark_reports.session import spark_session
+    from spark_reports.settings import report_settings_for
     from spark_reports.work import WorkCount, plan_sizes
 
     with tempfile.TemporaryDirectory(prefix="highwater-bench-") as scratch:

@@ -53,8 +53,9 @@ def measure_report(
 def _measure(
     size: int, run_dir: Path, per_table: bool, progress: Progress, heap_mb: int | None, master: str
 ) -> dict[str, Any]:
-    from spark_reports.report.build import report_settings_for, write_report
-    from spark_reports.session import driver_memory_mb, spark_session
+    from spark_reports.report.build import write_report
+    from spark_reports.session import spark_session
+    from spark_reports.settings import driver_memory_mb, report_settings_for
 
     model = ModelTrace.of_about(size)
     began = time.perf_counter()

@@ -29,7 +29,8 @@ def measure_sweeps(runs: int, repeat: int, cores: int, progress: Callable[[float
 
     raises: JavaMissing, SparkFailed
     """
-    from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
+    from spark_reports.session import spark_session
+    from spark_reports.settings import SMALL_TRACE_SETTINGS
     from spark_reports.sweep.job import Task, play_on_spark
     from spark_reports.sweep.rows import Run
 

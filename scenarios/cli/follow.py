@@ -39,7 +39,8 @@ def follow_run(name: str | None, out: Path | None) -> int:
 
 def _follow(trace_dir: Path, out: Path | None, waiting: WaitingLine) -> int:
     from spark_reports.follow import FollowingFailed, follow
-    from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
+    from spark_reports.session import spark_session
+    from spark_reports.settings import SMALL_TRACE_SETTINGS
 
     screen = _Screen(out, waiting)
     try:

@@ -92,8 +92,8 @@ def report(
         for run_dir in run_dirs:
             check_trace(run_dir / "trace", read_summary(run_dir).get("trace_sha256"))
     from spark_reports.class_archive import NotKept
-    from spark_reports.io import RunFolderUnusable
     from spark_reports.report.build import write_report
+    from spark_reports.run_folders import RunFolderUnusable
     from spark_reports.session import job_on
 
     if sql is not None:
@@ -185,10 +185,10 @@ def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> i
 
 def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: Mapping[str, str]) -> int:
     """Run the statements of a file over the tables of the runs; the answers go to stdout, one after the other."""
-    from spark_reports.io import RunFolderUnusable
     from spark_reports.queries import QueryRefused, ask
-    from spark_reports.report.build import settings_for
+    from spark_reports.run_folders import RunFolderUnusable
     from spark_reports.session import job_on, spark_session
+    from spark_reports.settings import settings_for
 
     try:
         sql = file.read_text(encoding="utf-8")

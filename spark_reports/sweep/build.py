@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.interrupts import Interrupts
-from spark_reports.session import SMALL_TRACE_SETTINGS, is_local, on_this_machine, spark_session
+from spark_reports.session import is_local, on_this_machine, spark_session
+from spark_reports.settings import SMALL_TRACE_SETTINGS
 from spark_reports.sweep.job import Task, play_on_spark
 from spark_reports.sweep.rows import COLUMNS, FINISHED, Run
 from spark_reports.sweep.shipping import write_code_zip

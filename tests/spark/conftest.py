@@ -27,7 +27,8 @@ Ask = Callable[..., list[Any]]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
+    from spark_reports.session import spark_session
+    from spark_reports.settings import SMALL_TRACE_SETTINGS
 
     with spark_session("local[2]", SMALL_TRACE_SETTINGS) as session:
         yield session

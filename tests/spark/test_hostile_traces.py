@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports.io import RunFolderUnusable
 from spark_reports.queries import ask
 from spark_reports.report import write_report
+from spark_reports.run_folders import RunFolderUnusable
 from tests.browser import CHROMIUM, opened
 from tests.hostile_names import EVIL, run_of_names
 from tests.soak import one_in

@@ -22,13 +22,14 @@ from pyspark.sql.types import DataType, StructField
 
 from replica.trace.broker_marks import BROKER_MARKS, in_broker_order
 from replica.trace.events import TABLES, columns_of_table
-from spark_reports import from_files, io, java
-from spark_reports.io import RunFolderUnusable, read_trace
-from spark_reports.report import ReportResult, build, differences, page, series, write_report
+from spark_reports import from_files, io, java, settings
+from spark_reports.io import read_trace
+from spark_reports.report import ReportResult, differences, page, series, write_report
 from spark_reports.report.charts import partition_chart
 from spark_reports.report.embedding import page_style
 from spark_reports.report.words import blame, headline, name_ranges, notes, seconds, why_lost
 from spark_reports.results import RESULT_TABLES
+from spark_reports.run_folders import RunFolderUnusable
 from spark_reports.schema import trace_schema
 from spark_reports.verdicts import judge_runs
 from tests.soak import one_in
@@ -170,7 +171,7 @@ def test_a_long_trace_gives_the_same_tables(
     """Its few events are read apart from the others; if they are many, they are not. Tasks read its files and write
     tables, each for a share of the partitions."""
     monkeypatch.setattr(from_files, "is_for_short_traces", lambda session: session is not spark)
-    monkeypatch.setattr(build, "_SMALL_TRACE_BYTES", 0)
+    monkeypatch.setattr(settings, "_SMALL_TRACE_BYTES", 0)
     monkeypatch.setattr(io, "SHORT_TRACE_BYTES", 0)
     monkeypatch.setattr(io, "FEW_EVENTS_BYTES", limit)
     found = write_report([leader_kill_dir], tmp_path, spark=spark)

@@ -18,6 +18,8 @@ from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
 from spark_reports.jvm_end import MORE_MEMORY, why_it_ended
 from tests.interrupting import COMMAND, interrupted
+from tests.spark.standalone import sessions_left
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,8 +68,14 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.soak
 def test_a_jvm_that_is_killed_is_one_line(folder: Path) -> None:
     def kill(process: subprocess.Popen[bytes]) -> None:
-        (pid,) = (folder / "tmp").glob("highwater-spark-*/java/pid")
-        os.kill(int(pid.read_text()), signal.SIGKILL)
+        def begun() -> list[int]:
+            """Spark's scripts, its launcher, the JVM itself."""
+            pids = sessions_left([process.pid])
+            return [pid for pid in pids if "SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+        wait_for(begun, 200)
+        for pid in begun():
+            os.kill(pid, signal.SIGKILL)
 
     ended = interrupted(folder, "report", "last", by=kill, sign="report: ")
     assert (ended.code, ended.errors[-1]) == (6, f"error: {KILLED}")

@@ -80,7 +80,8 @@ import json, re, sys
 from pathlib import Path
 from spark_reports.class_archive import new_archive
 from spark_reports.java import find_java
-from spark_reports.session import SMALL_TRACE_SETTINGS, spark_session
+from spark_reports.session import spark_session
+from spark_reports.settings import SMALL_TRACE_SETTINGS
 
 def session(archive=None):
     with spark_session("local[1]", SMALL_TRACE_SETTINGS, archive) as spark:

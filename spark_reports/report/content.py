@@ -1,0 +1,91 @@
+"""The content of a report, tables and page: the only place where the definitions are set to work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from spark_reports.folds.rows import no_search_for_cycles
+from spark_reports.from_files import Folders, write_table
+from spark_reports.io import damage_named, read_trace
+from spark_reports.report.build import Progress
+from spark_reports.report.heading import heading_of
+from spark_reports.report.page import render, verdict_of
+from spark_reports.report.rows import Rows
+from spark_reports.report.thin import PICTURED, picture
+from spark_reports.results import as_markdown
+from spark_reports.session import name_call_site
+from spark_reports.settings import are_small
+from spark_reports.tables import ResultTables, tables_of_long_traces
+
+# One thread defines and plans one query; of small traces that is most of the work, and two cores take three at a time.
+_QUERIES_AT_ONCE = 3
+
+_TABLES_HEAD = """\
+# Tables of the report
+
+Parquet (zstd), one folder per table. Times are virtual microseconds.
+
+"""
+
+
+def write_content(
+    spark: SparkSession, run_dirs: Sequence[Path], folder: Path, progress: Progress
+) -> dict[str, tuple[str, ...]]:
+    is_small = are_small(run_dirs)
+    progress("table records", 0.1)
+    with damage_named():
+        if is_small:
+            tables = ResultTables(read_trace(spark, run_dirs))
+        else:
+            tables = tables_of_long_traces(spark, run_dirs, Folders(folder / "tables", folder / "parcels"))
+        _write_all(spark, tables, folder / "tables", is_small, progress)
+    progress("drawing", 0.9)
+    rows = {name: Rows.stored(folder / "tables" / name) for name in tables}
+    end_us = {row["run"]: row["end_us"] for row in rows["runs"]}
+    rows |= {name: picture(name, rows[name], end_us) for name in PICTURED}
+    headings = {run_dir.resolve().name: heading_of(run_dir) for run_dir in run_dirs}
+    with no_search_for_cycles():
+        page = render(rows, f"PySpark {spark.version}", headings)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    (folder / "tables" / "README.md").write_text(f"{_TABLES_HEAD}{as_markdown()}", encoding="utf-8")
+    names = [run_dir.resolve().name for run_dir in run_dirs]
+    return {name: verdict_of(rows["anomalies"].where(run=name)) for name in names}
+
+
+def _write_here(rows: pa.Table, folder: Path) -> None:
+    """For a small table: a Spark job that writes files does several times the work for a few rows."""
+    folder.mkdir(parents=True)
+    pq.write_table(rows, folder / "part-00000.parquet", compression="zstd")
+
+
+def _write_all(
+    spark: SparkSession, tables: ResultTables, folder: Path, all_are_small: bool, progress: Progress
+) -> None:
+    def define_and_write(name: str) -> str:
+        table, path = tables[name], folder / name
+        if path.exists():  # Tasks wrote it.
+            return name
+        rows = tables.rows(name) if all_are_small else tables.rows_if_few(name)
+        if rows is not None:
+            _write_here(rows, path)
+        else:
+            write_table(table, path)
+        return name
+
+    pool = ThreadPoolExecutor(_QUERIES_AT_ONCE, initializer=name_call_site, initargs=(spark,))
+    is_wanted = True
+    try:
+        writing = [pool.submit(define_and_write, name) for name in tables]
+        for done, future in enumerate(as_completed(writing), start=1):
+            progress(f"table {future.result()}", 0.2 + 0.7 * done / len(writing))
+    except KeyboardInterrupt:
+        is_wanted = False  # The session ends with the JVM, and these queries with it.
+        raise
+    finally:
+        pool.shutdown(wait=is_wanted, cancel_futures=True)
