@@ -1,7 +1,7 @@
 """An archive of Spark's classes in the user's cache: with it Spark's JVM need not load and verify them (JEP 350).
 
-It is large, so it is made on request only. It is bound to the JVM, to the jars and to the class path, whose first entry
-is the folder of Spark's settings: with an archive that is a folder without files. A JVM ignores an archive of another
+It is large, so it is made on request only. It is bound to the JVM, to the jars and to the class path, in which the
+folder of Spark's settings stands: with an archive that is a folder without files. A JVM ignores an archive of another
 JVM or class path, but dies of one that was cut off: its name says how long it is.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from spark_reports.jars import first_on_class_path, jars
 from spark_reports.java import Java
 
 WRITTEN_WITHIN_S = 900.0
@@ -44,14 +44,10 @@ def archive_stem(java: Java) -> Path:
 
     raises: RuntimeError if the user has no home, OSError if PySpark is not there
     """
-    pyspark = importlib.util.find_spec("pyspark")  # To import it would take the doctor a second.
-    if pyspark is None or pyspark.origin is None:
-        raise FileNotFoundError("PySpark is not installed")
-    jars = Path(pyspark.origin).parent / "jars"
-    bound_to = [str(java.executable.resolve()), java.version, str(jars)]
-    for jar in sorted(jars.glob("*.jar")):
+    bound_to = [str(java.executable.resolve()), java.version, first_on_class_path()]
+    for jar in jars():
         status = jar.stat()
-        bound_to.append(f"{jar.name} {status.st_size} {status.st_mtime_ns}")
+        bound_to.append(f"{jar} {status.st_size} {status.st_mtime_ns}")
     digest = hashlib.sha256("\n".join(bound_to).encode()).hexdigest()
     return cache_folder() / "spark" / f"classes-{digest[:16]}"
 

@@ -9,7 +9,6 @@ source: pyspark/java_gateway.py, launch_gateway; org.apache.spark.api.python.Pyt
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import shlex
 import signal
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from spark_reports.environment import environment
+from spark_reports.jars import spark_home
 
 _LOOKS_EACH_S = 0.01
 
@@ -45,7 +45,7 @@ class SparkJvm:
         conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         self.process: subprocess.Popen[bytes] = subprocess.Popen(
-            [str(_spark_home() / "bin" / "spark-submit"), *conf, *arguments],
+            [str(spark_home() / "bin" / "spark-submit"), *conf, *arguments],
             stdin=subprocess.PIPE,  # When this process ends, however, the pipe breaks, and the JVM ends.
             stderr=log,
             env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._says_where)},
@@ -79,15 +79,6 @@ class SparkJvm:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-
-
-def _spark_home() -> Path:
-    """As PySpark looks for it, which would have to be imported."""
-    if home := os.environ.get("SPARK_HOME"):
-        return Path(home)
-    pyspark = importlib.util.find_spec("pyspark")
-    assert pyspark is not None and pyspark.origin is not None
-    return Path(pyspark.origin).parent
 
 
 def _read(said: bytes) -> tuple[int, str]:

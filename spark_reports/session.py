@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_reports.class_archive import WRITTEN_WITHIN_S, ClassArchive, kept_archive
 from spark_reports.environment import environment
 from spark_reports.gateway import SparkJvm, is_begun_elsewhere
+from spark_reports.jars import first_on_class_path
 from spark_reports.java import find_java, java_home_for_spark
 from spark_reports.jvm_end import log_tail, why_it_ended
 from spark_reports.settings import DEFAULTS, JAVA_OPTIONS, driver_memory_mb
@@ -156,6 +157,7 @@ def _prepared(master: str, scratch: Path, settings: Mapping[str, str], new_archi
     }
     ours = {
         **DEFAULTS,
+        "spark.driver.extraClassPath": first_on_class_path(),
         **(_LOOPBACK if on_this_machine(master) else {}),
         "spark.driver.memory": f"{driver_memory_mb()}m",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

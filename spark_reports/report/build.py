@@ -1,4 +1,7 @@
-"""From run folders to the report on disk. What makes its content is imported while Spark's JVM starts."""
+"""From run folders to the report on disk.
+
+What makes its content is imported while Spark's JVM starts, and the page is drawn while that ends.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,15 +62,21 @@ def write_report(
     out.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".report-", dir=out))
     try:
-        if spark is not None:
-            verdicts = _write_content(spark, run_dirs, scratch, progress)
-        else:
+        session: contextlib.AbstractContextManager[SparkSession]
+        if spark is None:
             progress("starting Spark", 0.0)
             settings = {**report_settings_for(run_dirs), **(conf or {})}
-            with spark_session(master, settings, archive, meanwhile=_import_content) as own_session:
-                verdicts = _write_content(own_session, run_dirs, scratch, progress)
-                if archive is not None:
-                    progress("keeping Spark's classes", 0.95)
+            session = spark_session(master, settings, archive, meanwhile=_import_content)
+        else:
+            session = contextlib.nullcontext(spark)
+        with ThreadPoolExecutor(1) as beside:
+            with session as its_session:
+                from spark_reports.report.content import write_page, write_tables
+
+                write_tables(its_session, run_dirs, scratch, progress)
+                progress("drawing" if archive is None else "drawing, and keeping Spark's classes", 0.9)
+                drawing = beside.submit(write_page, its_session.version, run_dirs, scratch)
+            verdicts = drawing.result()
         with Interrupts():  # The result is complete and is now moved into place.
             if tables_dir is None:
                 shutil.rmtree(out / "tables", ignore_errors=True)
@@ -84,14 +94,6 @@ def write_report(
 def _import_content() -> None:
     """With PySpark, pandas and Altair: half a second."""
     importlib.import_module("spark_reports.report.content")
-
-
-def _write_content(
-    spark: SparkSession, run_dirs: Sequence[Path], folder: Path, progress: Progress
-) -> dict[str, tuple[str, ...]]:
-    from spark_reports.report.content import write_content
-
-    return write_content(spark, run_dirs, folder, progress)
 
 
 def _move_into(folder: Path, target: Path) -> None:

@@ -1,4 +1,7 @@
-"""The content of a report, tables and page: the only place where the definitions are set to work."""
+"""The content of a report, tables and page: the only place where the definitions are set to work.
+
+The page follows from the tables that are written: it needs no Spark.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from spark_reports.report.heading import heading_of
 from spark_reports.report.page import render, verdict_of
 from spark_reports.report.rows import Rows
 from spark_reports.report.thin import PICTURED, picture
-from spark_reports.results import as_markdown
+from spark_reports.results import RESULT_TABLES, as_markdown
 from spark_reports.session import name_call_site
 from spark_reports.settings import are_small
 from spark_reports.tables import ResultTables, tables_of_long_traces
@@ -34,9 +37,8 @@ Parquet (zstd), one folder per table. Times are virtual microseconds.
 """
 
 
-def write_content(
-    spark: SparkSession, run_dirs: Sequence[Path], folder: Path, progress: Progress
-) -> dict[str, tuple[str, ...]]:
+def write_tables(spark: SparkSession, run_dirs: Sequence[Path], folder: Path, progress: Progress) -> None:
+    """Into `folder/tables`. raises: RunFolderUnusable"""
     is_small = are_small(run_dirs)
     progress("table records", 0.1)
     with damage_named():
@@ -45,15 +47,18 @@ def write_content(
         else:
             tables = tables_of_long_traces(spark, run_dirs, Folders(folder / "tables", folder / "parcels"))
         _write_all(spark, tables, folder / "tables", is_small, progress)
-    progress("drawing", 0.9)
-    rows = {name: Rows.stored(folder / "tables" / name) for name in tables}
+    (folder / "tables" / "README.md").write_text(f"{_TABLES_HEAD}{as_markdown()}", encoding="utf-8")
+
+
+def write_page(spark_version: str, run_dirs: Sequence[Path], folder: Path) -> dict[str, tuple[str, ...]]:
+    """`folder/report.html`, of the tables in `folder/tables`. Returns the names of anomalies by run."""
+    rows = {name: Rows.stored(folder / "tables" / name) for name in RESULT_TABLES}
     end_us = {row["run"]: row["end_us"] for row in rows["runs"]}
     rows |= {name: picture(name, rows[name], end_us) for name in PICTURED}
     headings = {run_dir.resolve().name: heading_of(run_dir) for run_dir in run_dirs}
     with no_search_for_cycles():
-        page = render(rows, f"PySpark {spark.version}", headings)
+        page = render(rows, f"PySpark {spark_version}", headings)
     (folder / "report.html").write_text(page, encoding="utf-8")
-    (folder / "tables" / "README.md").write_text(f"{_TABLES_HEAD}{as_markdown()}", encoding="utf-8")
     names = [run_dir.resolve().name for run_dir in run_dirs]
     return {name: verdict_of(rows["anomalies"].where(run=name)) for name in names}
 
