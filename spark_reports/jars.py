@@ -10,7 +10,7 @@ import importlib.util
 import os
 from pathlib import Path
 
-_FIRST = (
+FIRST = (
     "spark-catalyst", "spark-core", "scala-library", "spark-sql-api", "spark-sql", "scala-reflect", "log4j-core",
     "jackson-databind", "hadoop-client-api", "janino", "spark-config", "arrow-vector", "spark-network-common",
     "hadoop-client-runtime", "netty-common", "netty-transport", "netty-buffer", "antlr4-runtime", "jackson-core",
@@ -36,11 +36,11 @@ def jars() -> list[Path]:
 
 def first_on_class_path() -> str:
     """For spark.driver.extraClassPath. Another release of Spark may lack some of them. raises: FileNotFoundError"""
-    found = {_name(jar): jar for jar in jars()}
-    return os.pathsep.join(str(found[name]) for name in _FIRST if name in found)
+    found = {name_of(jar): jar for jar in jars()}
+    return os.pathsep.join(str(found[name]) for name in FIRST if name in found)
 
 
-def _name(jar: Path) -> str:
+def name_of(jar: Path) -> str:
     """`spark-sql` of spark-sql_2.13-4.1.1.jar, where 2.13 is Scala's release; `py4j` of py4j-0.10.9.9.jar."""
     parts = jar.stem.partition("_")[0].split("-")
     return "-".join(part for part in parts if not part[:1].isdigit())

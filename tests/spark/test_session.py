@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
+from spark_reports.jars import FIRST, first_on_class_path, name_of
 from spark_reports.jvm_end import MORE_MEMORY, why_it_ended
 from tests.interrupting import COMMAND, interrupted
 from tests.spark.standalone import sessions_left
@@ -99,3 +100,20 @@ def test_a_short_report_does_without_the_program_that_spark_writes_files_with(fo
         [*COMMAND, "report", "last"], cwd=folder, env={**os.environ, "PATH": str(path)}, capture_output=True, text=True
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def test_jars_with_most_classes_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them are in this release of Spark; one that another lacks is left out."""
+    assert [name_of(Path(jar)) for jar in first_on_class_path().split(os.pathsep)] == list(FIRST)
+    (tmp_path / "jars").mkdir()
+    names = ("spark-sql_2.14-5.0.0-preview1.jar", "spark-catalyst_2.14-5.0.0-preview1.jar", "netty-all-4.2.jar")
+    for name in names:
+        (tmp_path / "jars" / name).touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert first_on_class_path() == f"{tmp_path}/jars/{names[1]}:{tmp_path}/jars/{names[0]}"
+
+
+def test_what_is_slow_to_import_is_not_there_before_sparks_jvm_begins() -> None:
+    slow = ("altair", "pandas", "pyspark")
+    code = f"import sys, spark_reports.report.build; print([name for name in {slow} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
