@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -36,9 +35,8 @@ def held(spark: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:
 
 
 def no_rows(spark: SparkSession, columns: StructType) -> DataFrame:
-    """Made of an empty list it would start Python workers; like this the optimizer drops it and what hangs on it."""
-    nothing = [F.lit(None).cast(column.dataType).alias(column.name, metadata=column.metadata) for column in columns]
-    return spark.range(1).filter(F.lit(False)).select(*nothing)
+    """The optimizer drops it and what hangs on it. Made of an empty list it would start Python workers."""
+    return spark.createDataFrame(to_arrow_schema(columns).empty_table(), columns)
 
 
 def columns_of(ddl: str) -> StructType:
