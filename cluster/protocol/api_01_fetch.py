@@ -74,10 +74,8 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 NO_HIGH_WATERMARK_TOLD = 2**63 - 1
 """A fetcher that does not say which high watermark it knows, so that no news of it is waited for (KIP-1166)."""
 
-REMEMBERED_BYTES_MAX = 512
-REMEMBERED_BODIES_MAX = 256
-"""While little happens, most fetches and most answers are byte for byte what they were before, or what another replica
-has just been given: small bodies are decoded once."""
+REMEMBERED_MAX = 256
+"""So many short bodies of requests, and of answers, are kept with what they say."""
 
 
 class FetchPartition(NamedTuple):

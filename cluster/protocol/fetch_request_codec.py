@@ -10,8 +10,7 @@ from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
     NO_HIGH_WATERMARK_TOLD,
     NO_SESSION,
-    REMEMBERED_BODIES_MAX,
-    REMEMBERED_BYTES_MAX,
+    REMEMBERED_MAX,
     FetchPartition,
     FetchRequest,
     encode_fetch_topic,
@@ -47,6 +46,9 @@ from replica.ids import (
 REPLICA_STATE_TAG = 1
 DIRECTORY_ID_TAG, HIGH_WATERMARK_TAG = 0, 1
 """Of a partition."""
+REMEMBERED_BYTES_MAX, REMEMBERED_IN_SESSION_MAX = 512, 40
+"""Of what follows the epoch of the session: while nothing happens it is the same each time, and read once. In a session
+that names no partition then; a longer one names some, each time with another offset."""
 _UNTAGGED = 6
 """So many fields of a partition stand outside its tags."""
 
@@ -59,11 +61,28 @@ _ASKED_V5 = Struct(">iqqi")  # no leader epoch
 _ASKED_V4 = Struct(">iqi")  # no log start
 _REPLICA_STATE = Struct(">iq")
 
+Rest = tuple[
+    list[tuple[Topic, list[FetchPartition]]],
+    list[tuple[Topic, tuple[int, ...]]],
+    str,
+    tuple[BrokerId, BrokerEpoch] | None,
+]
+"""What a request has behind the epoch of its session: topics, forgotten ones, rack, and who the replica is."""
+
 
 def encode_fetch_request(version: int, correlation_id: int, client_id: str | None, request: FetchRequest) -> bytes:
     """A whole request frame, size prefix included."""
+    if request.topics or request.forgotten:
+        rest = _rest_of_request(version, request)
+    else:
+        rest = _rest_without_topics(version, request.replica_id, request.replica_epoch, request.rack)
+    return request_frame(FETCH, version, correlation_id, client_id, _top_of_request(version, request) + rest)
+
+
+def _rest_of_request(version: int, request: FetchRequest) -> bytes:
+    """What follows the epoch of the session."""
     flexible = is_flexible(FETCH, version)
-    parts = [_top_of_request(version, request), length(len(request.topics), flexible)]
+    parts = [length(len(request.topics), flexible)]
     for topic, partitions in request.topics:
         parts += (encode_fetch_topic(topic, version), length(len(partitions), flexible))
         parts += _asked_partitions(version, partitions)
@@ -80,7 +99,13 @@ def encode_fetch_request(version: int, correlation_id: int, client_id: str | Non
         parts.append(string(request.rack, flexible))
     if flexible:
         parts.append(_tags_of_request(version, request))
-    return request_frame(FETCH, version, correlation_id, client_id, b"".join(parts))
+    return b"".join(parts)
+
+
+@lru_cache(REMEMBERED_MAX)
+def _rest_without_topics(version: int, replica_id: BrokerId, replica_epoch: BrokerEpoch, rack: str) -> bytes:
+    """In a session, while nothing happens: the same each time."""
+    return _rest_of_request(version, FetchRequest(replica_id, replica_epoch, rack=rack))
 
 
 class RepeatedFetches:
@@ -138,24 +163,13 @@ def _tags_of_partition(version: int, part: FetchPartition) -> bytes:
     return tagged(tags) if tags else NO_TAGS
 
 
+@decodes("a Fetch request")
 def decode_fetch_request(header: RequestHeader, frame: Frame) -> FetchRequest:
     """Request of a frame without size prefix. Versions 4 to 6 have no session: id 0, epoch -1.
 
     raises: PeerViolation
     """
-    if len(frame) <= REMEMBERED_BYTES_MAX:
-        return _remembered_request(bytes(frame[header.body_position :]), header.api_version)
-    return _decode_request(frame, header.api_version, header.body_position)
-
-
-@lru_cache(REMEMBERED_BODIES_MAX)
-def _remembered_request(body: bytes, version: int) -> FetchRequest:
-    return _decode_request(body, version, 0)
-
-
-@decodes("a Fetch request")
-def _decode_request(frame: Frame, version: int, position: int) -> FetchRequest:
-    flexible = is_flexible(FETCH, version)
+    version, position = header.api_version, header.body_position
     replica_id, replica_epoch, session_id, session_epoch = NO_BROKER, NO_BROKER_EPOCH, NO_SESSION, FINAL_EPOCH
     if version >= 15:
         max_wait, min_bytes, max_bytes, isolation, session_id, session_epoch = _TOP_V15.unpack_from(frame, position)
@@ -167,17 +181,12 @@ def _decode_request(frame: Frame, version: int, position: int) -> FetchRequest:
     else:
         replica_id, max_wait, min_bytes, max_bytes, isolation = _TOP_V4.unpack_from(frame, position)
         position += _TOP_V4.size
-    topics, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_asked_partitions)
-    forgotten: list[tuple[Topic, tuple[int, ...]]] = []
-    if version >= 7:
-        forgotten, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_forgotten)
-    rack = ""
-    if version >= 11:
-        rack, position = read_text(frame, position, flexible)
-    if flexible:
-        tags, position = read_tagged(frame, position)
-        if version >= 15 and REPLICA_STATE_TAG in tags:
-            replica_id, replica_epoch = _read_replica_state(tags[REPLICA_STATE_TAG])
+    if len(frame) - position <= (REMEMBERED_BYTES_MAX if session_id == NO_SESSION else REMEMBERED_IN_SESSION_MAX):
+        topics, forgotten, rack, replica = _remembered_rest(bytes(frame[position:]), version)
+    else:
+        topics, forgotten, rack, replica = _read_rest(frame, position, version)
+    if replica is not None:
+        replica_id, replica_epoch = replica
     return FetchRequest(
         replica_id,
         replica_epoch,
@@ -191,6 +200,29 @@ def _decode_request(frame: Frame, version: int, position: int) -> FetchRequest:
         forgotten,
         rack,
     )
+
+
+@lru_cache(REMEMBERED_MAX)
+def _remembered_rest(rest: bytes, version: int) -> Rest:
+    return _read_rest(rest, 0, version)
+
+
+def _read_rest(frame: Frame, position: int, version: int) -> Rest:
+    """What follows the epoch of the session."""
+    flexible = is_flexible(FETCH, version)
+    topics, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_asked_partitions)
+    forgotten: list[tuple[Topic, tuple[int, ...]]] = []
+    if version >= 7:
+        forgotten, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_forgotten)
+    rack = ""
+    if version >= 11:
+        rack, position = read_text(frame, position, flexible)
+    replica = None
+    if flexible:
+        tags, position = read_tagged(frame, position)
+        if version >= 15 and REPLICA_STATE_TAG in tags:
+            replica = _read_replica_state(tags[REPLICA_STATE_TAG])
+    return topics, forgotten, rack, replica
 
 
 def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[list[FetchPartition], int]:

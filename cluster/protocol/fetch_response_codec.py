@@ -12,8 +12,7 @@ from struct import Struct
 from cluster.node import Segment
 from cluster.protocol.api_01_fetch import (
     NO_SESSION,
-    REMEMBERED_BODIES_MAX,
-    REMEMBERED_BYTES_MAX,
+    REMEMBERED_MAX,
     EpochEndOffset,
     FetchedPartition,
     FetchPartitionResponse,
@@ -48,6 +47,8 @@ from replica.ids import (
     Offset,
 )
 
+REMEMBERED_BYTES_MAX = 100
+"""An answer without records is often byte for byte what it was before, and read once; one with records is longer."""
 DIVERGING_EPOCH_TAG = 0
 CURRENT_LEADER_TAG = 1
 SNAPSHOT_ID_TAG = 2
@@ -145,7 +146,7 @@ def decode_fetch_response(version: int, frame: Frame) -> FetchResponse:
     return _decode_response(frame, version, position)
 
 
-@lru_cache(REMEMBERED_BODIES_MAX)
+@lru_cache(REMEMBERED_MAX)
 def _remembered_response(body: bytes, version: int) -> FetchResponse:
     return _decode_response(body, version, 0)
 
