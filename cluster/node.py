@@ -8,7 +8,7 @@ in without their size prefix, and everything it wants done goes out as a list of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from replica.frozen import dataclass
 from replica.log.files.file_slice import FileSlice
@@ -28,7 +28,8 @@ class Connect:
     port: int
 
 
-class Sent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sent:
     """How a frame left: from its first byte to its last, in microseconds, and what went straight from files."""
 
     began_us: int

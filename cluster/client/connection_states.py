@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from cluster.client.metadata_cache import BrokerAddress
 from cluster.node import ConnectionId
 from cluster.timers import Timer
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 
 
 class ConnectionConfig(Protocol):
@@ -38,7 +39,8 @@ class ConnectionConfig(Protocol):
     def connections_max_idle_ms(self) -> int: ...
 
 
-class ClientResponse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ClientResponse:
     """How a request ended: `frame` is its response, or None with the error that stands for the missing one.
 
     version: of the request, and so of its response

@@ -6,7 +6,7 @@ fetcher that has everything waits for more. source: KafkaRaftClient.handleFetchR
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster.controller_node.metadata_log import MetadataLog
 from cluster.messages.quorum_description import QuorumDescription
@@ -122,7 +122,7 @@ class MetadataFetches:
         if answer.snapshot is not None:
             return self._snapshot_instead(answer.snapshot)
         if answer.diverging is not None:
-            return self._nothing_new()._replace(diverging_epoch=(answer.diverging.epoch, answer.diverging.offset))
+            return replace(self._nothing_new(), diverging_epoch=(answer.diverging.epoch, answer.diverging.offset))
         end = self._log.end.offset
         return None if wanted.fetch_offset == end else self._records(fetch, end)
 
@@ -135,7 +135,7 @@ class MetadataFetches:
         return FetchPartitionResponse(0, error, high_watermark, high_watermark, 0, current_leader=self._leader())
 
     def _snapshot_instead(self, end: OffsetAndEpoch) -> FetchPartitionResponse:
-        return self._nothing_new()._replace(snapshot_id=SnapshotId(end.offset, end.epoch))
+        return replace(self._nothing_new(), snapshot_id=SnapshotId(end.offset, end.epoch))
 
     def _records(self, fetch: _Fetch, end: Offset) -> FetchPartitionResponse:
         wanted = fetch.wanted
@@ -143,7 +143,7 @@ class MetadataFetches:
             found = self._log.log.read(wanted.fetch_offset, wanted.max_bytes, end, True)
         except KafkaError as error:  # A controller alone that lost its disk: there is no metadata quorum any more.
             return self._refusal(error.code)
-        return self._nothing_new()._replace(slice=found)
+        return replace(self._nothing_new(), slice=found)
 
     def _leader(self) -> tuple[int, int]:
         leader_id = self._quorum.leader_id

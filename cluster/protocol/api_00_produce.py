@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
 
 from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic, read_topic
 from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
@@ -50,6 +49,7 @@ from cluster.protocol.primitives import (
 )
 from cluster.protocol.versions import PRODUCE, is_flexible
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import UNKNOWN_OFFSET, Offset
 
 NO_TIMESTAMP = -1
@@ -62,7 +62,8 @@ _PARTITION_V5 = Struct(">ihqqq")  # ... log start offset
 CURRENT_LEADER_TAG = 0
 
 
-class ProduceRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProduceRequest:
     """One request: batches by topic and partition.
 
     acks: -1 all in-sync replicas, 1 the leader, 0 no answer     timeout_ms: how long to wait for replication
@@ -75,7 +76,8 @@ class ProduceRequest(NamedTuple):
     topics: Sequence[tuple[Topic, Sequence[tuple[int, bytes | bytearray | memoryview | None]]]]
 
 
-class ProducePartitionResponse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProducePartitionResponse:
     """The result for one partition's batch.
 
     base_offset: offset of its first record, -1 if it was not appended
@@ -94,7 +96,8 @@ class ProducePartitionResponse(NamedTuple):
     current_leader: LeaderIdAndEpoch | None = None
 
 
-class ProduceResponse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProduceResponse:
     """A decoded response."""
 
     topics: list[tuple[Topic, list[ProducePartitionResponse]]]

@@ -42,6 +42,7 @@ from cluster.protocol.by_topic import Topic, encode_topic, read_topic
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.protocol.primitives import MAX_INT32, Frame
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import (
     NO_BROKER,
     NO_BROKER_EPOCH,
@@ -78,7 +79,8 @@ REMEMBERED_MAX = 256
 """So many short bodies of requests, and of answers, are kept with what they say."""
 
 
-class FetchPartition(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FetchPartition:
     """One partition that is asked for.
 
     current_leader_epoch: fences both ways (-1: do not check)     last_fetched_epoch: epoch of the fetcher's last record
@@ -96,7 +98,8 @@ class FetchPartition(NamedTuple):
     high_watermark: Offset = NO_HIGH_WATERMARK_TOLD
 
 
-class FetchRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
     """One request. replica_id -1 is a consumer; replica_epoch travels from version 15 up, rack from 11."""
 
     replica_id: BrokerId = NO_BROKER
@@ -126,7 +129,8 @@ class SnapshotId(NamedTuple):
     epoch: LeaderEpoch
 
 
-class FetchPartitionResponse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FetchPartitionResponse:
     """A broker's answer for one partition; `slice` is a stretch of a segment file, or bytes held in memory."""
 
     partition: int
@@ -146,7 +150,8 @@ View = memoryview
 """Under a name of this module, where mypyc looks for the types of fields."""
 
 
-class FetchedPartition(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FetchedPartition:
     """The answer for one partition, as received; `records` is a memoryview into the frame, empty if there are none.
 
     The last batch in `records` may be cut short (max_bytes); tags of versions below 12 are None.
@@ -165,7 +170,8 @@ class FetchedPartition(NamedTuple):
     snapshot_id: SnapshotId | None = None
 
 
-class FetchResponse(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FetchResponse:
     """A decoded response; `error` concerns the session as a whole (always NONE below version 7)."""
 
     error: ErrorCode

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from struct import Struct
 
@@ -49,8 +50,6 @@ DIRECTORY_ID_TAG, HIGH_WATERMARK_TAG = 0, 1
 REMEMBERED_BYTES_MAX, REMEMBERED_IN_SESSION_MAX = 512, 40
 """Of what follows the epoch of the session: while nothing happens it is the same each time, and read once. In a session
 that names no partition then; a longer one names some, each time with another offset."""
-_UNTAGGED = 6
-"""So many fields of a partition stand outside its tags."""
 
 _TOP_V15 = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch
 _TOP_V7 = Struct(">iiiibii")  # replica id first
@@ -85,7 +84,7 @@ def _rest_of_request(version: int, request: FetchRequest) -> bytes:
     parts = [length(len(request.topics), flexible)]
     for topic, partitions in request.topics:
         parts += (encode_fetch_topic(topic, version), length(len(partitions), flexible))
-        parts += _asked_partitions(version, partitions)
+        parts += [_asked_partition(version, part) for part in partitions]
         if flexible:
             parts.append(NO_TAGS)
     if version >= 7:
@@ -141,17 +140,17 @@ def _tags_of_request(version: int, request: FetchRequest) -> bytes:
     return tagged({REPLICA_STATE_TAG: _REPLICA_STATE.pack(request.replica_id, request.replica_epoch) + NO_TAGS})
 
 
-def _asked_partitions(version: int, partitions: Sequence[FetchPartition]) -> list[bytes]:
+def _asked_partition(version: int, part: FetchPartition) -> bytes:
+    number, offset, start = part.partition, part.fetch_offset, part.log_start_offset
+    leader_epoch, fetched_epoch, limit = part.current_leader_epoch, part.last_fetched_epoch, part.max_bytes
     if version >= 12:
-        return [_ASKED_V12.pack(*part[:_UNTAGGED]) + _tags_of_partition(version, part) for part in partitions]
+        untagged = _ASKED_V12.pack(number, leader_epoch, offset, fetched_epoch, start, limit)
+        return untagged + _tags_of_partition(version, part)
     if version >= 9:
-        return [
-            _ASKED_V9.pack(index, leader_epoch, offset, start, limit)
-            for index, leader_epoch, offset, _, start, limit, *_ in partitions
-        ]
+        return _ASKED_V9.pack(number, leader_epoch, offset, start, limit)
     if version >= 5:
-        return [_ASKED_V5.pack(index, offset, start, limit) for index, _, offset, _, start, limit, *_ in partitions]
-    return [_ASKED_V4.pack(index, offset, limit) for index, _, offset, _, _, limit, *_ in partitions]
+        return _ASKED_V5.pack(number, offset, start, limit)
+    return _ASKED_V4.pack(number, offset, limit)
 
 
 def _tags_of_partition(version: int, part: FetchPartition) -> bytes:
@@ -252,11 +251,11 @@ def _with_tags(part: FetchPartition, tags: Mapping[int, bytes], version: int) ->
     if DIRECTORY_ID_TAG in tags:
         directory_id, end = read_uuid(tags[DIRECTORY_ID_TAG], 0)
         check_consumed(tags[DIRECTORY_ID_TAG], end)
-        part = part._replace(directory_id=directory_id if directory_id.int else None)
+        part = replace(part, directory_id=directory_id if directory_id.int else None)
     if version >= 18 and HIGH_WATERMARK_TAG in tags:
         (high_watermark,) = INT64.unpack_from(tags[HIGH_WATERMARK_TAG], 0)
         check_consumed(tags[HIGH_WATERMARK_TAG], INT64.size)
-        part = part._replace(high_watermark=high_watermark)
+        part = replace(part, high_watermark=high_watermark)
     return part
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from typing import NamedTuple
 
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
@@ -21,20 +20,23 @@ from cluster.protocol.api_01_fetch import (
 )
 from cluster.protocol.by_topic import Topic
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import TopicPartition
 
 Entries = dict[TopicPartition, FetchedPartition]
 Forgotten = list[tuple[Topic, TopicPartition]]
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Wanted:
     """The request for one partition. topic: as requests name it, by its id from version 13 on"""
 
     topic: Topic
     entry: FetchPartition
 
 
-class SessionFetch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SessionFetch:
     """The content of the next request, as fields of `FetchRequest`."""
 
     session_id: int

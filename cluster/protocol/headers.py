@@ -17,11 +17,11 @@ dispatch a request and `response_correlation_id` to match a response. Source: Re
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
 from cluster.protocol import versions
 from cluster.protocol.primitives import NO_TAGS, Frame, decodes, read_string, skip_tagged, string
 from replica.errors import PeerViolation
+from replica.frozen import dataclass
 
 _REQUEST_START = Struct(">hhi")
 _SIZE_AND_REQUEST_START = Struct(">ihhi")
@@ -29,7 +29,8 @@ _SIZE_AND_CORRELATION_ID = Struct(">ii")
 _CORRELATION_ID = Struct(">i")
 
 
-class RequestHeader(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
     """The header of a request; `body_position` is where the body starts in the frame."""
 
     api_key: int

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
+from replica.frozen import dataclass
 from replica.ids import LeaderEpoch, Offset, TopicPartition
 from replica.log.aborted_recovery import rebuild_aborted
 from replica.log.batches.control_records import EndTransactionMarker, marker_in, read_end_transaction_marker
@@ -44,7 +44,8 @@ from replica.log.segments import LogSegments
 __all__ = ["AppendInfo", "Log", "Recovery"]
 
 
-class AppendInfo(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AppendInfo:
     """The result of an append; of a duplicate, where the original lies. Offsets are inclusive, headers as stamped.
 
     roll_reason: why a new segment was begun (and all before it flushed); None when none was
@@ -178,7 +179,7 @@ class Log:
                 TRANSACTION_COORDINATOR_FENCED; nothing was appended then
         """
         received = validate_produced(batch, self.config, now_us, inspected, from_client=from_client)
-        header = BatchHeader(self.log_end_offset, received.size_bytes, leader_epoch, *received[3:])
+        header = received.as_written(self.log_end_offset, leader_epoch)
         if header.has_producer_id:
             original = self.producers.find_duplicate(header) if from_client else None
             if original is not None:

@@ -15,9 +15,10 @@ import re
 import types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Annotated, NamedTuple, Protocol, get_type_hints
 
+from replica.frozen import dataclass
 from replica.ids import INTERNAL_TOPICS as INTERNAL_TOPICS
 from replica.ids import OUTSIDE as OUTSIDE
 from replica.trace import client as events_client
@@ -157,7 +158,8 @@ def columns_of_table(table: str, *, observed: bool = False) -> tuple[Column, ...
     )
 
 
-class TraceRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TraceRow:
     """An event in its place: listeners (checker, expectations, writer) receive these in order."""
 
     seq: int

@@ -5,10 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from replica.frozen import dataclass
 
 
-class MirroredBatch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MirroredBatch:
     """One batch in one log; producer fields are -1 without idempotence."""
 
     base_offset: int

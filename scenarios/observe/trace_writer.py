@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import heapq
 from collections.abc import Callable, Iterator
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -189,9 +189,9 @@ class TraceWriter:
         self._waiting = {table: _WaitingRows(trace_dir / table / ".waiting.tmp") for table in _ALL_TABLES}
 
     def __call__(self, row: TraceRow) -> None:
-        seq, at_us, causes, event = row
+        event = row.event
         buffer = self._buffers[type(event)]
-        buffer.extend((seq, at_us, causes))
+        buffer.extend((row.seq, row.at_us, row.causes))
         buffer.extend(buffer.values_of(event))
         if self._observed_by is not None:
             buffer.values[-1] = self._observed_by()
@@ -290,7 +290,7 @@ def read_rows(trace_dir: Path) -> Iterator[TraceRow]:
     """The events of a run as they were emitted, in seq order. Raises TraceError."""
     parts = part_files(trace_dir)
     by_table = [[path for path in parts if path.parent.name == table] for table in _ALL_TABLES]
-    return heapq.merge(*map(_rows_of_table, by_table), key=itemgetter(0))
+    return heapq.merge(*map(_rows_of_table, by_table), key=attrgetter("seq"))
 
 
 def _rows_of_table(parts: list[Path]) -> Iterator[TraceRow]:

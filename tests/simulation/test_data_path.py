@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,5 +161,5 @@ def test_ours_and_theirs_are_the_same_bytes() -> None:
     builder.append(1, 1000, None, b"r2", [])
     theirs = bytes(builder.build())
     first: list[BatchHeader] = [next(batches(one))[1] for one in (bytes(ours), theirs)]
-    assert first[0]._replace(leader_epoch=0) == first[1]._replace(leader_epoch=0)
+    assert replace(first[0], leader_epoch=0) == replace(first[1], leader_epoch=0)
     assert bytes(ours)[17:] == theirs[17:]  # the leader's stamp lies before: offset, length, epoch, magic

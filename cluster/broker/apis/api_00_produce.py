@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -135,7 +136,7 @@ class ProduceHandler:
         hints = LeaderHints(self._cache, self._connections.listener(connection))
         for name, result in results.items():
             if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and header.api_version >= FIRST_WITH_LEADER_HINTS:
-                result = result._replace(current_leader=hints.leader_of(name))
+                result = replace(result, current_leader=hints.leader_of(name))
             topics.setdefault(ids.get(name.topic, name.topic), []).append(result)
         for topic, parts in refused.items():
             topics.setdefault(topic, []).extend(parts)

@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from cluster.broker.apis.api import Api, BrokerParts
@@ -136,7 +137,7 @@ class FetchHandler:
         by_key: dict[Key, FetchPartitionResponse] = {}
         for name, result in results:
             if result.error in MOVED and header.api_version >= FIRST_WITH_LEADER_HINTS:
-                result = result._replace(current_leader=hints.leader_of(name))
+                result = replace(result, current_leader=hints.leader_of(name))
             by_key[wanted[name].topic, name.partition] = result
         counts = self._quotas.is_enabled and not params.from_follower
         if counts:

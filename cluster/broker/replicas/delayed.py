@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from cluster.broker.replicas.resting import RestingPartitions
@@ -33,7 +33,7 @@ class DelayedProduce:
 
     def fail(self, name: TopicPartition, error: ErrorCode) -> None:
         """The records stay in the log, and the answer still says where (ProducePartitionStatus keeps its offsets)."""
-        self.results[name] = self.results[name]._replace(error=error)
+        self.results[name] = replace(self.results[name], error=error)
 
 
 @dataclass(frozen=True, slots=True)

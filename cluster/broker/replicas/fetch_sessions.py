@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from cluster.broker.replicas.resting import MANY, RestingPartitions
 from cluster.protocol.api_01_fetch import (
@@ -25,6 +25,7 @@ from cluster.protocol.api_01_fetch import (
 )
 from cluster.protocol.by_topic import Topic
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset, TopicPartition
 
 MIN_EVICTION_US: Final = 120_000_000
@@ -37,7 +38,8 @@ Names = Callable[[Topic], str | None]
 """A topic's name, None while its id is unknown."""
 
 
-class RequestedPartition(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RequestedPartition:
     """One partition of a fetch, named by this request or by an earlier one of its session.
 
     topic: as the request names it     name: None while the id of its topic is unknown
@@ -52,7 +54,8 @@ def _asked(topic: Topic, topic_name: str | None, entry: FetchPartition) -> Reque
     return RequestedPartition(topic, None if topic_name is None else TopicPartition(topic_name, entry.partition), entry)
 
 
-class Answered(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answered:
     """The response to be sent. partitions: in the order of the results, without the unchanged ones"""
 
     error: ErrorCode
@@ -172,7 +175,7 @@ class FetchSession:
                 known = self.partitions[key] = self.awake[key] = CachedPartition(_asked(key[0], names(key[0]), entry))
                 known.turn = next(self._turns)
             else:
-                known.asked = known.asked._replace(entry=entry)
+                known.asked = RequestedPartition(known.asked.topic, known.asked.name, entry)
         for topic, numbers in request.forgotten:
             for number in numbers:
                 self.resting.end((topic, number))

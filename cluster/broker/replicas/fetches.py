@@ -6,6 +6,7 @@ source: ReplicaManager.fetchMessages, DelayedFetch.scala
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -125,7 +126,7 @@ class Fetches:
                 result = partition.fetch(params, entry, min(entry.max_bytes, budget), not total, first_time, now_us)
                 found = size_of(result.slice)
                 if found and self._is_throttled(partition, params, now_us):
-                    result, found = result._replace(slice=EMPTY_SLICE), 0
+                    result, found = replace(result, slice=EMPTY_SLICE), 0
             except KafkaError as error:
                 self._refuse(topic_partition, params, entry, error)
                 result, found = FetchPartitionResponse(topic_partition.partition, error.code), 0

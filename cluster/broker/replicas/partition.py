@@ -7,7 +7,7 @@ and passed on to the replica manager. source: Partition.scala
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from cluster.broker.replicas.delayed import FetchParams
@@ -21,6 +21,7 @@ from controller.image import PartitionRegistration
 from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import begins_anew, check_leader_epoch, only_leader_serves
+from replica.frozen import dataclass
 from replica.ids import (
     UNDEFINED_EPOCH,
     BrokerEpoch,
@@ -78,7 +79,8 @@ class FollowerBrokers(Protocol):
     def alive_broker_epoch(self, broker_id: BrokerId) -> BrokerEpoch | None: ...
 
 
-class ProducedBatch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProducedBatch:
     """Where a client's batch lies now; `cause` is the event that says so, None for a duplicate."""
 
     base_offset: Offset

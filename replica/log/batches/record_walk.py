@@ -8,7 +8,7 @@ Source: DefaultRecord.readFrom, DefaultRecordBatch.RecordIterator, ByteUtils
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from replica.frozen import dataclass
 
 VARINT_BYTES_MAX, VARLONG_BYTES_MAX = 5, 10
 RECORD_BYTES_MIN = 7
@@ -19,7 +19,8 @@ class MalformedRecords(Exception):
     """The bytes are not the records that the header announces."""
 
 
-class Walked(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Walked:
     """timestamp_deltas: of every record, in milliseconds     keyless: places of the records without a key"""
 
     timestamp_deltas: list[int]

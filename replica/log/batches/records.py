@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from crc32c import crc32c
 
 from replica.errors import ErrorCode, KafkaError
+from replica.frozen import dataclass
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, Offset
 from replica.log.batches.codecs import CODECS, BadStream, TooMuchInside, compress, decompress
 from replica.log.batches.record_walk import MalformedRecords, walk
@@ -53,7 +53,8 @@ _CRC = struct.Struct(">I")
 _CRC_POSITION = 17
 
 
-class BatchHeader(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
     """The 61 bytes before the records; `size_bytes` is the whole batch, the length field plus 12."""
 
     base_offset: Offset
@@ -69,6 +70,24 @@ class BatchHeader(NamedTuple):
     producer_epoch: int
     base_sequence: int
     record_count: int
+
+    def as_written(self, base_offset: Offset, leader_epoch: LeaderEpoch) -> BatchHeader:
+        """As a leader has it in its log, which received it."""
+        return BatchHeader(
+            base_offset,
+            self.size_bytes,
+            leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        )
 
     @property
     def last_offset(self) -> Offset:
@@ -116,10 +135,38 @@ def read_header(data: Bytes, position: int = 0) -> BatchHeader:
     """
     if len(data) - position < BATCH_HEADER_BYTES:
         raise corrupt(f"{len(data) - position} bytes are too few for a batch header of {BATCH_HEADER_BYTES}")
-    base_offset, length, *rest = _HEADER.unpack_from(data, position)
+    (
+        base_offset,
+        length,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    ) = _HEADER.unpack_from(data, position)
     if length < BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES:
         raise corrupt(f"the batch at offset {base_offset} claims a length of {length} bytes")
-    return BatchHeader(base_offset, length + LOG_OVERHEAD_BYTES, *rest)
+    return BatchHeader(
+        base_offset,
+        length + LOG_OVERHEAD_BYTES,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
 
 
 def check_crc(data: Bytes, position: int, header: BatchHeader) -> bool:
@@ -165,7 +212,8 @@ def corrupt(message: str, **events: object) -> KafkaError:
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-class Record(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Record:
     """One record, with its absolute offset and timestamp."""
 
     offset: Offset

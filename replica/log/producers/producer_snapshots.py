@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from collections import deque
 from pathlib import Path
-from typing import NamedTuple
 
 from crc32c import crc32c
 
+from replica.frozen import dataclass
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, Offset
 from replica.log.batches.control_records import EndTransactionMarker
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
@@ -31,7 +31,8 @@ _SNAPSHOT_VERSION = 1
 _NO_TRANSACTION = -1
 
 
-class CachedBatch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CachedBatch:
     """One of the batches a retry is compared with; offsets and sequences are inclusive."""
 
     first_sequence: int

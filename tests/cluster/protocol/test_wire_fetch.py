@@ -1,6 +1,7 @@
 """Fetch: our bytes are kio's and kafka-python's bytes, at every version and in both directions."""
 
 import socket
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -40,15 +41,15 @@ def request_at(version):
     """A request that only says what the version can say."""
     partition = FetchPartition(3, fetch_offset=17, max_bytes=1 << 20)
     if version >= 5:
-        partition = partition._replace(log_start_offset=2)
+        partition = replace(partition, log_start_offset=2)
     if version >= 9:
-        partition = partition._replace(current_leader_epoch=4)
+        partition = replace(partition, current_leader_epoch=4)
     if version >= 12:
-        partition = partition._replace(last_fetched_epoch=3)
+        partition = replace(partition, last_fetched_epoch=3)
     if version >= 17:
-        partition = partition._replace(directory_id=EMPTY)
+        partition = replace(partition, directory_id=EMPTY)
     if version >= 18:
-        partition = partition._replace(high_watermark=-1)
+        partition = replace(partition, high_watermark=-1)
     request = FetchRequest(
         replica_id=2,
         replica_epoch=9 if version >= 15 else -1,
@@ -56,13 +57,13 @@ def request_at(version):
         min_bytes=1,
         max_bytes=10 << 20,
         isolation=1,
-        topics=topics_at(version, [("orders", [partition, partition._replace(partition=4)]), ("empty", [])]),
+        topics=topics_at(version, [("orders", [partition, replace(partition, partition=4)]), ("empty", [])]),
         forgotten=[],
     )
     if version >= 7:
         forgotten = topics_at(version, [("empty", (1, 2, 5))])
-        request = request._replace(session_id=123, session_epoch=6, forgotten=forgotten)
-    return request._replace(rack="rack-a") if version >= 11 else request
+        request = replace(request, session_id=123, session_epoch=6, forgotten=forgotten)
+    return replace(request, rack="rack-a") if version >= 11 else request
 
 
 def kio_request_fields(version, request):
@@ -138,13 +139,13 @@ def responses_at(version):
     moved = FetchPartitionResponse(4, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     split = FetchPartitionResponse(5, ErrorCode.NONE, 20, 20, aborted_transactions=())
     if version >= 5:
-        full, split = full._replace(log_start_offset=2), split._replace(log_start_offset=1)
+        full, split = replace(full, log_start_offset=2), replace(split, log_start_offset=1)
     if version >= 11:
-        full = full._replace(preferred_read_replica=3)
+        full = replace(full, preferred_read_replica=3)
     if version >= 12:
-        split = split._replace(diverging_epoch=EpochEndOffset(3, 15))
-        moved = moved._replace(current_leader=LeaderIdAndEpoch(2, 8))
-    return [full, moved, split, split._replace(partition=6, slice=b"x", current_leader=moved.current_leader)]
+        split = replace(split, diverging_epoch=EpochEndOffset(3, 15))
+        moved = replace(moved, current_leader=LeaderIdAndEpoch(2, 8))
+    return [full, moved, split, replace(split, partition=6, slice=b"x", current_leader=moved.current_leader)]
 
 
 ENDPOINTS = (NodeEndpoint(2, "b2", 9092, "rack-a"), NodeEndpoint(3, "b3", 9092))
@@ -219,8 +220,8 @@ def test_response_is_what_others_write(version):
 
 @pytest.mark.parametrize("version", served(FETCH))
 def test_messages_leave_out_what_the_version_cannot_say(version):
-    request = request_at(16)._replace(
-        topics=topics_at(version, [("orders", request_at(16).topics[0][1])]), forgotten=[]
+    request = replace(
+        request_at(16), topics=topics_at(version, [("orders", request_at(16).topics[0][1])]), forgotten=[]
     )
     frame = encode_fetch_request(version, 77, "b2", request)
     assert frame[4:] == kio_request(FETCH, version, 77, "b2", **kio_request_fields(version, request))
@@ -237,7 +238,7 @@ def test_slices_stay_in_their_file(version, tmp_path):
     path.write_bytes(b"before" + RECORDS + b"after")
     with path.open("rb") as file:
         on_disk = FileSlice(file.fileno(), 6, len(RECORDS))
-        in_file = [part._replace(slice=on_disk) if part.slice == RECORDS else part for part in responses_at(version)]
+        in_file = [replace(part, slice=on_disk) if part.slice == RECORDS else part for part in responses_at(version)]
         segments = fetch_response_segments(version, 77, topics_at(version, [("orders", in_file)]))
         assert [segment for segment in segments if isinstance(segment, FileSlice)] == [on_disk]
         ours, theirs = socket.socketpair()
@@ -277,5 +278,5 @@ def test_snapshot_id_is_read():
     frame = kio_response(FETCH, 12, 1, **fields)
     parts = decode_fetch_response(12, frame).topics[0][1]
     expected = [as_received(part) for part in responses_at(12)]
-    expected[2] = expected[2]._replace(snapshot_id=SnapshotId(4, 1))
+    expected[2] = replace(expected[2], snapshot_id=SnapshotId(4, 1))
     assert parts == expected

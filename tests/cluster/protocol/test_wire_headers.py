@@ -8,6 +8,7 @@ from wire_oracles import kio_body, kio_header, kio_response, served
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.cold import decode_response, make, response_class
 from cluster.protocol.headers import (
+    RequestHeader,
     read_request_header,
     request_frame,
     response_body_position,
@@ -37,7 +38,7 @@ def test_request_headers(client_id):
         frame = request_frame(key, version, -5, client_id, b"body")
         assert frame == (len(header) + 4).to_bytes(4, "big") + header + b"body", (api_name(key), version)
         read = read_request_header(bytearray(frame[4:]))
-        assert read == (key, version, -5, client_id, len(header))
+        assert read == RequestHeader(key, version, -5, client_id, len(header))
 
 
 def test_response_headers():

@@ -1,5 +1,6 @@
 """Produce: our bytes are kio's and kafka-python's bytes, at every version and in both directions."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -85,12 +86,12 @@ def partitions_of(version):
     plain = ProducePartitionResponse(0, ErrorCode.NONE, 17, 1_700_000_000_000)
     refused = ProducePartitionResponse(5, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if version >= 5:
-        plain = plain._replace(log_start_offset=3)
+        plain = replace(plain, log_start_offset=3)
     if version >= 8:
         errors = ((0, "bad timestamp"), (7, None))
-        refused = refused._replace(error_message="moved", record_errors=errors)
+        refused = replace(refused, error_message="moved", record_errors=errors)
     if version >= 10:
-        refused = refused._replace(current_leader=LeaderIdAndEpoch(2, 9))
+        refused = replace(refused, current_leader=LeaderIdAndEpoch(2, 9))
     return [plain, refused]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,4 +101,4 @@ def test_words_are_safe_to_print_and_batches_are_believed_only_as_far_as_they_re
     assert word_of("\u202eevil".encode()) is None
     header = read_header(build_batch([(None, b"v")], timestamp_ms=0))
     assert is_believable(header)
-    assert not is_believable(header._replace(record_count=1 << 30, last_offset_delta=(1 << 30) - 1))
+    assert not is_believable(replace(header, record_count=1 << 30, last_offset_delta=(1 << 30) - 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,7 @@ class Reader:
 
 def batch_at(offset: int) -> BatchHeader:
     header = read_header(build_batch([(None, b"v")] * 3, timestamp_ms=0))
-    return header._replace(base_offset=offset)
+    return replace(header, base_offset=offset)
 
 
 def test_reading_the_same_again_and_again_is_told_up_to_a_limit_and_new_records_always_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,7 @@ def test_replicas_accept_gaps():
 def test_control_batches_and_plain_batches_leave_no_state():
     state = ProducerStateManager(None, sync=False)
     state.update(header(0, producer_id=-1))
-    state.update(header(1)._replace(attributes=0x20))
+    state.update(replace(header(1), attributes=0x20))
     assert state.producers == {}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +107,7 @@ def test_stamping_changes_offset_and_epoch_and_nothing_else():
     original = bytes(batch)
     stamp(batch, 0, 1234, 8)
     after = read_header(batch)
-    assert after == before._replace(base_offset=1234, leader_epoch=8)
+    assert after == replace(before, base_offset=1234, leader_epoch=8)
     assert check_crc(batch, 0, after)
     assert bytes(batch[8:12]) == original[8:12]
     assert bytes(batch[16:]) == original[16:]

@@ -56,7 +56,7 @@ def test_clients_that_share_a_client_id_are_told_apart_by_their_connections(run)
     (found,) = RequestJourneys(run.rows).find("r2")
     short = RequestJourneys(run.rows).name_of(found)
     other = replace(request_of(found), connection=request_of(found).connection + 7)
-    requests = RequestJourneys([*run.rows, found._replace(seq=run.rows[-1].seq + 1, event=other)])
+    requests = RequestJourneys([*run.rows, replace(found, seq=run.rows[-1].seq + 1, event=other)])
     rows = requests.find(short)
     assert [request_of(row).connection - request_of(found).connection for row in rows] == [0, 7]
     assert [requests.journey(row).name for row in rows] == [f"{short}/{request_of(row).connection}" for row in rows]
@@ -83,7 +83,7 @@ def test_a_client_is_told_after_the_answer_has_left(run):
     """Live, an event has the time at which its step began, which is that of the last byte in."""
     (found,) = RequestJourneys(run.rows).find("r2")
     begun_us = request_of(found).received_us
-    rows = [row._replace(at_us=begun_us) if isinstance(row.event, RecordAcked) else row for row in run.rows]
+    rows = [replace(row, at_us=begun_us) if isinstance(row.event, RecordAcked) else row for row in run.rows]
     *_, total, client = RequestJourneys(rows).journey(found).stages
     assert (total.name, client.name) == ("total", "client")
     assert client.at_us >= total.at_us == begun_us + request_of(found).total_time_us

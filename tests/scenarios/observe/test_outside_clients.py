@@ -6,6 +6,7 @@ A log that is written by hand stands for the broker; test_client_tap and test_re
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from cluster.live.client_tap import ClientTap
@@ -460,7 +461,7 @@ def test_a_batch_that_claims_two_billion_records_is_no_work() -> None:
     client = world.connects()
     client.writes(0, "x")
     header = read_header(build_batch([(None, b"y")], timestamp_ms=5))
-    header = header._replace(base_offset=1, last_offset_delta=2**31 - 2, record_count=2**31 - 1)
+    header = replace(header, base_offset=1, last_offset_delta=2**31 - 2, record_count=2**31 - 1)
     client.sends("z")
     world.log.emit(
         trace.BatchAppended(
@@ -470,7 +471,7 @@ def test_a_batch_that_claims_two_billion_records_is_no_work() -> None:
         )
     )  # fmt: skip
     for codec in (0, 1):
-        claims = header._replace(attributes=codec)
+        claims = replace(header, attributes=codec)
         world.connects(f"reader-{codec}").tell(FetchResponseSeen(((T0, ErrorCode.NONE, (claims,)),)), 9)
     assert [event.record for event in world.events if isinstance(event, trace.RecordRead)] == []
     assert [event.offset for event in world.events if isinstance(event, trace.PositionReset)] == [2**31] * 2

@@ -1,5 +1,7 @@
 """The follower side of a broker: whom it asks, in which order, and what it does with the answers."""
 
+from dataclasses import replace
+
 import pytest
 from broker_world import B1, B2, B3, T0, BrokerWorld, batch
 from segments import joined
@@ -138,7 +140,7 @@ def test_garbage_is_a_broken_fetch(world):
     [
         (refused(ErrorCode.FENCED_LEADER_EPOCH), ErrorCode.FENCED_LEADER_EPOCH),
         (
-            records("r7", offset=7, epoch=0)._replace(slice=bytes(records("r0").slice) * 2),
+            replace(records("r7", offset=7, epoch=0), slice=bytes(records("r0").slice) * 2),
             ErrorCode.UNKNOWN_SERVER_ERROR,
         ),
     ],

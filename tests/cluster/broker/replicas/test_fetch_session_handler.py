@@ -70,7 +70,14 @@ def test_the_leader_reads_what_the_fetcher_wants_whatever_was_lost(steps, slots)
             continue
         if fate == "cache emptied" and fetch.session_id:
             cache.remove(fetch.session_id)
-        context = leader.context(FetchRequest(2, **fetch._asdict()), VERSION, 0)
+        request = FetchRequest(
+            2,
+            session_id=fetch.session_id,
+            session_epoch=fetch.session_epoch,
+            topics=fetch.topics,
+            forgotten=fetch.forgotten,
+        )
+        context = leader.context(request, VERSION, 0)
         asked = {(one.topic, one.entry.partition): one.entry for one in context.asked()}
         results = {key: FetchPartitionResponse(key[1], ErrorCode.NONE, 0, 0, 0) for key in asked}
         answered = context.answer(results, 0)

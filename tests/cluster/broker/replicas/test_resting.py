@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -211,7 +212,7 @@ def test_of_a_topic_that_is_deleted_it_hears_at_once(world: BrokerWorld, session
 def test_what_the_follower_asks_anew_is_looked_at(world: BrokerWorld, session: Session) -> None:
     """It was cut back, or has another start of its log."""
     before = len(world.events(FollowerFetched))
-    assert session.fetch(entry(SEVENTH.partition)._replace(log_start_offset=0)) is None
+    assert session.fetch(replace(entry(SEVENTH.partition), log_start_offset=0)) is None
     assert [event.partition for event in world.events(FollowerFetched)[before:]] == [SEVENTH.partition]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -271,7 +272,7 @@ def test_a_hint_in_a_refused_fetch_leads_straight_to_the_new_leader() -> None:
     cluster.broker(1).next(METADATA, *[never_answer()] * 3)
     original = cluster.broker(1)._read
     hint = LeaderIdAndEpoch(2, 1)
-    cluster.broker(1)._read = lambda *args: original(*args)._replace(current_leader=hint)  # type: ignore[method-assign]
+    cluster.broker(1)._read = lambda *args: replace(original(*args), current_leader=hint)  # type: ignore[method-assign]
     harness.run_until(1 * SECOND + 600 * MS)
     assert asked(cluster.broker(2), OFFSET_FOR_LEADER_EPOCH)
 
