@@ -90,6 +90,8 @@ class ClientMetadata:
         self._equivalent_responses = 0
         self._failure_wait_us = 0
         self._equivalent_wait_us = 0
+        self.update_due_us = 0
+        """When the next refresh may be sent."""
 
     # ------------------------------------------------------------------------------------------------ what is known
 
@@ -141,12 +143,14 @@ class ClientMetadata:
             self._update_requested = True
             self._last_refresh_us = None
             self._equivalent_responses = 0
+            self._reschedule()
 
     def request_update(self, *, reset_backoff: bool = False) -> None:
         """Refresh as soon as the refresh backoff allows. Source: Metadata.requestUpdate"""
         self._update_requested = True
         if reset_backoff:
             self._equivalent_responses = 0
+        self._reschedule()
 
     def is_stale(self, now_us: int) -> bool:
         """An update is wanted, or it is time for one. source: ConsumerNetworkClient.ensureFreshMetadata"""
@@ -161,20 +165,19 @@ class ClientMetadata:
         is_equal = self._equivalent_responses > 0
         return max(self._failure_wait_us, self._equivalent_wait_us) if is_equal else self._failure_wait_us
 
-    @property
-    def update_due_us(self) -> int:
-        """When the next refresh may be sent. Source: Metadata.timeToNextUpdate"""
-        expires_us = 0 if self._update_requested else self._last_success_us + self._max_age_us
-        if self._last_refresh_us is None:
-            return expires_us
-        allowed_us = self._last_refresh_us + self._refresh_wait_us
-        return expires_us if expires_us > allowed_us else allowed_us
+    def _reschedule(self) -> None:
+        """Source: Metadata.timeToNextUpdate"""
+        due_us = 0 if self._update_requested else self._last_success_us + self._max_age_us
+        if self._last_refresh_us is not None:
+            due_us = max(due_us, self._last_refresh_us + self._refresh_wait_us)
+        self.update_due_us = due_us
 
     def update_failed(self, now_us: int) -> None:
         """No answer, or an empty one: back off, more each time."""
         self._last_refresh_us = now_us
         self._failures += 1
         self._failure_wait_us = self._backoff.after_us(self._failures - 1)
+        self._reschedule()
 
     # ------------------------------------------------------------------------------------------------ what is learned
 
@@ -195,6 +198,7 @@ class ClientMetadata:
             self._update_topic(topic, has_epochs=has_epochs)
         if self._equivalent_responses:
             self._equivalent_wait_us = self._backoff.after_us(self._equivalent_responses - 1)
+        self._reschedule()
         self.version += 1
 
     def _update_topic(self, topic: Any, *, has_epochs: bool) -> None:

@@ -60,7 +60,7 @@ class MetadataFetches:
             raise PeerViolation("the controller has one partition, the metadata log")
         ((_, (wanted,)),) = request.topics
         fetch = _Fetch(connection, header, request, wanted)
-        self.description.fetched(request.replica_id, wanted.fetch_offset, self._log.end.offset, now_us)
+        self.description.fetched(request.replica_id, wanted.fetch_offset, self._log.end_offset, now_us)
         answer = self._answer_of(fetch, now_us)
         if answer is None and request.max_wait_ms > 0:
             fetch.timer = self._outbox.timers.at(
@@ -109,7 +109,7 @@ class MetadataFetches:
             )
         end = self._quorum.high_watermark
         offset = fetch.wanted.fetch_offset
-        return None if end <= offset <= self._log.end.offset else self._records(fetch, end)
+        return None if end <= offset <= self._log.end_offset else self._records(fetch, end)
 
     def _answer_of_voter(self, fetch: _Fetch, now_us: int) -> FetchPartitionResponse | None:
         wanted = fetch.wanted
@@ -123,7 +123,7 @@ class MetadataFetches:
             return self._snapshot_instead(answer.snapshot)
         if answer.diverging is not None:
             return replace(self._nothing_new(), diverging_epoch=(answer.diverging.epoch, answer.diverging.offset))
-        end = self._log.end.offset
+        end = self._log.end_offset
         return None if wanted.fetch_offset == end else self._records(fetch, end)
 
     def _refusal(self, error: ErrorCode) -> FetchPartitionResponse:

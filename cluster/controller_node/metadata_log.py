@@ -75,7 +75,11 @@ class MetadataLog:
     def end(self) -> OffsetAndEpoch:
         latest = self.snapshots.latest
         epoch = self.log.leader_epochs.latest_epoch or (0 if latest is None else latest.epoch)
-        return OffsetAndEpoch(epoch, self.log.log_end_offset)
+        return OffsetAndEpoch(epoch, self.end_offset)
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.log.log_end_offset
 
     def end_of_epoch(self, epoch: ControllerEpoch) -> OffsetAndEpoch:
         found, offset = self.log.leader_epochs.end_offset_for(epoch, self.log.log_end_offset)

@@ -352,7 +352,7 @@ class ControllerCore:
         request, amend = passed
         if header.api_key == DESCRIBE_QUORUM:
             description = self._fetches.description
-            values = description.describe(request, self._addresses, self.log.end.offset, self._clock, now_us)
+            values = description.describe(request, self._addresses, self.log.end_offset, self._clock, now_us)
             respond(encoded(header, values))
         elif self.state is None:
             respond(ErrorCode.NOT_CONTROLLER)
@@ -437,7 +437,7 @@ class ControllerCore:
 
     def _next_offset(self) -> int:
         assert self.state is not None, "only the active controller decides"
-        assert self.state.next_offset == self.log.end.offset, "the state and its log count the same records"
+        assert self.state.next_offset == self.log.end_offset, "the state and its log count the same records"
         return self.state.next_offset
 
     def _complete(self, now_us: int) -> None:

@@ -86,13 +86,16 @@ class SimulatedConnection(Passage[bytearray]):
     def _transmit(
         self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None
     ) -> None:
+        frame = self._received(segments) if on_sent is None else self._received_and_told(segments, on_sent)
+        self._depart(Message(frame, api, part, len(frame)), cause)
+
+    def _received_and_told(self, segments: Sequence[Segment], on_sent: OnSent) -> bytearray:
         counts = self.host.bytes
         calls, size_bytes = counts.sendfile_calls, counts.sendfile
         frame = self._received(segments)
-        if on_sent is not None:
-            now_us = self.fabric.time.now_us
-            on_sent(Sent(now_us, now_us, counts.sendfile_calls - calls, counts.sendfile - size_bytes))
-        self._depart(Message(frame, api, part, len(frame)), cause)
+        now_us = self.fabric.time.now_us
+        on_sent(Sent(now_us, now_us, counts.sendfile_calls - calls, counts.sendfile - size_bytes))
+        return frame
 
     def _may_run(self, then: Callable[[], None]) -> bool:
         return self.host.may_run(then)
@@ -118,7 +121,9 @@ class SimulatedConnection(Passage[bytearray]):
         first = segments[0]
         if len(segments) == 1 and isinstance(first, (bytes, bytearray)):  # By far the most.
             counts.protocol += len(first)
-            return bytearray(memoryview(first)[SIZE_PREFIX_BYTES:])
+            frame = bytearray(first)
+            del frame[:SIZE_PREFIX_BYTES]  # Cheap: a bytearray shrinks at its front without copying.
+            return frame
         sizes = [segment.length if isinstance(segment, FileSlice) else len(segment) for segment in segments]
         frame = bytearray(sum(sizes))
         filled = 0
@@ -136,7 +141,7 @@ class SimulatedConnection(Passage[bytearray]):
                         counts.protocol += size
                 place.release()
                 filled += size
-        del frame[:SIZE_PREFIX_BYTES]  # Cheap: a bytearray shrinks at its front without copying.
+        del frame[:SIZE_PREFIX_BYTES]
         return frame
 
     def _send_from_file(self, source: FileSlice, into: memoryview) -> None:

@@ -53,6 +53,8 @@ class FetchSessionHandler:
 
     def __init__(self) -> None:
         self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
+        self.is_full = True
+        """Whether the next request begins a session."""
         self._partitions: dict[TopicPartition, Wanted] = {}
         self._names: dict[Topic, str] = {}
         self._places: dict[TopicPartition, int] = {}
@@ -62,10 +64,6 @@ class FetchSessionHandler:
     def partitions(self) -> Mapping[TopicPartition, Wanted]:
         """What the last request was for."""
         return self._partitions
-
-    @property
-    def is_full(self) -> bool:
-        return self._epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
     def build(self, wanted: Mapping[TopicPartition, Wanted], stirred: Iterable[TopicPartition]) -> SessionFetch | None:
         """The next request; None: there is nothing to ask for, and nothing to forget.
@@ -134,8 +132,8 @@ class FetchSessionHandler:
         if response.session_id == NO_SESSION:  # There was no room for one, or the leader has closed it.
             self._begin(NO_SESSION)
         else:
-            self._session_id = response.session_id
-            self._epoch = next_epoch(INITIAL_EPOCH if was_full else self._epoch)
+            self._session_id, self.is_full = response.session_id, False
+            self._epoch = next_epoch(self._epoch)
         return entries
 
     def failed(self) -> None:
@@ -145,6 +143,7 @@ class FetchSessionHandler:
     def _begin(self, closing: int) -> None:
         """The next request is a full one: it asks for a new session, and closes the session it names."""
         self._session_id, self._epoch = closing, INITIAL_EPOCH
+        self.is_full = True
 
     def _named(self, response: FetchResponse) -> Entries | None:
         """None: it has partitions that the session does not have."""

@@ -136,7 +136,7 @@ class CoreProbe:
         if self._cluster.scenario.rules.membership == "zk-session":
             return 0, {}  # There is no metadata log: brokers know only the requests of controllers.
         applied = {node: broker.cache.image.offset + 1 for node, broker in self._brokers.items()}
-        ends = [core.log.end.offset for core in self._controllers.values()]
+        ends = [core.log.end_offset for core in self._controllers.values()]
         return max(ends or applied.values(), default=0), applied
 
     def metadata_logs(self) -> Sequence[MetadataLogSnapshot]:
@@ -144,7 +144,7 @@ class CoreProbe:
             MetadataLogSnapshot(
                 node,
                 tuple(core.log.log.leader_epochs.entries),
-                core.log.end.offset,
+                core.log.end_offset,
                 core.quorum.high_watermark,
                 core.log.log.log_start_offset,
             )

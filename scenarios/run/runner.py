@@ -201,30 +201,38 @@ class ScenarioRun:
 
     def between(self) -> bool:
         """After every event of virtual time; true when steps of the timeline are due."""
-        cluster = self.cluster
-        if not self._topics_exist:
-            self._topics_exist = self._first_topics.are_there()
-            if self._topics_exist:
-                self.is_ready.set()
         if self._exits:
-            cluster.state_exits()
-            if cluster.has_died_out:
+            self.cluster.state_exits()
+            if self.cluster.has_died_out:
                 self._stop()
-        if not self._topics_exist and cluster.time.now_us > TOPICS_MUST_EXIST_BY_US and not cluster.has_died_out:
-            raise NotPossibleNow("the brokers did not come up within 30 s, so the topics could not be created")
-        events = self._time.events
-        if events >= self._next_probe:
-            self._next_probe = events + self._events_per_probe
-            if self._real is None:
-                self.invariants.probe(self._probe.look(self._rounds.take()))
-            if self._may_rest_from_us is not None and self._time.now_us >= self._may_rest_from_us:
-                self._end_at_rest()
+        if not self._topics_exist:
+            self._look_for_topics()
+        if self._time.events >= self._next_probe:
+            self._look_at_cores()
         if len(self._violations) != self._violations_stated:
             self._state_violations()
-        if self._progress is not None and events >= self._next_progress:
-            self._next_progress = events + EVENTS_PER_PROGRESS
-            self._progress(cluster.time.now_us, self.scenario.duration_us, self.trace.next_seq)
+        if self._progress is not None:
+            self._tell_progress(self._progress)
         return self.timeline.is_due() or bool(self._stops)
+
+    def _look_for_topics(self) -> None:
+        self._topics_exist = self._first_topics.are_there()
+        if self._topics_exist:
+            self.is_ready.set()
+        elif self._time.now_us > TOPICS_MUST_EXIST_BY_US and not self.cluster.has_died_out:
+            raise NotPossibleNow("the brokers did not come up within 30 s, so the topics could not be created")
+
+    def _look_at_cores(self) -> None:
+        self._next_probe = self._time.events + self._events_per_probe
+        if self._real is None:
+            self.invariants.probe(self._probe.look(self._rounds.take()))
+        if self._may_rest_from_us is not None and self._time.now_us >= self._may_rest_from_us:
+            self._end_at_rest()
+
+    def _tell_progress(self, progress: Progress) -> None:
+        if self._time.events >= self._next_progress:
+            self._next_progress = self._time.events + EVENTS_PER_PROGRESS
+            progress(self._time.now_us, self.scenario.duration_us, self.trace.next_seq)
 
     async def work(self) -> None:
         await self.workloads.perform_due()

@@ -139,15 +139,16 @@ class FetchHandler:
             if result.error in MOVED and header.api_version >= FIRST_WITH_LEADER_HINTS:
                 result = replace(result, current_leader=hints.leader_of(name))
             by_key[wanted[name].topic, name.partition] = result
+        by_key |= refused
         counts = self._quotas.is_enabled and not params.from_follower
         if counts:
             for _, result in results:
                 self._handler_time.found(result.slice)
-            throttle_ms = self._throttle_ms(connection, header, {**by_key, **refused})
+            throttle_ms = self._throttle_ms(connection, header, by_key)
             if throttle_ms:
                 self._respond_empty(connection, header, context.throttled(), throttle_ms)
                 return
-        answered = context.answer({**by_key, **refused}, now_us)
+        answered = context.answer(by_key, now_us)
         # Whether a client may read a partition is asked with each of its requests.
         may_rest = context.may_rest and (params.from_follower or not self._access.is_on)
         if may_rest and answered.error is ErrorCode.NONE:

@@ -336,17 +336,14 @@ class FullFetch(SessionlessFetch):
 class IncrementalFetch:
     """A request for all partitions of its session; the answer has those with news."""
 
-    __slots__ = ("_epoch", "_names", "_rests_above", "_session")
+    __slots__ = ("_epoch", "_names", "_rests_above", "_session", "resting")
 
     def __init__(self, session: FetchSession, names: Names, rests_above: int) -> None:
         self._session = session
+        self.resting = session.resting
         self._rests_above = rests_above
         self._names = names
         self._epoch = session.epoch
-
-    @property
-    def resting(self) -> RestingPartitions:
-        return self._session.resting
 
     @property
     def may_rest(self) -> bool:

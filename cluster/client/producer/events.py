@@ -6,7 +6,6 @@ from cluster.client.events import CausalRecorder, ClientEvents
 from cluster.client.interceptors import Interception
 from cluster.client.producer.batch import PendingRecord, ProducerBatch
 from replica.ids import TopicPartition
-from replica.log.batches.records import read_header
 from replica.trace import events as trace
 
 
@@ -55,7 +54,7 @@ class ProducerEvents(ClientEvents):
             pending.sent_seq,
         )
 
-    def batch_sent(self, batch: ProducerBatch, peer: str) -> int:
+    def batch_sent(self, batch: ProducerBatch, crc: int, peer: str) -> int:
         """Caused by the sends of its records, or by the refusal of its last attempt."""
         own = (batch.last_seq,) if batch.sends > 1 else tuple(pending.sent_seq for pending in batch.records)
         tp = batch.topic_partition
@@ -66,7 +65,7 @@ class ProducerEvents(ClientEvents):
                 topic=tp.topic,
                 partition=tp.partition,
                 records=batch.names,
-                crc=read_header(batch.encoded).crc,
+                crc=crc,
                 attempt=batch.sends,
                 acks=self._acks,
                 producer_id=batch.producer_id,

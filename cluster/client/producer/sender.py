@@ -188,15 +188,17 @@ class Sender:
     def _send(self, node_id: int, batches: Sequence[ProducerBatch], now_us: int) -> None:
         peer = self._connections.name(node_id)
         by_topic: dict[str, list[tuple[int, bytearray]]] = {}
+        sent: list[tuple[ProducerBatch, int]] = []
         for batch in batches:
             records = batch.encode(self._config.compression_type)
             batch.sends += 1
-            batch.last_seq = self._events.batch_sent(batch, peer)
+            crc = read_header(records).crc
+            sent.append((batch, crc))
+            batch.last_seq = self._events.batch_sent(batch, crc, peer)
             tp = batch.topic_partition
             by_topic.setdefault(tp.topic, []).append((tp.partition, records))
         transactional_id = None if self._transactions is None else self._transactions.transactional_id
         produce = ProduceRequest(transactional_id, self._acks, self._config.request_timeout_ms, list(by_topic.items()))
-        sent = [(batch, read_header(batch.encoded).crc) for batch in batches]
         self._connections.send(
             node_id,
             PRODUCE,
