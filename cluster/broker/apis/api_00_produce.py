@@ -60,11 +60,12 @@ class ProduceHandler:
             if isinstance(topic, UUID) and name is not None:
                 ids[name] = topic
             for number, records in partitions:
-                if name is None or self._is_another_topic(topic, TopicPartition(name, number)):
+                wanted = None if name is None else TopicPartition(name, number)
+                if wanted is None or self._is_another_topic(topic, wanted):
                     unknown = ProducePartitionResponse(number, ErrorCode.UNKNOWN_TOPIC_ID)
                     refused.setdefault(topic, []).append(unknown)
                 else:
-                    entries.append((TopicPartition(name, number), None if records is None else memoryview(records)))
+                    entries.append((wanted, None if records is None else memoryview(records)))
         size_bytes = len(frame) if self._quotas.is_enabled else 0
         respond = partial(self._respond, connection, header, size_bytes, request.acks, ids, refused)
         if not self._may_use(connection, request.transactional_id) and any(is_transactional(it) for _, it in entries):

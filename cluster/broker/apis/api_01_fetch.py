@@ -96,7 +96,7 @@ class FetchHandler:
             resting=resting,
             read_committed=request.isolation == READ_COMMITTED and request.replica_id < 0,
         )
-        if resting is not None:
+        if resting:
             resting.listeners = [lambda asked: _note(wanted, asked)]
 
         def respond(results: FetchResults, now_us: int) -> None:

@@ -6,6 +6,7 @@ source: ReplicaManager.fetchMessages, DelayedFetch.scala
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -95,7 +96,7 @@ class Fetches:
         self._waiting.watch(delayed, [topic_partition for topic_partition, _ in wanted])
         if not params.from_follower:
             self._of_consumer[params.connection] = delayed
-        if params.resting is not None:
+        if params.resting:
             delayed.listener = partial(self._wants_too, delayed)
             params.resting.listeners.append(delayed.listener)
         delayed.timer = self._outbox.timers.at(
@@ -237,8 +238,9 @@ class Fetches:
 
     def _end_wait(self, delayed: DelayedFetch) -> None:
         delayed.done = True
-        if delayed.params.resting is not None and delayed.listener in delayed.params.resting.listeners:
-            delayed.params.resting.listeners.remove(delayed.listener)
+        if delayed.listener is not None and delayed.params.resting is not None:
+            with suppress(ValueError):  # A later fetch of the session has put its own there.
+                delayed.params.resting.listeners.remove(delayed.listener)
         delayed.listener = None  # It holds the fetch, which would wait for a search for cycles, with all that it holds.
         self._waiting.remove(delayed)
         self._of_consumer.pop(delayed.params.connection, None)
