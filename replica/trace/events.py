@@ -11,6 +11,7 @@ Every row also has `seq` (one global order per run), `at_us` (virtual microsecon
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import types
 import typing
@@ -238,5 +239,11 @@ class TraceLog:
             asked = getattr(listener, "wants", None)
             return asked is None or bool(asked(kind))
 
-        self._routes[kind] = tuple(filter(wants, self._listeners))
+        self._routes[kind] = tuple(_call_of(listener) for listener in self._listeners if wants(listener))
         return self._routes[kind]
+
+
+def _call_of(listener: Callable[[TraceRow], None]) -> Callable[[TraceRow], None]:
+    """An object's method: Python looks for it with each call of the object, which takes as long again as the call."""
+    method = vars(type(listener)).get("__call__")
+    return types.MethodType(method, listener) if inspect.isfunction(method) else listener
