@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import count
+from operator import attrgetter
 from typing import Final, Protocol
 
 from cluster.broker.replicas.resting import MANY, RestingPartitions
@@ -36,6 +37,8 @@ Key = tuple[Topic, int]
 
 Names = Callable[[Topic], str | None]
 """A topic's name, None while its id is unknown."""
+
+_TURN = attrgetter("turn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ class FetchSession:
 
     def in_turn(self) -> list[CachedPartition]:
         """Those that do not rest."""
-        return sorted(self.awake.values(), key=lambda cached: cached.turn)
+        return sorted(self.awake.values(), key=_TURN)
 
     def had_records(self, cached: CachedPartition) -> None:
         """Behind the others, so that each has its turn within max.bytes."""

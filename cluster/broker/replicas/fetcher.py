@@ -8,6 +8,7 @@ source: AbstractFetcherThread.scala, ReplicaFetcherThread.scala
 from __future__ import annotations
 
 from itertools import count
+from operator import attrgetter
 
 from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.followed_partition import FollowedPartition
@@ -39,6 +40,7 @@ from replica.follower_inputs import AskLeaderOffsets, LeaderOffsetsKnown
 from replica.ids import UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 
 LIST_OFFSETS_VERSION = 7
+_TURN = attrgetter("turn")
 
 
 class ReplicaFetcher:
@@ -104,7 +106,7 @@ class ReplicaFetcher:
         if quota.throttled or self._session.is_full:
             self._stirred.update(dict.fromkeys(self.partitions))
         due = [self.partitions[name] for name in self._stirred if name in self.partitions]
-        due.sort(key=lambda followed: followed.turn)
+        due.sort(key=_TURN)
         comparing = [followed for followed in due if followed.state.may_compare(now_us)]
         if comparing:
             self._ask_epoch_ends(comparing, now_us)

@@ -93,7 +93,7 @@ class Fetches:
         if self._is_ready(delayed, now_us):
             self._complete(delayed, now_us)
             return
-        self._waiting.watch(delayed, [topic_partition for topic_partition, _ in wanted])
+        self._waiting.watch(delayed, bases)
         if not params.from_follower:
             self._of_consumer[params.connection] = delayed
         if params.resting:

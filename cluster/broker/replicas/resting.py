@@ -64,7 +64,7 @@ class RestingPartitions:
         self.fetched_us, self._follower = now_us, follower
 
     def end(self, key: tuple[Topic, int]) -> None:
-        if key in self._rests:
+        if self._rests and key in self._rests:
             self._rests[key].end()
 
     def end_all(self) -> None:
