@@ -75,7 +75,8 @@ class FetchSessionHandler:
         if self.is_full:
             self._partitions.clear()
             self._add(wanted)
-            told, forgotten = dict(wanted), Forgotten()
+            told: dict[TopicPartition, Wanted] = dict(wanted)
+            forgotten: Forgotten = []
             self._names = names
         else:
             told, forgotten = self._changes(wanted, stirred)
@@ -91,7 +92,8 @@ class FetchSessionHandler:
         known = self._partitions
         added = {name: one for name, one in wanted.items() if name not in known}
         altered: dict[TopicPartition, Wanted] = {}
-        removed, replaced = Forgotten(), Forgotten()
+        removed: Forgotten = []
+        replaced: Forgotten = []
         for name in sorted((name for name in stirred if name in known), key=self._places.__getitem__):
             before, now = known[name], wanted.get(name)
             if now is None:

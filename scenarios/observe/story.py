@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
@@ -118,7 +119,7 @@ class Story:
         self._node_states: dict[str, tuple[bool, bool]] = {}
         self._stopped: dict[str, None] = {}
         """nodes that have stopped: a client's first start is not worth a line, its return is"""
-        self._high_watermarks: dict[TopicPartition, Levels] = {}
+        self._high_watermarks: defaultdict[TopicPartition, Levels] = defaultdict(Levels)
         self._refused: dict[tuple[str, str, str], None] = {}
         self._left: dict[str, None] = {}
         """groups that have lost a member"""
@@ -478,7 +479,7 @@ class Story:
     def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         name = TopicPartition(event.topic, event.partition)
         if event.role == "leader" and name in self.view.partitions:
-            self._high_watermarks.setdefault(name, Levels()).append(row.at_us, event.high_watermark)
+            self._high_watermarks[name].append(row.at_us, event.high_watermark)
 
 
 def _sign(standing: Standing, node: str, known: NodeChange | None) -> str:

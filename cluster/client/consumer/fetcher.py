@@ -7,7 +7,7 @@ Simplified: the application polls all the time and takes every record at once, s
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -81,7 +81,7 @@ class ConsumerFetcher:
         self._events = events
         self._backoff = backoff
         self._pending_nodes: dict[int, bool] = {}
-        self._sessions: dict[int, FetchSessionHandler] = {}
+        self._sessions: defaultdict[int, FetchSessionHandler] = defaultdict(FetchSessionHandler)
         self.is_closing = False
         self._to_close: dict[int, SessionFetch] = {}
         """The last requests to leaders, that are not sent yet."""
@@ -125,7 +125,7 @@ class ConsumerFetcher:
             self.next_deadline_us = min(self.next_deadline_us, at_us)
 
     def _fetch(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
-        session = self._sessions.setdefault(node_id, FetchSessionHandler())
+        session = self._sessions[node_id]
         before = session.partitions
         wanted: dict[TopicPartition, Wanted] = {}
         for position in positions:

@@ -8,6 +8,8 @@ Source: TransactionManager.java, TxnPartitionEntry.java; transactions.py has the
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from cluster.client.producer.batch import ProducerBatch
 from replica.errors import ErrorCode
 from replica.ids import UNKNOWN_OFFSET, TopicPartition
@@ -66,7 +68,7 @@ class IdempotenceState:
         self.transactional = transactional
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
-        self._partitions: dict[TopicPartition, PartitionSequences] = {}
+        self._partitions: defaultdict[TopicPartition, PartitionSequences] = defaultdict(PartitionSequences)
         self._unresolved: dict[TopicPartition, int] = {}
         self._to_renumber: dict[TopicPartition, bool] = {}
 
@@ -79,7 +81,7 @@ class IdempotenceState:
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
 
     def _sequences(self, tp: TopicPartition) -> PartitionSequences:
-        return self._partitions.setdefault(tp, PartitionSequences())
+        return self._partitions[tp]
 
     # ----------------------------------------------------------------------------------------------------- draining
 

@@ -456,7 +456,10 @@ class ProducerCore(ClientNode[ProducerEvents]):
         return sticky.current(self._metadata.available(record.topic), count)
 
     def _sticky_of(self, topic: str) -> StickyPartitioner:
-        return self._sticky.setdefault(topic, StickyPartitioner(self._config.batch_size, self._rng))
+        known = self._sticky.get(topic)
+        if known is None:
+            known = self._sticky[topic] = StickyPartitioner(self._config.batch_size, self._rng)
+        return known
 
     def _count_for_sticky(self, tp: TopicPartition, records: Sequence[PendingRecord]) -> None:
         first = records[0].record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -253,7 +254,7 @@ class ConnectionKeepsOrder(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.lives: dict[tuple[str, str], int] = {}
-        self.routes: dict[tuple[str, int, str, str], _Route] = {}
+        self.routes: defaultdict[tuple[str, int, str, str], _Route] = defaultdict(_Route)
         return {
             trace.BatchSent: self._sent,
             trace.BatchRefused: self._refused,
@@ -268,7 +269,7 @@ class ConnectionKeepsOrder(Invariant):
 
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         life = self.lives.setdefault((client_of(event.client), event.peer), 0)
-        route = self.routes.setdefault((event.topic, event.partition, event.client, event.peer), _Route())
+        route = self.routes[event.topic, event.partition, event.client, event.peer]
         route.sent(event.crc, (life, event.producer_id))
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
