@@ -61,8 +61,8 @@ class CoordinatorRequests:
         self._on_not_found = on_not_found
 
     def wake_at(self, at_us: int | None) -> None:
-        if at_us is not None:
-            self.next_deadline_us = min(self.next_deadline_us, at_us)
+        if at_us is not None and at_us < self.next_deadline_us:
+            self.next_deadline_us = at_us
 
     def again(self, now_us: int) -> None:
         """The next request waits for retry.backoff.ms."""

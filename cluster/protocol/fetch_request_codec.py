@@ -97,7 +97,7 @@ def _rest_of_request(version: int, request: FetchRequest) -> bytes:
     if version >= 11:
         parts.append(string(request.rack, flexible))
     if flexible:
-        parts.append(_tags_of_request(version, request))
+        parts.append(_tags_of_request(version, request.replica_id, request.replica_epoch))
     return b"".join(parts)
 
 
@@ -134,10 +134,11 @@ def _top_of_request(version: int, request: FetchRequest) -> bytes:
     return _TOP_V4.pack(request.replica_id, *limits)
 
 
-def _tags_of_request(version: int, request: FetchRequest) -> bytes:
-    if version < 15 or (request.replica_id, request.replica_epoch) == (NO_BROKER, NO_BROKER_EPOCH):
+@lru_cache(REMEMBERED_MAX)
+def _tags_of_request(version: int, replica_id: BrokerId, replica_epoch: BrokerEpoch) -> bytes:
+    if version < 15 or (replica_id, replica_epoch) == (NO_BROKER, NO_BROKER_EPOCH):
         return NO_TAGS
-    return tagged({REPLICA_STATE_TAG: _REPLICA_STATE.pack(request.replica_id, request.replica_epoch) + NO_TAGS})
+    return tagged({REPLICA_STATE_TAG: _REPLICA_STATE.pack(replica_id, replica_epoch) + NO_TAGS})
 
 
 def _asked_partition(version: int, part: FetchPartition) -> bytes:

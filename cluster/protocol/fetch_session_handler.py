@@ -6,7 +6,7 @@ source: FetchSessionHandler.java, FetchMetadata.java
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 
 from cluster.protocol.api_01_fetch import (
@@ -65,22 +65,24 @@ class FetchSessionHandler:
         """What the last request was for."""
         return self._partitions
 
-    def build(self, wanted: Mapping[TopicPartition, Wanted], stirred: Iterable[TopicPartition]) -> SessionFetch | None:
+    def build(
+        self, wanted: Mapping[TopicPartition, Wanted], stirred: Collection[TopicPartition]
+    ) -> SessionFetch | None:
         """The next request; None: there is nothing to ask for, and nothing to forget.
 
         wanted: of those that are `stirred` what is to be asked for, not at all what is missing; the others are asked
             for as before. A full request is for what is wanted, and nothing else.
         """
-        names: dict[Topic, str] = {one.topic: name.topic for name, one in wanted.items()}
+        told: dict[TopicPartition, Wanted] = {}
+        forgotten: Forgotten = []
         if self.is_full:
             self._partitions.clear()
+            self._names.clear()
             self._add(wanted)
-            told: dict[TopicPartition, Wanted] = dict(wanted)
-            forgotten: Forgotten = []
-            self._names = names
-        else:
+            told |= wanted
+        elif wanted or stirred:
             told, forgotten = self._changes(wanted, stirred)
-            self._names |= names
+        self._names |= {one.topic: name.topic for name, one in wanted.items()}
         if not self._partitions and not forgotten:
             return None
         return SessionFetch(self._session_id, self._epoch, _by_topic(told), _forgotten(forgotten))

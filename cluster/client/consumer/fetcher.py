@@ -121,8 +121,8 @@ class ConsumerFetcher:
         return sent
 
     def _wake_at(self, at_us: int | None) -> None:
-        if at_us is not None:
-            self.next_deadline_us = min(self.next_deadline_us, at_us)
+        if at_us is not None and at_us < self.next_deadline_us:
+            self.next_deadline_us = at_us
 
     def _fetch(self, node_id: int, positions: Sequence[PartitionPosition], now_us: int) -> None:
         session = self._sessions[node_id]

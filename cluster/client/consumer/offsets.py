@@ -98,8 +98,8 @@ class OffsetLookups:
         return None
 
     def _wake_at(self, at_us: int | None) -> None:
-        if at_us is not None:
-            self.next_deadline_us = min(self.next_deadline_us, at_us)
+        if at_us is not None and at_us < self.next_deadline_us:
+            self.next_deadline_us = at_us
 
     # ------------------------------------------------------------------------------------------------------- resets
 
