@@ -25,12 +25,13 @@ SHORT_S, LONG_S = 2, 4
 _OURS = Path(__file__).resolve().parents[2]
 
 _SOCKETS = "calls of sockets"
-_OBJECTS, OWN_CALLS, _IN_C = (
+_OBJECTS, _NAMED_TUPLES, OWN_CALLS, _IN_C = (
     "objects of declared classes",
+    "of them named tuples",
     "calls of own functions",
     "calls of functions in C by own functions",
 )
-_WITHIN_A_PERCENT = (_OBJECTS, OWN_CALLS, _IN_C, _SOCKETS)
+_WITHIN_A_PERCENT = (_OBJECTS, _NAMED_TUPLES, OWN_CALLS, _IN_C, _SOCKETS)
 """Python's collector has its own moments: a few more or fewer calls follow. How much a socket takes and gives at once
 is the kernel's: one call more in a run of thousands, seen under load."""
 
@@ -95,13 +96,14 @@ def play_counted(scenario: Scenario) -> dict[str, int]:
         profiler.enable()
         run.execute()
         profiler.disable()
-    calls, objects, own, in_c = Counter[str](), 0, 0, 0
+    calls, objects, named_tuples, own, in_c = Counter[str](), 0, 0, 0, 0
     for entry in profiler.getstats():
         code = entry.code
         if isinstance(code, str):
             continue  # Counted with those who call them: trio's own calls depend on how busy the machine is.
         if code.co_filename.startswith("<"):  # The constructors of dataclasses and named tuples are generated.
             objects += entry.callcount
+            named_tuples += entry.callcount if code.co_name == "<lambda>" else 0
         elif Path(code.co_filename).is_relative_to(_OURS):
             own += entry.callcount
             calls[f"{Path(code.co_filename).relative_to(_OURS)} {code.co_qualname}"] += entry.callcount
@@ -120,6 +122,7 @@ def play_counted(scenario: Scenario) -> dict[str, int]:
         "bytes sent by the codec": sum(node.protocol for node in sent),
         "bytes sent by sendfile": sum(node.sendfile for node in sent),
         _OBJECTS: objects,
+        _NAMED_TUPLES: named_tuples,
         OWN_CALLS: own,
         _IN_C: in_c,
     }
