@@ -52,9 +52,10 @@ def test_the_sheet_as_text_json_table_and_page(highwater: Highwater, other: Othe
     document = highwater("agree", "mini.yaml", "--live", "--times", "2", "--format", "json").document
     assert document["counts"] == {"same": 2, "noise": 0, "differs": 0, "not played": 1}
     assert [row["why_not"] for row in document["rows"]] == ["", "", "nothing happens in it"]
-    assert (
-        "| `mini` | same | +0.00 s |  |" in highwater("agree", "mini.yaml:base", "--live", "--format", "markdown").out
-    )
+    markdown = highwater("agree", "mini.yaml", "--live", "--times", "2", "--format", "markdown").out
+    _, _, same, _, *table = markdown.splitlines()
+    assert same == "The same: `mini`, `mini:wrong`."
+    assert table[2:] == ["| `mini:silent` | not played | 0 | nothing happens in it |"]
     page = Path("runs/agree/live/agree.html").read_text()
     assert "default-src 'none'" in page and "<script" not in page and "mini" in page
     assert not highwater("runs", "--format", "json").document
@@ -92,6 +93,8 @@ def test_what_differs_stands_in_80_columns_and_is_the_exit_code(highwater: Highw
     assert max(map(len, done.out.splitlines())) <= 80
     words = " ".join(done.out.split())
     assert "differs mini records, lost since 10.506 s simulated r0..r1 live none b1 t-0, final log simulated" in words
+    *_, row = highwater("agree", "mini.yaml:base", "--live", "--format", "markdown").out.splitlines()
+    assert row.startswith("| `mini` | differs | 1 | records, lost since 10.506 s: r0..r1 / none; b1 t-0, final log: ")
 
 
 def test_after_ctrl_c_it_shows_what_it_has_and_goes_on_from_there(highwater: Highwater, other: Other) -> None:

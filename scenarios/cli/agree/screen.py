@@ -8,13 +8,15 @@ from collections.abc import Iterator, Sequence
 
 from scenarios.agree.comparison import DIFFERS, NOISE, SAME
 from scenarios.agree.difference import WorldDifference
-from scenarios.agree.sheet import NOT_PLAYED, Sheet, SheetRow
+from scenarios.agree.sheet import NOT_PLAYED, VERDICTS, Sheet, SheetRow
 from scenarios.observe.wording import count_of, seconds
 from scenarios.terminal.style import Style
 
 WIDTH = 80
 DIFFERENCES_SHOWN = 6
 """Of a scenario; JSON and the page have them all."""
+DIFFERENCES_IN_A_TABLE = 2
+PAPER_WIDTH = 140
 
 _COLOURS = {SAME: "green", NOISE: "yellow", DIFFERS: "red", NOT_PLAYED: "dim"}
 _INDENT = 13
@@ -75,23 +77,24 @@ def totals_text(sheet: Sheet) -> str:
 
 
 def sheet_table(sheet: Sheet) -> str:
-    """Markdown: a row for each scenario, with the first difference of those that have one."""
+    """Markdown: the names of those that are the same, and a row for each other one, with its first differences."""
     lines = [f"{sheet.heading[0].upper()}{sheet.heading[1:]}: {sheet.in_words}.", ""]
-    lines += ["| scenario | verdict | largest time gap | what differs |", "|---|---|---|---|"]
-    for row in sheet.rows:
-        gap = row.agreement.largest_gap if row.agreement is not None else None
-        lines.append(
-            f"| `{row.name}` | {row.verdict} | {'' if gap is None else f'{gap.by_us / 1e6:+.2f} s'} | {_first(row)} |"
-        )
+    if same := [f"`{row.name}`" for row in sheet.rows if row.verdict == SAME]:
+        names = f"The same: {', '.join(same)}."
+        lines += [*textwrap.wrap(names, PAPER_WIDTH, break_long_words=False, break_on_hyphens=False), ""]
+    others = sorted((row for row in sheet.rows if row.verdict != SAME), key=lambda row: VERDICTS.index(row.verdict))
+    if others:
+        lines += ["| scenario | verdict | times | what differs |", "|---|---|---|---|"]
+        lines += [f"| `{row.name}` | {row.verdict} | {len(row.repetitions)} | {_in_a_table(row)} |" for row in others]
     return "\n".join(lines) + "\n"
 
 
-def _first(row: SheetRow) -> str:
+def _in_a_table(row: SheetRow) -> str:
     if row.agreement is None:
         return row.why_not
-    if not row.agreement.differences:
-        return ""
-    one = row.agreement.differences[0]
-    since = "" if one.at_us is None else f" since {seconds(one.at_us)}"
-    why = f" ({one.noise})" if one.noise else ""
-    return f"{one.where}, {one.what}{since}: {one.ours} / {one.theirs}{why}"
+    shown = []
+    for one in row.agreement.differences[:DIFFERENCES_IN_A_TABLE]:
+        since = "" if one.at_us is None else f" since {seconds(one.at_us)}"
+        why = f"{one.noise}: " if one.noise else ""
+        shown.append(f"{one.where}, {one.what}{since}: {why}{one.ours} / {one.theirs}")
+    return "; ".join(shown)
