@@ -47,7 +47,8 @@ _FEW_ROWS = 10_000
 class ResultTables(Mapping[str, DataFrame]):
     """Every table over a trace, by name; each is defined on its first use, with the tables that it follows from.
 
-    Defining takes PySpark longer than a small trace takes to read. Threads may ask at once; one at a time defines.
+    Defining takes PySpark longer than a small trace takes to read. Threads may ask at once: one at a time defines, and
+    others meanwhile wait for rows.
     """
 
     def __init__(self, trace: Trace, brief: ResultTables | None = None) -> None:
@@ -57,6 +58,7 @@ class ResultTables(Mapping[str, DataFrame]):
         self._rows: dict[str, pa.Table] = {}
         self._defined: dict[str, DataFrame] = {}
         self._defining = threading.RLock()
+        self._collecting = {name: threading.Lock() for name in RESULT_TABLES}
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in RESULT_TABLES:
@@ -79,7 +81,7 @@ class ResultTables(Mapping[str, DataFrame]):
     def rows(self, name: str) -> pa.Table:
         """The rows of a table that grows with the failovers and not with the records, or of a short trace."""
         table = self[name]
-        with self._defining:
+        with self._collecting[name]:
             if name not in self._rows:
                 self._rows[name] = few_rows(table)
             return self._rows[name]
