@@ -15,7 +15,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from spark_reports.class_archive import WRITTEN_WITHIN_S, ClassArchive, kept_archive
 from spark_reports.environment import environment
@@ -92,7 +92,7 @@ def spark_session(
     try:
         place = _prepared(master, scratch, settings or {}, archive)
         with environment(place.variables), place.jvm_log.open("a") as log:
-            jvm = None if is_begun_elsewhere() else SparkJvm(place.settings, scratch, log)
+            jvm = None if is_begun_elsewhere() else _jvm_of(place, log)
             meanwhile()
             session = _begun(jvm, place)
         try:
@@ -169,6 +169,14 @@ def _prepared(master: str, scratch: Path, settings: Mapping[str, str], new_archi
     # A JVM that is killed leaves its files there.
     chosen[JAVA_OPTIONS] += f' "-Djava.io.tmpdir={scratch / "tmp"}"'
     return _Place(scratch, chosen, variables)
+
+
+def _jvm_of(place: _Place, log: IO[str]) -> SparkJvm:
+    """raises: SparkFailed, where Spark's scripts are not there"""
+    try:
+        return SparkJvm(place.settings, place.scratch, log)
+    except OSError as error:
+        raise SparkFailed(f"Spark did not start: {error}") from error
 
 
 def _begun(jvm: SparkJvm | None, place: _Place) -> SparkSession:

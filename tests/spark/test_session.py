@@ -117,3 +117,11 @@ def test_what_is_slow_to_import_is_not_there_before_sparks_jvm_begins() -> None:
     slow = ("altair", "pandas", "pyspark")
     code = f"import sys, spark_reports.report.build; print([name for name in {slow} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_spark_that_is_not_where_spark_home_says_did_not_start(folder: Path) -> None:
+    away = {**os.environ, "SPARK_HOME": str(folder / "nowhere")}
+    ended = subprocess.run([*COMMAND, "report", "last"], cwd=folder, env=away, capture_output=True, text=True)
+    missing = f"{folder}/nowhere/bin/spark-submit"
+    said = f"error: Spark did not start: [Errno 2] No such file or directory: '{missing}'"
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (6, said)
