@@ -16,10 +16,14 @@ Tables = Mapping[str, Rows]
 
 
 class Heading(NamedTuple):
-    """Of the scenario; both empty where the run's folder has neither."""
+    """Of the scenario; both empty where the run's folder has neither.
+
+    is_watched: it is a cluster that was only watched, without its clients
+    """
 
     title: str = ""
     question: str = ""
+    is_watched: bool = False
 
 
 def heading_of(run_dir: Path) -> Heading:
@@ -31,7 +35,8 @@ def heading_of(run_dir: Path) -> Heading:
         return Heading()
     if not isinstance(summary, dict) or not isinstance(scenario, dict):
         return Heading()
-    return Heading(str(summary.get("title") or ""), " ".join(str(scenario.get("question") or "").split()))
+    question = " ".join(str(scenario.get("question") or "").split())
+    return Heading(str(summary.get("title") or ""), question, "watched" in summary)
 
 
 def settings(run: Row, tables: Tables) -> dict[str, str]:

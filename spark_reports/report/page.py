@@ -14,7 +14,7 @@ import pyarrow as pa
 from replica.trace.broker_marks import BROKER_MARKS, in_broker_order, mark_places
 from replica.trace.events import REAL_KAFKA
 from replica.trace.signs import SIGNS
-from spark_reports.report import standstill, words
+from spark_reports.report import standstill, watched, words
 from spark_reports.report.charts import partition_chart
 from spark_reports.report.coordinators import coordinator_notes
 from spark_reports.report.decisive import Span, decisive_span, together
@@ -168,14 +168,14 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
         tables["key_moments"], several_partitions=len(tables["availability"]) > 1, most=MOMENTS_SHOWN
     )
     places = mark_places(_brokers(tables))
-    worst = _worst_first(tables["availability"], anomalies)
+    worst = _worst_first(tables["availability"], anomalies, tables["hw_stalls"])
     lists = _lists(tables)
-    return {
+    section = {
         **row,
         "number": number,
         "heading": heading,
         "settings": settings(row, tables),
-        "is_sampled": row["profile"].startswith(REAL_KAFKA),
+        "is_sampled": heading.is_watched or row["profile"].startswith(REAL_KAFKA),
         "decisive": decisive_span(tables, why, row["end_us"]),
         "strip": run_strip(worst[0], tables, row["end_us"], clock_us) if worst else None,
         "strip_of": f"{worst[0]['topic']}-{worst[0]['partition']}" if worst else "",
@@ -213,6 +213,19 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
         ],
         "partitions_left_out": max(0, len(tables["availability"]) - PARTITIONS_DRAWN),
         "overview_left_out": max(0, len(tables["availability"]) - ROWS_SHOWN),
+    }
+    return section | _watched(section, tables) if heading.is_watched and not verdict else section
+
+
+def _watched(section: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
+    """What the page of a watched cluster has instead."""
+    headline, mood = watched.said(tables)
+    new_leader = _new_leader(tables["elections"], tables["stopped_intervals"])
+    return {
+        "headline": [headline],
+        "mood": mood,
+        "tiles": watched.tiles(tables, new_leader),
+        "notes": [*section["notes"], watched.NOTE],
     }
 
 
@@ -354,14 +367,17 @@ def _brokers(tables: Tables) -> set[str]:
     return found
 
 
-def _worst_first(availability: Rows, anomalies: Rows) -> list[Row]:
+def _worst_first(availability: Rows, anomalies: Rows, hw_stalls: Rows) -> list[Row]:
     """Rows of availability, the partition with most trouble first."""
     found = Counter(zip(anomalies.values("topic"), anomalies.values("partition"), strict=True))
+    stood_us: Counter[tuple[str, int]] = Counter()
+    for stall in hw_stalls:
+        stood_us[stall["topic"], stall["partition"]] += stall["until_us"] - stall["from_us"]
 
     def badness(row: Row) -> tuple[Any, ...]:
-        lost = found[row["topic"], row["partition"]]
-        troubles = (-lost, -row["offline_us"], -row["under_min_isr_us"], -row["under_replicated_us"])
-        return (*troubles, row["topic"], row["partition"])
+        name = row["topic"], row["partition"]
+        troubles = (found[name], row["offline_us"], row["under_min_isr_us"], stood_us[name], row["under_replicated_us"])
+        return (*(-trouble for trouble in troubles), *name)
 
     return heapq.nsmallest(max(PARTITIONS_DRAWN, ROWS_SHOWN), availability, key=badness)
 

@@ -393,8 +393,9 @@ def test_the_table_of_partitions_has_the_order_of_their_charts() -> None:
     of = {"topic": "t", "under_min_isr_us": 0, "under_replicated_us": 0}
     times = [0, 5, 0, 9]
     rows = rows_of("availability", [{**of, "partition": place, "offline_us": us} for place, us in enumerate(times)])
-    worst = page._worst_first(rows, tables["anomalies"])
-    assert [line.name for line in page._overview([], worst, tables, 10)] == ["t-3", "t-1", "t-0", "t-2"]
+    stalls = rows_of("hw_stalls", [{"topic": "t", "partition": 2, "from_us": 1, "until_us": 4}])
+    worst = page._worst_first(rows, tables["anomalies"], stalls)
+    assert [line.name for line in page._overview([], worst, tables, 10)] == ["t-3", "t-1", "t-2", "t-0"]
 
 
 DEUTERANOPIA = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881))

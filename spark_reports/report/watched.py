@@ -1,0 +1,46 @@
+"""A cluster that was only watched, without its clients: its page is about leaders, ISRs and high watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_reports.report.rows import Rows
+from spark_reports.report.words import counted, joined, seconds, short_time, were
+
+Tables = Mapping[str, Rows]
+
+NOTE = "A watch does not see producers and their acks: it cannot say whether a record was lost."
+_WELL = "Every partition had a leader and min.insync.replicas in sync, and no high watermark stood still."
+
+
+def said(tables: Tables) -> tuple[str, str]:
+    """The headline and its mood. in: that run's rows of availability and hw_stalls"""
+    availability, stood = tables["availability"], tables["hw_stalls"]
+    leaderless = sum(us > 0 for us in availability.values("offline_us"))
+    under = sum(us > 0 for us in availability.values("under_min_isr_us"))
+    still = len(set(zip(stood.values("topic"), stood.values("partition"), strict=True)))
+    found = [
+        (leaderless, f"{were(leaderless)} without a leader"),
+        (under, f"{were(under)} below min.insync.replicas"),
+        (still, "had a high watermark that stood still"),
+    ]
+    troubles = [f"{counted(count, 'partition')} {what}" for count, what in found if count]
+    return (f"{joined(troubles)}.", "warn") if troubles else (_WELL, "ok")
+
+
+def tiles(tables: Tables, new_leader: tuple[str, str, str]) -> list[tuple[str, str, str]]:
+    """(number, its unit, class). new_leader: the tile about elections"""
+
+    def summed(column: str, what: str) -> tuple[str, str, str]:
+        us = sum(tables["availability"].values(column))
+        return (short_time(us), f"{what}, summed over partitions", "warn" if us else "good")
+
+    stood = tables["hw_stalls"]
+    longest = max((row["until_us"] - row["from_us"] for row in stood), default=0)
+    return [
+        summed("offline_us", "offline"),
+        summed("under_min_isr_us", "under min ISR"),
+        summed("under_replicated_us", "under-replicated"),
+        (seconds(longest), "longest time a high watermark stood still", "warn" if longest else "good"),
+        new_leader,
+    ]
