@@ -185,6 +185,7 @@ def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> i
 
 def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: Mapping[str, str]) -> int:
     """Run the statements of a file over the tables of the runs; the answers go to stdout, one after the other."""
+    from spark_reports.executors import FirstExecutor
     from spark_reports.queries import QueryRefused, ask
     from spark_reports.run_folders import RunFolderUnusable
     from spark_reports.session import job_on, spark_session
@@ -204,6 +205,7 @@ def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: M
             job_on(master),
             spark_session(master, settings) as spark,
         ):
+            FirstExecutor(spark).wait()
             waiting.wait_for("Spark looks for the first answer")
             for answer in ask(spark, run_dirs, sql, str(file), ROWS_PRINTED if is_json else ROWS_SHOWN):
                 waiting.end()

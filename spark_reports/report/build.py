@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_reports.class_archive import ClassArchive
+from spark_reports.executors import FirstExecutor
 from spark_reports.interrupts import Interrupts
 from spark_reports.session import DEFAULT_MASTER, spark_session
 from spark_reports.settings import report_settings_for
@@ -73,6 +74,7 @@ def write_report(
             with session as its_session:
                 from spark_reports.report.content import write_page, write_tables
 
+                FirstExecutor(its_session).wait()
                 write_tables(its_session, run_dirs, scratch, progress)
                 progress("drawing" if archive is None else "drawing, and keeping Spark's classes", 0.9)
                 drawing = beside.submit(write_page, its_session.version, run_dirs, scratch)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from spark_reports.executors import FirstExecutor
 from spark_reports.sweep.isolated import Broken, play_isolated
 from spark_reports.sweep.rows import COLUMNS, CRASHED, Columns, arrow_rows_schema, row_of, rows_schema
 
@@ -56,12 +57,13 @@ class Task(NamedTuple):
 def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Any]) -> Generator[pa.Table | None, None, None]:
     """Rows as they come, in no order, one for each of the different runs; None at every tick in which nothing came.
 
-    Closing the generator cancels what is under way.  raises: WorkersUnfit
+    Closing the generator cancels what is under way.  raises: WorkersUnfit, SparkFailed
     """
     waiting = _Portions(runs)
     under_way: dict[Future[_Played], list[Any]] = {}
     failures = 0
     came = False
+    executor = FirstExecutor(spark)
     pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="sweep")
     try:
         while waiting or under_way:
@@ -71,6 +73,7 @@ def play_on_spark(spark: SparkSession, task: Task, runs: Sequence[Any]) -> Gener
                 under_way[pool.submit(_play_portion, spark, task, portion)] = portion
             done, _ = wait(under_way, timeout=TICK_S, return_when=FIRST_COMPLETED)
             if not done:
+                executor.has_come()
                 yield None
             for future in done:
                 portion = under_way.pop(future)

@@ -97,3 +97,12 @@ def test_a_search_plays_what_it_plays_here(master: str, tmp_path: Path) -> None:
     there = highwater(tmp_path, *words, "--master", master, *SMALL, "--out", "there")
     here = highwater(tmp_path, *words, "--jobs", "1", "--out", "here")
     assert (there["played"], there["covered"], there["kinds"]) == (3, here["covered"], [])
+
+
+def test_workers_without_room_for_an_executor_are_named(master: str, tmp_path: Path) -> None:
+    words = ["search", "--seeds", "1..3", "--master", master, "--conf", "spark.executor.memory=600m", "--out", "none"]
+    done = subprocess.run(
+        [sys.executable, "-m", "scenarios.cli", *words], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 6, done.stderr
+    assert "less memory than the 600m that it takes" in done.stderr and "Traceback" not in done.stderr
