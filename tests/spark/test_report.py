@@ -212,6 +212,20 @@ def test_java_too_old_or_missing_names_the_fix(tmp_path: Path, monkeypatch: pyte
         java.find_java()
 
 
+def test_a_java_home_says_its_version_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not is asked; neither is what stands above some other program."""
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho asked >>'{tmp_path}/asked'\necho 'openjdk version \"21.0.2\"' >&2\n")
+    program.chmod(0o755)
+    (tmp_path / "release").write_text('IMPLEMENTOR="x"\nJAVA_RUNTIME_VERSION="25.0.3+9"\nJAVA_VERSION="25.0.3"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java.find_java() == java.Java(program, "25.0.3", lacks_vector_module=False)
+    assert not (tmp_path / "asked").exists()
+    (tmp_path / "release").write_text("Debian GNU/Linux 12\n")
+    assert java.find_java().version == "21.0.2" and (tmp_path / "asked").exists()
+
+
 def test_the_wrapper_drops_the_one_flag_and_logs_the_rest(tmp_path: Path) -> None:
     program = tmp_path / "real java"
     program.write_text('#!/bin/sh\nfor word do echo "<$word>"; done\necho noise >&2\n')
