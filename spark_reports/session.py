@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from spark_reports.class_archive import WRITTEN_WITHIN_S, ClassArchive, kept_archive
 from spark_reports.environment import environment
 from spark_reports.gateway import SparkJvm, is_begun_elsewhere
-from spark_reports.jars import first_on_class_path
+from spark_reports.jars import first_on_class_path, jars_needed, spark_home
 from spark_reports.java import find_java, java_home_for_spark
 from spark_reports.jvm_end import log_tail, why_it_ended
 from spark_reports.settings import DEFAULTS, JAVA_OPTIONS, driver_memory_mb
@@ -148,7 +148,8 @@ def _prepared(master: str, scratch: Path, settings: Mapping[str, str], new_archi
     java = find_java()
     archive = new_archive or (kept_archive(java) if is_local(master) else None)
     variables = {
-        "JAVA_HOME": str(java_home_for_spark(java, scratch / "java", scratch / JVM_LOG)),
+        "JAVA_HOME": str(java_home_for_spark(java, scratch / "java", scratch / JVM_LOG, jars_needed())),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(scratch / "conf" if archive is None else archive.settings_folder),
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
         "PYSPARK_PYTHON": _worker_python(master),

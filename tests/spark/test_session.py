@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
-from spark_reports.jars import FIRST, first_on_class_path, name_of
+from spark_reports.jars import FIRST, LEFT_OUT, first_on_class_path, jars, name_of
 from spark_reports.jvm_end import MORE_MEMORY, why_it_ended
 from tests.interrupting import COMMAND, interrupted
 from tests.spark.standalone import sessions_left
@@ -111,6 +111,12 @@ def test_jars_with_most_classes_come_first(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / "jars" / name).touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     assert first_on_class_path() == f"{tmp_path}/jars/{names[1]}:{tmp_path}/jars/{names[0]}"
+
+
+def test_the_jvm_has_all_jars_but_those_that_slow_every_session(spark: SparkSession) -> None:
+    assert spark._jvm is not None
+    there = {Path(jar) for jar in spark._jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)}
+    assert {name_of(jar) for jar in set(jars()) - there} == {*LEFT_OUT}
 
 
 def test_what_is_slow_to_import_is_not_there_before_sparks_jvm_begins() -> None:
