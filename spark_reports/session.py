@@ -28,6 +28,7 @@ from spark_reports.settings import DEFAULTS, JAVA_OPTIONS, driver_memory_mb
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_NAME = "highwater"
 DEFAULT_MASTER = "local[2]"
 MASTER_ANSWERS_S = 10.0
 _ENDS_WITHIN_S = 30.0
@@ -186,14 +187,17 @@ def _begun(jvm: SparkJvm | None, place: _Place) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from spark_reports.py4j_names import remember_names
+    from spark_reports.sql_begins import sql_begins
 
     _silence_broken_calls()
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         if jvm is not None:
-            conf = SparkConf().setAll([*place.settings.items()])
+            conf = SparkConf().setAppName(_NAME).setAll([*place.settings.items()])
             SparkContext._ensure_initialized(gateway=jvm.connect(), conf=conf)
-        session = SparkSession.builder.appName("highwater").config(map={**place.settings}).getOrCreate()
+            with sql_begins(SparkContext._jvm):
+                SparkContext.getOrCreate(conf)
+        session = SparkSession.builder.appName(_NAME).config(map={**place.settings}).getOrCreate()
     except Exception as error:
         ended = why_it_ended(error, _process(jvm), place.jvm_log)
         what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
