@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from spark_reports.jars import first_on_class_path, jars
+from spark_reports.jars import first_on_class_path, jars, jars_needed
 from spark_reports.java import Java
 
 WRITTEN_WITHIN_S = 900.0
@@ -44,7 +44,7 @@ def archive_stem(java: Java) -> Path:
 
     raises: RuntimeError if the user has no home, OSError if PySpark is not there
     """
-    bound_to = [str(java.executable.resolve()), java.version, first_on_class_path()]
+    bound_to = [str(java.executable.resolve()), java.version, first_on_class_path(), jars_needed().all_needed]
     for jar in jars():
         status = jar.stat()
         bound_to.append(f"{jar} {status.st_size} {status.st_mtime_ns}")

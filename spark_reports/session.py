@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from spark_reports.class_archive import WRITTEN_WITHIN_S, ClassArchive, kept_archive
 from spark_reports.environment import environment
 from spark_reports.gateway import SparkJvm, is_begun_elsewhere
-from spark_reports.jars import first_on_class_path
+from spark_reports.jars import first_on_class_path, jars_needed, spark_home
 from spark_reports.java import find_java, java_home_for_spark
 from spark_reports.jvm_end import log_tail, why_it_ended
 from spark_reports.settings import DEFAULTS, JAVA_OPTIONS, driver_memory_mb
@@ -28,6 +28,7 @@ from spark_reports.settings import DEFAULTS, JAVA_OPTIONS, driver_memory_mb
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_NAME = "highwater"
 DEFAULT_MASTER = "local[2]"
 MASTER_ANSWERS_S = 10.0
 _ENDS_WITHIN_S = 30.0
@@ -148,7 +149,8 @@ def _prepared(master: str, scratch: Path, settings: Mapping[str, str], new_archi
     java = find_java()
     archive = new_archive or (kept_archive(java) if is_local(master) else None)
     variables = {
-        "JAVA_HOME": str(java_home_for_spark(java, scratch / "java", scratch / JVM_LOG)),
+        "JAVA_HOME": str(java_home_for_spark(java, scratch / "java", scratch / JVM_LOG, jars_needed())),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(scratch / "conf" if archive is None else archive.settings_folder),
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
         "PYSPARK_PYTHON": _worker_python(master),
@@ -185,14 +187,17 @@ def _begun(jvm: SparkJvm | None, place: _Place) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from spark_reports.py4j_names import remember_names
+    from spark_reports.sql_begins import sql_begins
 
     _silence_broken_calls()
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         if jvm is not None:
-            conf = SparkConf().setAll([*place.settings.items()])
+            conf = SparkConf().setAppName(_NAME).setAll([*place.settings.items()])
             SparkContext._ensure_initialized(gateway=jvm.connect(), conf=conf)
-        session = SparkSession.builder.appName("highwater").config(map={**place.settings}).getOrCreate()
+            with sql_begins(SparkContext._jvm):
+                SparkContext.getOrCreate(conf)
+        session = SparkSession.builder.appName(_NAME).config(map={**place.settings}).getOrCreate()
     except Exception as error:
         ended = why_it_ended(error, _process(jvm), place.jvm_log)
         what = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

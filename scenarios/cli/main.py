@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from scenarios.process.collector import collect_rarely
+from scenarios.process.collector import collect_nothing_at_exit, collect_rarely
 from scenarios.process.failures import ProcessDied
 from scenarios.process.own_python import import_only_what_is_installed
 from scenarios.terminal.exit_codes import ExitCode
@@ -113,6 +113,7 @@ def main() -> NoReturn:
     """Entry point: every failure becomes one clear line and an exit code, never a traceback."""
     import_only_what_is_installed()
     collect_rarely()
+    collect_nothing_at_exit()
     sys.stdout, sys.stderr = SafeOutput(sys.stdout), SafeOutput(sys.stderr)
     with interruptible() as interruption:
         _run(interruption)

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replica.wording import spelt_out
-from scenarios.cli.common import fail, format_option, must_hold_files, open_option, open_page, print_json, usable_runs
+from scenarios.cli.common import (
+    fail,
+    format_option,
+    must_hold_files,
+    open_option,
+    open_page,
+    print_json,
+    usable_runs,
+    usable_traces,
+)
 from scenarios.cli.completion import run_names
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.terminal.exit_codes import ExitCode
@@ -53,6 +62,7 @@ if TYPE_CHECKING:
 @conf_option
 @open_option
 @format_option
+@usable_traces()
 def report(
     runs: tuple[str, ...],
     out: Path | None,
@@ -84,19 +94,25 @@ def report(
     if followed:
         others_given = bool(tables_dir or sql or opens or conf or keep_classes or format_ == "json")
         return _follow(runs, out, others_given=others_given)
-    from scenarios.observe.trace_writer import check_trace
     from scenarios.run.runs import find_run, read_summary
 
     with usable_runs():
         run_dirs = [find_run(name) for name in runs or ("last",)]
-        for run_dir in run_dirs:
-            check_trace(run_dir / "trace", read_summary(run_dir).get("trace_sha256"))
+        digests = [read_summary(run_dir).get("trace_sha256") for run_dir in run_dirs]
+
+    def check() -> None:
+        from scenarios.observe.trace_writer import check_trace  # Arrow, which is imported while Spark starts.
+
+        for run_dir, digest in zip(run_dirs, digests, strict=True):
+            check_trace(run_dir / "trace", digest)
+
     from spark_reports.class_archive import NotKept
     from spark_reports.report.build import write_report
     from spark_reports.run_folders import RunFolderUnusable
     from spark_reports.session import job_on
 
     if sql is not None:
+        check()
         return _answer(run_dirs, sql, format_, master, dict(conf))
     folder = out or run_dirs[0] / "report"
     _must_have_room(folder, tables_dir)
@@ -104,7 +120,7 @@ def report(
         with spark_or_fail(), ProgressLine("report") as line, job_on(master), _archive(keep_classes) as archive:
             result = write_report(
                 run_dirs, folder, lambda step, share: line.show(share, step), tables_dir=tables_dir, master=master,
-                conf=dict(conf), archive=archive,
+                conf=dict(conf), archive=archive, check=check,
             )  # fmt: skip
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)

@@ -32,6 +32,7 @@ from replica.trace.events import (
 )
 from replica.wording import spelt_out
 from scenarios.observe.arrow_columns import column
+from scenarios.observe.trace_error import TraceError as TraceError
 
 ROWS_PER_PART = 65_536
 ROWS_PER_CHUNK = 8_192
@@ -47,10 +48,6 @@ _ARROW_TYPES: dict[str, Any] = {
     "list<string>": pa.list_(pa.field("element", pa.string(), nullable=False)),
     "list<int64>": pa.list_(pa.field("element", pa.int64(), nullable=False)),
 }
-
-
-class TraceError(Exception):
-    """A trace folder that is not whole, or was written by another version of the schema."""
 
 
 def arrow_schema(table: str, *, observed: bool = False) -> pa.Schema:
@@ -323,8 +320,12 @@ def check_trace(trace_dir: Path, sha256: object) -> None:
     """
     for path in part_files(trace_dir):
         _open_part(path)
+    try:
+        is_own = trace_sha256(trace_dir) == sha256
+    except OSError as error:
+        raise TraceError(str(error)) from error
     # Values that were changed within a page may well decode, and mean something else.
-    if trace_sha256(trace_dir) != sha256:
+    if not is_own:
         raise TraceError(f"{trace_dir}: its files are not those of this run: summary.json has another `trace_sha256`")
 
 

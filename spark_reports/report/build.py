@@ -46,6 +46,7 @@ def write_report(
     master: str = DEFAULT_MASTER,
     conf: Mapping[str, str] | None = None,
     archive: ClassArchive | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> ReportResult:
     """Write `out/report.html` and `out/tables/<table>/*.parquet` (with `out/tables/README.md` on their columns).
 
@@ -56,6 +57,7 @@ def write_report(
     master:   where that runs; workers of a cluster must find `run_dirs` and `out` at the same paths
     conf:     its Spark settings, which win over ours
     archive:  which that session's JVM is to write
+    check:    whether the traces can be read: called while Spark starts, it ends the report with what it raises
     raises:   RunFolderUnusable, JavaMissing, SparkFailed, OSError
     """
     began = time.perf_counter()
@@ -67,8 +69,14 @@ def write_report(
         if spark is None:
             progress("starting Spark", 0.0)
             settings = {**report_settings_for(run_dirs), **(conf or {})}
-            session = spark_session(master, settings, archive, meanwhile=_import_content)
+
+            def meanwhile() -> None:
+                check()
+                _import_content()
+
+            session = spark_session(master, settings, archive, meanwhile)
         else:
+            check()
             session = contextlib.nullcontext(spark)
         with ThreadPoolExecutor(1) as beside:
             with session as its_session:

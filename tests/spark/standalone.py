@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pyspark
 
+from spark_reports.jars import jars_needed
 from spark_reports.java import find_java, java_home_for_spark
 
 WORKERS = 2
@@ -37,7 +38,7 @@ def standalone_cluster(folder: Path, environment: Mapping[str, str] | None = Non
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "conf").mkdir(exist_ok=True)
-    home = java_home_for_spark(find_java(), folder / "java", folder / "jvm.log")
+    home = java_home_for_spark(find_java(), folder / "java", folder / "jvm.log", jars_needed())
     common = {
         **os.environ,
         "JAVA_HOME": str(home),

@@ -24,6 +24,7 @@ from replica.trace.broker_marks import BROKER_MARKS, in_broker_order
 from replica.trace.events import TABLES, columns_of_table
 from spark_reports import from_files, io, java, settings
 from spark_reports.io import read_trace
+from spark_reports.jars import Jars
 from spark_reports.report import ReportResult, differences, page, series, write_report
 from spark_reports.report.charts import partition_chart
 from spark_reports.report.embedding import page_style
@@ -212,15 +213,41 @@ def test_java_too_old_or_missing_names_the_fix(tmp_path: Path, monkeypatch: pyte
         java.find_java()
 
 
+def test_a_java_home_says_its_version_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does not is asked; neither is what stands above some other program."""
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho asked >>'{tmp_path}/asked'\necho 'openjdk version \"21.0.2\"' >&2\n")
+    program.chmod(0o755)
+    (tmp_path / "release").write_text('IMPLEMENTOR="x"\nJAVA_RUNTIME_VERSION="25.0.3+9"\nJAVA_VERSION="25.0.3"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java.find_java() == java.Java(program, "25.0.3", lacks_vector_module=False)
+    assert not (tmp_path / "asked").exists()
+    (tmp_path / "release").write_text("Debian GNU/Linux 12\n")
+    assert java.find_java().version == "21.0.2" and (tmp_path / "asked").exists()
+
+
 def test_the_wrapper_drops_the_one_flag_and_logs_the_rest(tmp_path: Path) -> None:
     program = tmp_path / "real java"
     program.write_text('#!/bin/sh\nfor word do echo "<$word>"; done\necho noise >&2\n')
     program.chmod(0o755)
-    home = java.java_home_for_spark(java.Java(program, "25", True), tmp_path / "home", tmp_path / "jvm.log")
+    jars = Jars(tmp_path / "its jars", "/a b/x.jar:/y.jar", "/launcher.jar")
+    home = java.java_home_for_spark(java.Java(program, "25", True), tmp_path / "home", tmp_path / "jvm.log", jars)
     words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "--add-modules=java.sql", "a b", "$HOME", ""]
     answer = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True)
     assert answer.stdout.splitlines() == ["<-Xmx1g>", "<--add-modules=java.sql>", "<a b>", "<$HOME>", "<>"]
     assert answer.stderr == "" and (tmp_path / "jvm.log").read_text() == "noise\n"
+
+    def class_path(*words: str) -> str:
+        said = subprocess.run([home / "bin" / "java", "-cp", *words], capture_output=True, text=True, check=True)
+        return said.stdout.splitlines()[1]
+
+    assert class_path(f"conf/:{jars.folder}/*", "org.apache.spark.deploy.SparkSubmit") == "<conf/:/a b/x.jar:/y.jar>"
+    assert class_path(f"{jars.folder}/*", "org.apache.spark.launcher.Main", "-x") == "</launcher.jar>"
+    assert class_path("/elsewhere/*", "Main") == "</elsewhere/*>"
+    unknown = Jars(jars.folder, "", "")
+    home = java.java_home_for_spark(java.Java(program, "25", True), tmp_path / "b", tmp_path / "jvm.log", unknown)
+    assert class_path(f"{jars.folder}/*", "org.apache.spark.launcher.Main") == f"<{jars.folder}/*>"
 
 
 def test_words() -> None:

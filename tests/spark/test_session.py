@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
-from spark_reports.jars import FIRST, first_on_class_path, name_of
+from spark_reports.jars import FIRST, LEFT_OUT, first_on_class_path, jars, name_of
 from spark_reports.jvm_end import MORE_MEMORY, why_it_ended
+from spark_reports.sql_begins import analysed, sql_begins
 from tests.interrupting import COMMAND, interrupted
 from tests.spark.standalone import sessions_left
 from tests.waiting import wait_for
@@ -111,6 +113,40 @@ def test_jars_with_most_classes_come_first(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / "jars" / name).touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     assert first_on_class_path() == f"{tmp_path}/jars/{names[1]}:{tmp_path}/jars/{names[0]}"
+
+
+def test_the_jvm_has_all_jars_but_those_that_slow_every_session(spark: SparkSession) -> None:
+    assert spark._jvm is not None
+    there = {Path(jar) for jar in spark._jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)}
+    assert {name_of(jar) for jar in set(jars()) - there} == {*LEFT_OUT}
+
+
+def test_sql_begins_with_a_statement_that_this_release_of_spark_analyses(spark: SparkSession) -> None:
+    assert analysed(spark._jvm).resolved()
+
+
+def test_where_sql_cannot_begin_the_context_does() -> None:
+    class Ended:
+        def __getattr__(self, name: str) -> object:
+            raise Py4JError("the JVM has ended")
+
+    with sql_begins(Ended()):
+        pass
+
+
+def test_an_interrupted_context_does_not_wait_for_sql() -> None:
+    goes_on = threading.Event()
+
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            goes_on.wait(60)
+            raise OSError
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt), sql_begins(Slow()):
+        raise KeyboardInterrupt
+    assert threading.active_count() == before + 1
+    goes_on.set()
 
 
 def test_what_is_slow_to_import_is_not_there_before_sparks_jvm_begins() -> None:
