@@ -8,8 +8,8 @@ from typing import Any
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
-from scenarios.check.invariants.checker import Handler, Invariant, Probe
+from replica.trace.events import Handler, TraceRow
+from scenarios.check.invariants.checker import Invariant, Probe
 from scenarios.check.invariants.forgotten_proposals import ForgottenProposals
 from scenarios.observe.mirror import ReplicaLog
 from scenarios.observe.truth import CommittedLog, same_batch

@@ -10,8 +10,8 @@ from typing import Any, Final
 from cluster.live.producer_names import client_of
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
-from scenarios.check.invariants.checker import Handler, Invariant
+from replica.trace.events import Handler, TraceRow
+from scenarios.check.invariants.checker import Invariant
 
 
 class AckedIsCommitted(Invariant):
