@@ -176,7 +176,7 @@ class LogMirror:
     def _place(self, partition: TopicPartition, batch: MirroredBatch) -> int:
         """Of the same batch in another replica's log, if there is one: a long run holds each batch once."""
         for log in self.logs[partition].values():
-            place = log.place_of(batch)
+            place = log.place_of(batch) if log.end > batch.base_offset else -1
             if place >= 0:
                 return place
         return self.columns(partition).add(batch)

@@ -273,8 +273,10 @@ class ConnectionKeepsOrder(Invariant):
         route.sent(event.crc, (life, event.producer_id))
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        if event.role != "leader":
+            return
         stands = TopicPartition(event.topic, event.partition), event.base_offset, event.crc
-        client = self.mirror.sent.client(*stands) if event.role == "leader" else None
+        client = self.mirror.sent.client(*stands)
         route = self.routes.get((event.topic, event.partition, client, event.node)) if client is not None else None
         if route is None:
             return  # not from a producer of this run
