@@ -86,7 +86,7 @@ class RequestHandlers:
             self._rest = None
             self._busy -= 1
             raise
-        if not self.is_blocked:
+        if self._rest is None:
             self._busy -= 1
             done(now_us)
         self._rest = None
