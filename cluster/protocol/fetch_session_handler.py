@@ -96,7 +96,7 @@ class FetchSessionHandler:
         altered: dict[TopicPartition, Wanted] = {}
         removed: Forgotten = []
         replaced: Forgotten = []
-        for name in sorted((name for name in stirred if name in known), key=self._places.__getitem__):
+        for name in sorted([name for name in stirred if name in known], key=self._places.__getitem__):
             before, now = known[name], wanted.get(name)
             if now is None:
                 del known[name]
