@@ -346,8 +346,8 @@ class Sender:
     def _expire(self, now_us: int) -> bool:
         """Give up every batch older than delivery.timeout.ms, waiting or in flight. returns: whether there was one"""
         expired = self._accumulator.expired(now_us)
-        for batches in list(self._in_flight.values()):
-            for batch in list(batches):
+        for batches in self._in_flight.values():
+            for batch in batches:
                 if not batch.has_expired(self._delivery_timeout_us, now_us):
                     break
                 batch.maybe_written |= batch.sends > 0  # it may be on the wire; nothing waits for its answer

@@ -22,7 +22,7 @@ everything. Nothing is switched off where configuration may break a property: th
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -219,7 +219,7 @@ class InvariantChecker:
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
         self.touched: dict[tuple[str, int], None] = {}
         """Partitions of the events since it was last emptied (probe.PartitionRounds)."""
-        self._recent: dict[tuple[str, int], deque[TraceRow]] = {}
+        self._recent: defaultdict[tuple[str, int], deque[TraceRow]] = defaultdict(lambda: deque(maxlen=EVENTS_KEPT))
         self._row: TraceRow | None = None
         self._unsettled_at_us: int | None = None
         self.invariants = [kind(self) for kind in (all_invariants() if invariants is None else invariants)]
@@ -259,10 +259,7 @@ class InvariantChecker:
             self._settle()
         self._row = row
         key = (event.topic, event.partition)
-        recent = self._recent.get(key)
-        if recent is None:
-            recent = self._recent[key] = deque(maxlen=EVENTS_KEPT)
-        recent.append(row)
+        self._recent[key].append(row)
         self.touched[key] = None
 
     def _follow(self, row: TraceRow, event: trace.ConfigAltered) -> None:

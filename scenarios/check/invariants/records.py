@@ -62,10 +62,10 @@ class AckedIsCommitted(Invariant):
 
     def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
         """The final logs are read after the end of the run, when promises no longer apply."""
-        partition = TopicPartition(event.topic, event.partition)
-        found = self.found.get(partition)
+        partition = (event.topic, event.partition)
+        found = self.found.get(partition)  # type: ignore[call-overload]  # a NamedTuple is found by its plain tuple
         if found is None:
-            found = self.found[partition] = bytearray(len(self.names))
+            found = self.found[TopicPartition(*partition)] = bytearray(len(self.names))
         place = self.names.place(event.record)
         if place >= 0:
             found[place] = True
