@@ -105,7 +105,8 @@ class FetchSessionHandler:
                 altered[name] = known[name] = now
                 if now.topic != before.topic:
                     replaced.append((before.topic, name))
-        self._add(added)
+        if added:
+            self._add(added)
         return added | altered, removed + replaced
 
     def _add(self, wanted: Mapping[TopicPartition, Wanted]) -> None:

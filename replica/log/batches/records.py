@@ -423,6 +423,9 @@ def _put_bytes(out: bytearray, content: bytes | None) -> None:
 
 
 def _get_varint(data: bytes, position: int) -> tuple[int, int]:
+    byte = data[position]
+    if byte < 0x80:  # as good as always
+        return (byte >> 1) ^ -(byte & 1), position + 1
     rest, shift = 0, 0
     while True:
         byte = data[position]
