@@ -86,7 +86,7 @@ class RequestHandlers:
             self._rest = None
             self._busy -= 1
             raise
-        if self._rest is None:
+        if not self.is_blocked:
             self._busy -= 1
             done(now_us)
         self._rest = None
