@@ -39,7 +39,5 @@ class ClientEvents:
 
     def _emit(self, event: trace.TraceEvent, *own_causes: int | None) -> int:
         """own_causes: numbers of events; None or a negative number stands for none"""
-        causes = {seq: True for seq in own_causes if seq is not None and seq >= 0}
-        if self._step_cause is not None:
-            causes[self._step_cause] = True
+        causes = {seq for seq in (*own_causes, self._step_cause) if seq is not None and seq >= 0}
         return self._recorder.emit(event, *sorted(causes))

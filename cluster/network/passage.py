@@ -214,7 +214,8 @@ class Passage(ABC, Generic[Frame]):
         if self._road is not None:
             self._road.carry(message.size_bytes, arrival_us - now_us, partial(self._arrive, message), cause)
             return
-        arrival_us = max(arrival_us, self.last_arrival_us)
+        if arrival_us < self.last_arrival_us:
+            arrival_us = self.last_arrival_us
         self.last_arrival_us = arrival_us
         self._time.at(arrival_us, partial(self._arrive, message), cause)
 
@@ -239,12 +240,11 @@ class Passage(ABC, Generic[Frame]):
         self._deliver(message)
 
     def _must_wait(self, message: Message[Frame]) -> bool:
-        network = self._network
         if self._link.cuts:
             return True
-        if message.frame is None or not network.holds:
+        if message.frame is None or not self._network.holds:
             return False
-        hold = network.hold_on(self._node, self.peer, message.api, message.part)
+        hold = self._network.hold_on(self._node, self.peer, message.api, message.part)
         if hold is None:
             return False
         if message.held_by != hold:

@@ -8,7 +8,7 @@ shell, in virtual time and in wall time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import trio
@@ -112,9 +112,7 @@ class NodeShell:
     async def _read(self, connection: ConnectionId, end: Connection) -> None:
         """Frames of one connection, one at a time."""
         accepted = connection < 0
-        take = (
-            partial(self._handle, connection, end) if accepted else partial(self._step, self.core.received, connection)
-        )
+        take = partial(self._handle, connection, end) if accepted else partial(self._received, connection)
         try:
             await end.read(take)
         except ConnectionGone as gone:
@@ -127,7 +125,7 @@ class NodeShell:
             end.identify(frame)
             self._step(self.core.identified, connection, end.peer)
         try:
-            self._step(self.core.received, connection, frame)
+            self._received(connection, frame)
         except Exception as failure:  # A bug in Highwater; in a live run it costs this connection only.
             if not self._world.contains(end.peer, failure):
                 raise
@@ -148,10 +146,15 @@ class NodeShell:
 
     # ---------------------------------------------------------------------------------------------------- actions
 
+    def _received(self, connection: ConnectionId, frame: bytearray) -> None:
+        if not self._is_over:
+            self._perform_all(self.core.received(connection, frame, self._world.now_us()))
+
     def _step(self, method: Callable[..., list[Action]], *args: object) -> None:
-        if self._is_over:
-            return
-        actions = method(*args, self._world.now_us())
+        if not self._is_over:
+            self._perform_all(method(*args, self._world.now_us()))
+
+    def _perform_all(self, actions: Sequence[Action]) -> None:
         self._world.decided()
         for action in actions:
             if isinstance(action, Send):  # As good as always.

@@ -118,56 +118,43 @@ class SimulatedConnection(Passage[bytearray]):
     def _received(self, segments: Sequence[Segment]) -> bytearray:
         """The frame without its size prefix, as the other end receives it.     raises: TornSend"""
         counts = self.host.bytes
-        first = segments[0]
-        if len(segments) == 1 and isinstance(first, (bytes, bytearray)):  # By far the most.
-            counts.protocol += len(first)
-            frame = bytearray(first)
-            del frame[:SIZE_PREFIX_BYTES]  # Cheap: a bytearray shrinks at its front without copying.
-            return frame
-        sizes = [segment.length if isinstance(segment, FileSlice) else len(segment) for segment in segments]
-        frame = bytearray(sum(sizes))
-        filled = 0
-        with memoryview(frame) as view:
-            for segment, size in zip(segments, sizes, strict=True):
-                place = view[filled : filled + size]
-                if isinstance(segment, FileSlice):
-                    self._send_from_file(segment, place)
-                    counts.sendfile += size
-                else:
-                    place[:] = segment
-                    if isinstance(segment, memoryview):  # Records that are in memory travel as memoryviews.
-                        counts.fetch_payload_through_python += size
-                    else:
-                        counts.protocol += size
-                place.release()
-                filled += size
-        del frame[:SIZE_PREFIX_BYTES]
+        frame = bytearray()
+        for segment in segments:
+            if isinstance(segment, FileSlice):
+                self._send_from_file(segment, frame)
+                counts.sendfile += segment.length
+                continue
+            frame += segment
+            if isinstance(segment, memoryview):  # Records that are in memory travel as memoryviews.
+                counts.fetch_payload_through_python += len(segment)
+            else:
+                counts.protocol += len(segment)
+        del frame[:SIZE_PREFIX_BYTES]  # Cheap: a bytearray shrinks at its front without copying.
         return frame
 
-    def _send_from_file(self, source: FileSlice, into: memoryview) -> None:
+    def _send_from_file(self, source: FileSlice, frame: bytearray) -> None:
         """From the file into a socket by sendfile, and from its other end into the frame.     raises: TornSend"""
-        near, far = self._socket_pair()
-        sent = filled = 0
+        near, far = self._sockets or self._socket_pair()
+        sent, end = 0, len(frame) + source.length
         while sent < source.length:
             try:
                 count = source.sendfile(near.fileno(), sent)
             except BlockingIOError:  # The pump: drain the other end, and go on.
-                filled += far.recv_into(into[filled:])
+                frame += far.recv(end - len(frame))
                 continue
             self.host.bytes.sendfile_calls += 1
             if count == 0:
                 raise TornSend("a segment file ended before the bytes its frame had promised")
             sent += count
-        while filled < source.length:
-            filled += far.recv_into(into[filled:])
+        while len(frame) < end:
+            frame += far.recv(end - len(frame))
 
     def _socket_pair(self) -> tuple[socket.socket, socket.socket]:
         """Made for the first stretch of a file: most ends send none."""
-        if self._sockets is None:
-            self._sockets = socket.socketpair()
-            for end in self._sockets:
-                end.setblocking(False)
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+        self._sockets = socket.socketpair()
+        for end in self._sockets:
+            end.setblocking(False)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
         return self._sockets
 
     def close_sockets(self) -> None:

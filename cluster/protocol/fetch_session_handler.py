@@ -96,7 +96,7 @@ class FetchSessionHandler:
         altered: dict[TopicPartition, Wanted] = {}
         removed: Forgotten = []
         replaced: Forgotten = []
-        for name in sorted((name for name in stirred if name in known), key=self._places.__getitem__):
+        for name in sorted([name for name in stirred if name in known], key=self._places.__getitem__):
             before, now = known[name], wanted.get(name)
             if now is None:
                 del known[name]
@@ -105,7 +105,8 @@ class FetchSessionHandler:
                 altered[name] = known[name] = now
                 if now.topic != before.topic:
                     replaced.append((before.topic, name))
-        self._add(added)
+        if added:
+            self._add(added)
         return added | altered, removed + replaced
 
     def _add(self, wanted: Mapping[TopicPartition, Wanted]) -> None:

@@ -118,11 +118,13 @@ def read_count(
     else:
         (count,) = INT32.unpack_from(frame, position)
         position += 4
-    if count < -1 or count * item_bytes > len(frame) - position:
-        raise PeerViolation(f"an array claims {count} items where {len(frame) - position} bytes are left")
-    if count < 0 and not nullable:
+    if count >= 0 and count * item_bytes <= len(frame) - position:
+        return count, position
+    if count == -1:
+        if nullable:
+            return count, position
         raise PeerViolation("an array that must be there is null")
-    return count, position
+    raise PeerViolation(f"an array claims {count} items where {len(frame) - position} bytes are left")
 
 
 def read_string(frame: Frame, position: int, flexible: bool) -> tuple[str | None, int]:

@@ -152,9 +152,10 @@ class AcceptedConnections:
 
     def answered(self, actions: list[Action], now_us: int) -> list[Action]:
         """Notes to whom `actions` send, and returns them."""
+        last_active_us = self._last_active_us
         for action in actions:
-            if type(action) is Send:
-                self.active(action.connection, now_us)
+            if type(action) is Send and last_active_us.pop(action.connection, None) is not None:
+                last_active_us[action.connection] = now_us
         return actions
 
     def gone(self, connection: ConnectionId) -> None:

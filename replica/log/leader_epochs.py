@@ -52,9 +52,10 @@ class LeaderEpochCache:
 
         An epoch older than all known ones is answered with itself and the start of the first entry.
         """
-        if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self._epochs[-1]:
+        latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
+        if epoch == UNDEFINED_EPOCH or epoch > latest:
             return UNDEFINED_EPOCH, UNKNOWN_OFFSET
-        if epoch == self._epochs[-1]:
+        if epoch == latest:
             return epoch, log_end_offset
         higher = bisect_right(self._epochs, epoch)
         if higher == 0:

@@ -223,7 +223,8 @@ class Log:
         return self._append(whole, tuple(headers), size_bytes, now_us)
 
     def _append(self, data: Bytes, headers: tuple[BatchHeader, ...], size_bytes: int, now_us: int) -> AppendInfo:
-        self._check_disk(self.disk.check_writable)
+        if self.disk.broken or self.disk.full:
+            self._check_disk(self.disk.check_writable)
         self._now_us = now_us
         first, last_offset = headers[0], headers[-1].last_offset
         segment = self._segments.active
@@ -369,7 +370,7 @@ class Log:
 
     def segment_base_of(self, offset: Offset) -> Offset:
         """Base offset of the segment that `offset` lies in; a fetch whose end is in another one is not made to wait."""
-        return self._segments.bases[self._segments.index_of(offset)]
+        return self._segments.base_of(offset)
 
     def _out_of_range(self, offset: Offset) -> KafkaError:
         return KafkaError(

@@ -49,6 +49,10 @@ class LogSegments:
             return len(self._bases) - 1
         return max(0, bisect_right(self._bases, offset) - 1)
 
+    def base_of(self, offset: Offset) -> Offset:
+        """Base offset of the segment `offset` lies in, or would."""
+        return self._bases[self.index_of(offset)]
+
     def from_offset(self, offset: Offset) -> list[Segment]:
         """The segment `offset` lies in and all after it."""
         return self._segments[self.index_of(offset) :]
@@ -59,6 +63,8 @@ class LogSegments:
 
     def locate(self, offset: Offset) -> tuple[Segment, int]:
         """Segment and position of the first batch that ends at or after `offset`, which lies below the log's end."""
+        if offset >= self.active.base_offset:  # As good as always it is the end that is read.
+            return self.active, self.active.locate(offset)
         index = self.index_of(offset)
         segment = self._segments[index]
         position = segment.locate(offset)

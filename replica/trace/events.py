@@ -15,9 +15,9 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from typing import Annotated, NamedTuple, Protocol, get_type_hints
+from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
 
 from replica.frozen import dataclass
 from replica.ids import INTERNAL_TOPICS as INTERNAL_TOPICS
@@ -196,11 +196,16 @@ class Recorder(Protocol):
     def aside(self, event: TraceEvent, *causes: int) -> int: ...
 
 
+Handler = Callable[[TraceRow, Any], None]
+"""Takes an event in its place, and the event itself."""
+
+
 class TraceLog:
     """Numbers events and hands them on; the shell sets `at_us` and `cause` before each step it takes.
 
     `cause` is the event that led to the step in progress; an event without explicit causes gets the step's latest one.
     A listener is called with every event, in order; if it has a method `wants(kind)`, only with the kinds it wants.
+    One with a method `handlers_of(kind)` is asked once for each kind, and what it names is called in its place.
     `observed_by` is how the event was seen that is emitted now, a value of that column.
     """
 
@@ -212,7 +217,7 @@ class TraceLog:
         self.observed_by: str | None = None
         self.next_seq = 0
         self._listeners = tuple(listeners)
-        self._routes: dict[type[TraceEvent], tuple[Callable[[TraceRow], None], ...]] = {}
+        self._routes: dict[type[TraceEvent], tuple[Handler, ...]] = {}
 
     def emit(self, event: TraceEvent, *causes: int) -> int:
         seq = self.next_seq
@@ -221,8 +226,8 @@ class TraceLog:
             causes = (self.cause,)
         self.cause = seq
         row = TraceRow(seq, self.at_us, causes, event)
-        for listener in self._routes.get(type(event)) or self._route(type(event)):
-            listener(row)
+        for handler in self._routes.get(type(event)) or self._route(type(event)):
+            handler(row, event)
         return seq
 
     def aside(self, event: TraceEvent, *causes: int) -> int:
@@ -232,15 +237,22 @@ class TraceLog:
         self.cause = before
         return seq
 
-    def _route(self, kind: type[TraceEvent]) -> tuple[Callable[[TraceRow], None], ...]:
-        """The listeners for this kind of event; looked up once per kind."""
-
-        def wants(listener: Callable[[TraceRow], None]) -> bool:
-            asked = getattr(listener, "wants", None)
-            return asked is None or bool(asked(kind))
-
-        self._routes[kind] = tuple(_call_of(listener) for listener in self._listeners if wants(listener))
+    def _route(self, kind: type[TraceEvent]) -> tuple[Handler, ...]:
+        """What is called with this kind of event, in the order of the listeners; looked up once per kind."""
+        self._routes[kind] = tuple(handler for listener in self._listeners for handler in _handlers_of(listener, kind))
         return self._routes[kind]
+
+
+def _handlers_of(listener: Callable[[TraceRow], None], kind: type[TraceEvent]) -> Iterable[Handler]:
+    named = getattr(listener, "handlers_of", None)
+    if named is not None:
+        handlers: Iterable[Handler] = named(kind)
+        return handlers
+    wants = getattr(listener, "wants", None)
+    if wants is not None and not wants(kind):
+        return ()
+    call = _call_of(listener)
+    return (lambda row, event: call(row),)
 
 
 def _call_of(listener: Callable[[TraceRow], None]) -> Callable[[TraceRow], None]:

@@ -9,14 +9,14 @@ A record that was only handed over (acks=0) is `unknown`: nothing was promised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
+from replica.trace.events import Handler, TraceRow
 from scenarios.observe.availability import WriteTimes
 from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
 from scenarios.observe.gone_topics import IsGone, drop
@@ -112,7 +112,7 @@ class RecordLedger:
         """By node: a marker may be in the log of one replica, and not yet in another's."""
         self._found = NameIndex()
         self._present: Presence | None = None
-        self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
+        self._handlers: dict[type, Handler] = {
             trace.RecordSent: self._sent,
             trace.RecordAcked: self._acked,
             trace.RecordHandedOver: self._handed_over,
@@ -133,12 +133,11 @@ class RecordLedger:
             **self.ends.handlers,
         }
 
-    def wants(self, kind: type) -> bool:
-        return kind in self._handlers
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return (self._handlers[kind],) if kind in self._handlers else ()
 
     def __call__(self, row: TraceRow) -> None:
-        handler = self._handlers.get(type(row.event))
-        if handler is not None:
+        for handler in self.handlers_of(type(row.event)):
             handler(row, row.event)
 
     # -------------------------------------------------------------------------------------------------- questions

@@ -6,13 +6,13 @@ log it is found by its base offset and its CRC, which is the same on every repli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
+from replica.trace.events import Handler, TraceRow
 from scenarios.observe.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.sent_batches import SentBatches
@@ -85,7 +85,7 @@ class LogMirror:
         self._columns: dict[TopicPartition, BatchColumns] = {}
         self._last_of_keys: dict[str, int] = {}
         """offset of the last record of each key, in the log that is being compacted"""
-        self.handlers: dict[type, Callable[[Any], None]] = {
+        self._handlers: dict[type, Handler] = {
             trace.BatchSent: self._batch_sent,
             trace.BatchRefused: self._batch_refused,
             trace.RecordAcked: self._record_acked,
@@ -99,18 +99,17 @@ class LogMirror:
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
             trace.RecordsExpired: self._records_expired,
             trace.LogCompacted: self._log_compacted,
-            trace.KeysAppended: self.sent.compacted.keys_appended,
+            trace.KeysAppended: self._keys_appended,
             trace.BatchCompacted: self._batch_compacted,
             trace.TopicDeleted: self._topic_deleted,
         }
 
-    def wants(self, kind: type) -> bool:
-        return kind in self.handlers
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return (self._handlers[kind],) if kind in self._handlers else ()
 
     def __call__(self, row: TraceRow) -> None:
-        handler = self.handlers.get(type(row.event))
-        if handler is not None:
-            handler(row.event)
+        for handler in self.handlers_of(type(row.event)):
+            handler(row, row.event)
 
     def log(self, partition: TopicPartition, node: str) -> ReplicaLog:
         logs = self.logs.get(partition)
@@ -164,25 +163,25 @@ class LogMirror:
         """The node has not heard yet that the topic was deleted: its events are about the former topic."""
         return (partition, node) in self._doomed
 
-    def _batch_sent(self, event: trace.BatchSent) -> None:
+    def _batch_sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         self.sent.add(TopicPartition(event.topic, event.partition), event.crc, event.client, event.records)
 
-    def _batch_refused(self, event: trace.BatchRefused) -> None:
+    def _batch_refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         if ErrorCode[event.error] not in INDEFINITE:
             self.sent.refused(TopicPartition(event.topic, event.partition), event.crc, event.records)
 
-    def _record_acked(self, event: trace.RecordAcked) -> None:
+    def _record_acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         self.sent.acked(TopicPartition(event.topic, event.partition), event.record, event.offset)
 
     def _place(self, partition: TopicPartition, batch: MirroredBatch) -> int:
         """Of the same batch in another replica's log, if there is one: a long run holds each batch once."""
         for log in self.logs[partition].values():
-            place = log.place_of(batch)
+            place = log.place_of(batch) if log.end > batch.base_offset else -1
             if place >= 0:
                 return place
         return self.columns(partition).add(batch)
 
-    def _batch_appended(self, event: trace.BatchAppended) -> None:
+    def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         partition: TopicPartition = (event.topic, event.partition)  # type: ignore[assignment]  # equal to, hashes as it
         log, crc = self.log(partition, event.node), event.crc
         if self.sent.compacted.are_any:
@@ -208,7 +207,9 @@ class LogMirror:
                 self.deleted.pop(name, None)  # It was sent again, to the topic of today.
 
     def _end_stated(
-        self, event: trace.LogTruncated | trace.LogRecovered | trace.LeadershipBegan | trace.FollowingBegan
+        self,
+        row: TraceRow,
+        event: trace.LogTruncated | trace.LogRecovered | trace.LeadershipBegan | trace.FollowingBegan,
     ) -> None:
         """A log that says where it ends, after a truncation, a recovery, or on an empty disk that no one announced."""
         log = self.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
@@ -223,7 +224,7 @@ class LogMirror:
         log.begin_at(event.log_end_offset)
         return dropped
 
-    def _replica_deleted(self, event: trace.ReplicaDeleted) -> None:
+    def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         partition = TopicPartition(event.topic, event.partition)
         log = self.log(partition, event.node)
         self.dropped, log.exists = log.cut_to(0), False
@@ -231,7 +232,7 @@ class LogMirror:
         if (partition, event.node) in self._doomed:
             del self._doomed[partition, event.node]
 
-    def _topic_deleted(self, event: trace.TopicDeleted) -> None:
+    def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         for partition, logs in self.logs.items():
             if partition.topic == event.topic:
                 for node, log in logs.items():
@@ -240,16 +241,19 @@ class LogMirror:
                     self._delete(partition, log)
         self.sent.topic_deleted(event.topic)
 
-    def _log_start_advanced(self, event: trace.LogStartOffsetAdvanced) -> None:
+    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
         """The batches stay in the mirror: until its next checkpoint, a broker that dies comes back with them."""
         if event.role == "leader":
             self._begin_at(event, DELETED)
 
-    def _records_expired(self, event: trace.RecordsExpired) -> None:
+    def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         """On whichever replica: it may lead later, and need not have the records then."""
         self._begin_at(event, EXPIRED)
 
-    def _log_compacted(self, event: trace.LogCompacted) -> None:
+    def _keys_appended(self, row: TraceRow, event: trace.KeysAppended) -> None:
+        self.sent.compacted.keys_appended(event)
+
+    def _log_compacted(self, row: TraceRow, event: trace.LogCompacted) -> None:
         """Of each key, the last record that the cleaner has seen: what it takes is compared with these."""
         partition = TopicPartition(event.topic, event.partition)
         last = self._last_of_keys = {}
@@ -257,7 +261,7 @@ class LogMirror:
             for offset, record in self.sent.compacted.keyed(partition, batch.base_offset, batch.leader_epoch):
                 last[record.key] = offset
 
-    def _batch_compacted(self, event: trace.BatchCompacted) -> None:
+    def _batch_compacted(self, row: TraceRow, event: trace.BatchCompacted) -> None:
         """A record may go if a later one has its key, if it is a tombstone, or if its transaction was aborted."""
         partition = TopicPartition(event.topic, event.partition)
         self.sent.compacted.compacted(event)
@@ -290,5 +294,5 @@ class LogMirror:
             count = len(names) if below is None else below - batch.base_offset
             self.deleted.update(dict.fromkeys(names[:count], why))
 
-    def _data_lost(self, event: trace.DataLost) -> None:
+    def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         self.log((event.topic, event.partition), event.node).doubtful = True  # type: ignore[arg-type]

@@ -61,33 +61,42 @@ class NameIndex:
         """UNKNOWN if it was never added."""
         place = self._recent.get(name, UNKNOWN)
         if place < 0 and self._count:
-            place = self._look_up(name)
-            if place >= 0:
-                self._note(name, place)
+            prefix, number = _parsed(name)
+            place = self._look_up(name, prefix, number)
         return place
-
-    def _look_up(self, name: str) -> int:
-        prefix = name.rstrip(_DIGITS)
-        known = self._prefix_places.get(prefix)
-        if known is not None and _is_plain(digits := name[len(prefix) :]):
-            place = self._places[known][int(digits)]
-            if place >= 0:
-                return place
-        return self._word_places.get(name, UNKNOWN) if self._words else UNKNOWN
 
     def add(self, name: str) -> int:
         """A name that is not there yet."""
+        prefix, number = _parsed(name)
+        return self._append(name, prefix, number)
+
+    def place_or_add(self, name: str) -> int:
+        place = self._recent.get(name, UNKNOWN)
+        if place >= 0:
+            return place
+        prefix, number = _parsed(name)
+        place = self._look_up(name, prefix, number)
+        return place if place >= 0 else self._append(name, prefix, number)
+
+    def _look_up(self, name: str, prefix: str, number: int) -> int:
+        known = self._prefix_places.get(prefix) if number >= 0 else None
+        place = UNKNOWN if known is None else self._places[known][number]
+        if place < 0 and self._words:
+            place = self._word_places.get(name, UNKNOWN)
+        if place >= 0:
+            self._note(name, place)
+        return place
+
+    def _append(self, name: str, prefix: str, number: int) -> int:
         place = self._count
         self._count = place + 1
         self._note(name, place)
-        prefix = name.rstrip(_DIGITS)
-        digits = name[len(prefix) :]
-        if _is_plain(digits) and (len(self._prefixes) < _PREFIXES_MAX or prefix in self._prefix_places):
+        if number >= 0 and (len(self._prefixes) < _PREFIXES_MAX or prefix in self._prefix_places):
             which = self._prefix_places.setdefault(prefix, len(self._prefixes))
             if which == len(self._prefixes):
                 self._prefixes.append(prefix)
                 self._places.append(PackedColumn())
-            places, number = self._places[which], int(digits)
+            places = self._places[which]
             if number < places.end + _GAP_MAX:
                 places[number] = place
                 self._spelling[place] = number * _SPELLINGS + which
@@ -102,11 +111,10 @@ class NameIndex:
             self._recent.clear()
         self._recent[name] = place
 
-    def place_or_add(self, name: str) -> int:
-        known = self.place(name)
-        return known if known >= 0 else self.add(name)
 
-
-def _is_plain(digits: str) -> bool:
-    """Whether the digits are how a number is written: one text for each number."""
-    return 0 < len(digits) <= _NUMBER_DIGITS_MAX and (digits[0] != "0" or len(digits) == 1)
+def _parsed(name: str) -> tuple[str, int]:
+    """Its prefix and its running number; -1 if its last digits are not how a number is written."""
+    prefix = name.rstrip(_DIGITS)
+    digits = name[len(prefix) :]
+    is_plain = 0 < len(digits) <= _NUMBER_DIGITS_MAX and (digits[0] != "0" or len(digits) == 1)
+    return prefix, int(digits) if is_plain else -1

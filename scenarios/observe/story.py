@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.columns import GroupEvent
-from replica.trace.events import EVENT_NAMES, TraceRow
+from replica.trace.events import EVENT_NAMES, Handler, TraceEvent, TraceRow
 from replica.trace.signs import sign_of
 from replica.wording import duration
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
@@ -130,7 +130,7 @@ class Story:
         self._begun_late: dict[TopicPartition, tuple[int, str]] = {}
         """the latest transaction that a late batch has begun: its offset, and its transactional.id"""
         self._proposals: dict[tuple[str, int, str], tuple[frozenset[str], str]] = {}
-        self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
+        self._handlers: dict[type, Handler] = {
             trace.FaultBegan: self._fault_began,
             trace.FaultEnded: self._fault_ended,
             trace.NodeStopped: self._node_stopped,
@@ -190,14 +190,18 @@ class Story:
             story(row)
         return story
 
-    def wants(self, kind: type) -> bool:
-        return kind in self._handlers
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return (self._take,) if kind in self._handlers else ()
 
     def __call__(self, row: TraceRow) -> None:
-        handler = self._handlers.get(type(row.event))
         self.end_us = row.at_us
-        if handler is not None and not is_internal(row.event):
-            handler(row, row.event)
+        if type(row.event) in self._handlers:
+            self._take(row, row.event)
+
+    def _take(self, row: TraceRow, event: TraceEvent) -> None:
+        self.end_us = row.at_us
+        if not is_internal(event):
+            self._handlers[type(event)](row, event)
 
     # ------------------------------------------------------------------------------------------------------- lines
 

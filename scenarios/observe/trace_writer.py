@@ -25,6 +25,7 @@ from replica.trace.events import (
     SCHEMA_VERSION,
     TABLES,
     Column,
+    Handler,
     TraceEvent,
     TraceRow,
     columns_of_event,
@@ -185,8 +186,13 @@ class TraceWriter:
             (trace_dir / table).mkdir(parents=True, exist_ok=True)
         self._waiting = {table: _WaitingRows(trace_dir / table / ".waiting.tmp") for table in _ALL_TABLES}
 
+    def handlers_of(self, kind: type[TraceEvent]) -> tuple[Handler, ...]:
+        return (self._take,)
+
     def __call__(self, row: TraceRow) -> None:
-        event = row.event
+        self._take(row, row.event)
+
+    def _take(self, row: TraceRow, event: TraceEvent) -> None:
         buffer = self._buffers[type(event)]
         buffer.extend((row.seq, row.at_us, row.causes))
         buffer.extend(buffer.values_of(event))

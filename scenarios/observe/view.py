@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from cluster.coordinators.kept_in import partition_of
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
+from replica.trace.events import Handler, TraceEvent, TraceRow
 from scenarios.language.spec import Scenario
 
 
@@ -102,7 +102,7 @@ class ClusterView:
         self.version = 0
         self._controller: str | None = None
         self._registration_fences = registration_fences  # KRaft: until the broker has caught up
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self._handlers: dict[type, Handler] = {
             trace.NodeStarted: self._node_started,
             trace.NodeStopped: self._node_stopped,
             trace.ControllerActivated: self._controller_activated,
@@ -145,14 +145,15 @@ class ClusterView:
             registration_fences=scenario.rules.membership == "registration",
         )
 
-    def wants(self, kind: type) -> bool:
-        return kind in self._handlers
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return (self._changes, self._handlers[kind]) if kind in self._handlers else ()
 
     def __call__(self, row: TraceRow) -> None:
-        handler = self._handlers.get(type(row.event))
-        if handler is not None:
-            self.version += 1
-            handler(row.event)
+        for handler in self.handlers_of(type(row.event)):
+            handler(row, row.event)
+
+    def _changes(self, row: TraceRow, event: TraceEvent) -> None:
+        self.version += 1
 
     # ------------------------------------------------------------------------------------------ what selectors ask
 
@@ -212,11 +213,11 @@ class ClusterView:
             known = self.partitions[named] = PartitionView(named)
         return known  # type: ignore[no-any-return]
 
-    def _node_started(self, event: trace.NodeStarted) -> None:
+    def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         node = self._node(event.node)
         node.running, node.paused = True, False
 
-    def _node_stopped(self, event: trace.NodeStopped) -> None:
+    def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         node = self._node(event.node)
         node.running, node.paused = False, False
         node.in_disorder = node.in_disorder or event.how != "stop"
@@ -225,20 +226,20 @@ class ClusterView:
             if replica is not None:
                 replica.role, replica.open = None, False
 
-    def _controller_activated(self, event: trace.ControllerActivated) -> None:
+    def _controller_activated(self, row: TraceRow, event: trace.ControllerActivated) -> None:
         self._controller = event.node
 
-    def _broker_registered(self, event: trace.BrokerRegistered) -> None:
+    def _broker_registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         node = self._node(event.broker or event.node)
         node.broker_epoch = event.broker_epoch
         node.fenced |= self._registration_fences
         node.came_in_disorder, node.in_disorder = node.in_disorder, False
 
-    def _broker_fenced(self, event: trace.BrokerFenced) -> None:
+    def _broker_fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
         if self._is_from_controller(event.node):
             self._node(event.broker or event.node).fenced = True
 
-    def _broker_unfenced(self, event: trace.BrokerUnfenced) -> None:
+    def _broker_unfenced(self, row: TraceRow, event: trace.BrokerUnfenced) -> None:
         if self._is_from_controller(event.node):
             self._node(event.broker or event.node).fenced = False
 
@@ -248,7 +249,7 @@ class ClusterView:
         """
         return self._registration_fences or self._controller in (None, node)
 
-    def _fault_began(self, event: trace.FaultBegan) -> None:
+    def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
         if event.verb in ("pause", "resume"):
             for target in event.targets:
                 self._node(target).paused = event.verb == "pause"
@@ -256,12 +257,12 @@ class ClusterView:
             for target in event.targets:
                 self._node(target).in_disorder = True
 
-    def _fault_ended(self, event: trace.FaultEnded) -> None:
+    def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
         if event.verb == "pause":
             for target in event.targets:
                 self._node(target).paused = False
 
-    def _partition_created(self, event: trace.PartitionCreated) -> None:
+    def _partition_created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.assigned, partition.leader, partition.isr = event.replicas, event.broker, event.isr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
@@ -269,35 +270,35 @@ class ClusterView:
         for node in event.replicas:
             partition.replica(node)
 
-    def _leader_elected(self, event: trace.LeaderElected) -> None:
+    def _leader_elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.leader, partition.isr = event.broker, event.isr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
-    def _went_offline(self, event: trace.PartitionWentOffline) -> None:
+    def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.leader, partition.isr = None, event.isr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
-    def _isr_committed(self, event: trace.IsrCommitted) -> None:
+    def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.isr = event.isr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
-    def _elr_committed(self, event: trace.ElrCommitted) -> None:
+    def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.elr = event.elr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
     def _reassigned(
-        self, event: trace.ReassignmentBegan | trace.ReassignmentCompleted | trace.ReassignmentCancelled
+        self, row: TraceRow, event: trace.ReassignmentBegan | trace.ReassignmentCompleted | trace.ReassignmentCancelled
     ) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.assigned, partition.partition_epoch = event.replicas, event.partition_epoch
         for node in event.replicas:
             partition.replica(node)
 
-    def _replica_deleted(self, event: trace.ReplicaDeleted) -> None:
+    def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         """Of a topic that was deleted nothing else is known; of one that was made again the replica begins anew."""
         partition = self.partitions.get(TopicPartition(event.topic, event.partition))
         if partition is not None and event.node in partition.assigned:
@@ -305,48 +306,50 @@ class ClusterView:
         elif partition is not None:
             partition.replicas.pop(event.node, None)
 
-    def _topic_deleted(self, event: trace.TopicDeleted) -> None:
+    def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         self.deleted_topics[event.topic] = None
         for name in [name for name in self.partitions if name.topic == event.topic]:
             del self.partitions[name]
 
-    def _log_start_advanced(self, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
+    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         self._partition(event.topic, event.partition).replica(event.node).log_start_offset = event.log_start_offset
 
-    def _config_altered(self, event: trace.ConfigAltered) -> None:
+    def _config_altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         if event.topic is not None and event.min_isr is not None:
             for name, partition in self.partitions.items():
                 if name.topic == event.topic:
                     partition.min_isr = event.min_isr
 
-    def _leadership_began(self, event: trace.LeadershipBegan) -> None:
+    def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         replica = self._partition(event.topic, event.partition).replica(event.node)
         replica.role, replica.leader_epoch, replica.open = "leader", event.leader_epoch, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
-    def _following_began(self, event: trace.FollowingBegan) -> None:
+    def _following_began(self, row: TraceRow, event: trace.FollowingBegan) -> None:
         replica = self._partition(event.topic, event.partition).replica(event.node)
         replica.role, replica.leader_epoch, replica.open = "follower", event.leader_epoch, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
-    def _log_truncated(self, event: trace.LogTruncated) -> None:
+    def _log_truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         replica = self._partition(event.topic, event.partition).replica(event.node)
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
-    def _log_recovered(self, event: trace.LogRecovered) -> None:
+    def _log_recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         replica = self._partition(event.topic, event.partition).replica(event.node)
         replica.log_start_offset, replica.open = event.log_start_offset, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
-    def _log_dir_failed(self, event: trace.LogDirFailed) -> None:
+    def _log_dir_failed(self, row: TraceRow, event: trace.LogDirFailed) -> None:
         offline = set(event.replicas_offline)
         for partition, state in self.partitions.items():
             if str(partition) in offline:
                 replica = state.replica(event.node)
                 replica.role, replica.open = None, False
 
-    def _batch_appended(self, event: trace.BatchAppended) -> None:
+    def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         self._partition(event.topic, event.partition).replica(event.node).log_end_offset = event.log_end_offset
 
-    def _high_watermark_moved(self, event: trace.HighWatermarkAdvanced | trace.HighWatermarkLearned) -> None:
+    def _high_watermark_moved(
+        self, row: TraceRow, event: trace.HighWatermarkAdvanced | trace.HighWatermarkLearned
+    ) -> None:
         self._partition(event.topic, event.partition).replica(event.node).high_watermark = event.high_watermark

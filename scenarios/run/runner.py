@@ -213,7 +213,7 @@ class ScenarioRun:
             self._state_violations()
         if self._progress is not None:
             self._tell_progress(self._progress)
-        return self.timeline.is_due() or bool(self._stops)
+        return self.timeline.is_due() or len(self._stops) > 0
 
     def _look_for_topics(self) -> None:
         self._topics_exist = self._first_topics.are_there()

@@ -134,15 +134,20 @@ class ProduceHandler:
                 self._outbox.resume(connection)
             return
         topics: Refused = {}
-        hints = LeaderHints(self._cache, self._connections.listener(connection))
+        hints: LeaderHints | None = None
         for name, result in results.items():
             if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and header.api_version >= FIRST_WITH_LEADER_HINTS:
+                hints = hints or LeaderHints(self._cache, self._connections.listener(connection))
                 result = replace(result, current_leader=hints.leader_of(name))
             topics.setdefault(ids.get(name.topic, name.topic), []).append(result)
         for topic, parts in refused.items():
             topics.setdefault(topic, []).extend(parts)
         frame = encode_produce_response(
-            header.api_version, header.correlation_id, list(topics.items()), throttle_ms, endpoints=hints.endpoints
+            header.api_version,
+            header.correlation_id,
+            list(topics.items()),
+            throttle_ms,
+            endpoints=() if hints is None else hints.endpoints,
         )
         self._outbox.respond(connection, (frame,), PRODUCE, cause)
 

@@ -93,6 +93,7 @@ class FetchHandler:
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             leader_only=header.api_version < FIRST_FROM_ANY_REPLICA,
+            from_follower=request.replica_id >= 0,  # -2 is a debugging consumer (FetchRequest.isValidBrokerId).
             resting=resting,
             read_committed=request.isolation == READ_COMMITTED and request.replica_id < 0,
         )
@@ -109,7 +110,7 @@ class FetchHandler:
         """Why a partition is not even looked for, NONE if it is."""
         if asked.name is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        if self._cache.image.partition(*asked.name) is None:
+        if self._cache.image.partition(asked.name.topic, asked.name.partition) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         # A session goes on asking for the topic that had this name when its id was resolved.
         is_another = isinstance(asked.topic, UUID) and self._cache.topic_name(asked.topic) != asked.name.topic
@@ -133,10 +134,11 @@ class FetchHandler:
         connection, peer = params.connection, params.peer
         if connection not in self._connections:
             return
-        hints = LeaderHints(self._cache, self._connections.listener(connection))
+        hints: LeaderHints | None = None
         by_key: dict[Key, FetchPartitionResponse] = {}
         for name, result in results:
             if result.error in MOVED and header.api_version >= FIRST_WITH_LEADER_HINTS:
+                hints = hints or LeaderHints(self._cache, self._connections.listener(connection))
                 result = replace(result, current_leader=hints.leader_of(name))
             by_key[wanted[name].topic, name.partition] = result
         by_key |= refused
@@ -175,7 +177,7 @@ class FetchHandler:
             list(topics.items()),
             answered.error,
             answered.session_id,
-            endpoints=hints.endpoints,
+            endpoints=() if hints is None else hints.endpoints,
         )
         self._outbox.respond(connection, segments, FETCH, on_sent=self._stated_when_sent(sent) if sent else None)
 

@@ -116,11 +116,13 @@ class BlockingLogs:
             partition = self._replicas.partitions.get(name)
             if partition is None or partition.leader is None or records is None:
                 continue
+            speed = partition.log.disk.speed
+            if not speed.in_force:
+                continue
             try:
                 partition.leader.may_produce(required_acks)
             except KafkaError:
                 continue
-            speed = partition.log.disk.speed
             written_us = max(written_us, speed.append_ends_us(len(records), now_us))
         return written_us
 

@@ -52,13 +52,9 @@ class FetchParams:
     min_bytes: int
     max_bytes: int
     leader_only: bool
+    from_follower: bool
     resting: RestingPartitions | None = None
     read_committed: bool = False
-    from_follower: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Asked over and over. -2 is a debugging consumer (FetchRequest.isValidBrokerId).
-        object.__setattr__(self, "from_follower", self.replica_id >= 0)
 
 
 @dataclass(slots=True, eq=False)

@@ -181,7 +181,7 @@ class Fetches:
 
     def wake(self, topic_partition: TopicPartition, now_us: int, *, followers: bool) -> None:
         """followers: also look at follower fetches (a mere high watermark advance does not wake them, KAFKA-9731)."""
-        for delayed in list(self._waiting.operations(topic_partition)):
+        for delayed in self._waiting.operations(topic_partition):
             if (followers or not delayed.params.from_follower) and not delayed.done and self._is_ready(delayed, now_us):
                 self._complete(delayed, now_us)
 

@@ -365,7 +365,7 @@ class ReplicaManager:
         )
 
     def complete_produces(self, topic_partition: TopicPartition) -> None:
-        for delayed in list(self._produces.operations(topic_partition)):
+        for delayed in self._produces.operations(topic_partition):
             if self._try_complete(delayed):
                 self._produces.remove(delayed)
 

@@ -324,7 +324,7 @@ class Partition:
         high watermark), and only then count the fetch as an acknowledgement. source: Partition.fetchRecords
         """
         leader = self._check_fetch(params, entry)
-        log, high_watermark = self.log, self.high_watermark
+        log, high_watermark = self.log, self._high_watermark if leader is None else leader.high_watermark
         log_start_offset, end_offset = log.log_start_offset, log.log_end_offset
         number = self.topic_partition.partition
         divergence = self._divergence(params, entry)
@@ -364,13 +364,14 @@ class Partition:
         registration = self.registration
         if registration is None or registration.leader_epoch != entry.current_leader_epoch:  # else one call less
             self.check_epoch(entry.current_leader_epoch)
-        if params.from_follower or only_leader_serves(self._rules, params.leader_only):
-            leader = self._leading()
-            if params.from_follower:
-                has_epoch = entry.current_leader_epoch != UNDEFINED_EPOCH
-                leader.check_follower(params.replica_id, params.replica_epoch, has_epoch)
-            return leader
-        return self.leader
+        leader = self.leader
+        if leader is None:
+            if params.from_follower or only_leader_serves(self._rules, params.leader_only):
+                raise self._not_leading()
+        elif params.from_follower:
+            has_epoch = entry.current_leader_epoch != UNDEFINED_EPOCH
+            leader.check_follower(params.replica_id, params.replica_epoch, has_epoch)
+        return leader
 
     def _divergence(self, params: FetchParams, entry: FetchPartition) -> tuple[LeaderEpoch, Offset] | None:
         if entry.last_fetched_epoch == UNDEFINED_EPOCH:
@@ -567,5 +568,8 @@ class Partition:
 
     def _leading(self) -> LeaderState:
         if self.leader is None:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.node} does not lead {self.topic_partition}")
+            raise self._not_leading()
         return self.leader
+
+    def _not_leading(self) -> KafkaError:
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.node} does not lead {self.topic_partition}")

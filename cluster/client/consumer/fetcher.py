@@ -295,7 +295,7 @@ class ConsumerFetcher:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {header.base_offset} fails its CRC")
             is_aborted = aborted is not None and aborted.drops(header, data[start : start + header.size_bytes])
             if not header.is_control and not is_aborted:
-                for record in read_records(data[start : start + header.size_bytes]):
+                for record in read_records(data[start : start + header.size_bytes], header=header):
                     if record.offset >= position.offset:
                         if pipeline is not None and not pipeline.reads(tp, record, peer):
                             self._stop_at(position, record.offset)

@@ -60,8 +60,12 @@ class OffsetLookups:
     def run_once(self, now_us: int) -> bool:
         """Send what is due. returns: whether anything was sent"""
         self.next_deadline_us = NEVER
-        sent = False
         unsettled = [position for position in self._positions.values() if position.state in _ASKING]
+        asked_any = bool(unsettled) and self._ask_leaders(unsettled, now_us)
+        return (bool(self._end_offsets_wanted) and self._ask_end_offsets(now_us)) or asked_any
+
+    def _ask_leaders(self, unsettled: Sequence[PartitionPosition], now_us: int) -> bool:
+        sent = False
         for state, ask in (
             (PositionState.AWAIT_RESET, self._ask_reset),
             (PositionState.AWAIT_VALIDATION, self._ask_epochs),
@@ -75,7 +79,7 @@ class OffsetLookups:
             for node_id, positions in self._by_ready_leader(due, now_us).items():
                 ask(node_id, positions, now_us)
                 sent = True
-        return self._ask_end_offsets(now_us) or sent
+        return sent
 
     def _by_ready_leader(
         self, positions: Sequence[PartitionPosition], now_us: int

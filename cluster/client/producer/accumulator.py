@@ -97,7 +97,7 @@ class RecordAccumulator:
     def queue_lengths(self, topic: str) -> list[tuple[int, int]] | None:
         """(partition, batches) of each partition with a leader; None until all partitions have had a batch."""
         partitions = self._metadata.partitions(topic)
-        if any(tp not in self._deques for tp in partitions):
+        if not all(map(self._deques.__contains__, partitions)):
             return None
         led = [tp for tp in partitions if self._metadata.leader(tp).leader != NO_BROKER]
         return [(tp.partition, len(self._deques[tp])) for tp in led]

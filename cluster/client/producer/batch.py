@@ -61,8 +61,8 @@ class PendingRecord:
 
 
 def varint_bytes(number: int) -> int:
-    """Size of a zigzag varint."""
-    return max(1, ((number << 1 ^ number >> 63).bit_length() + 6) // 7)
+    """Size of a zigzag varint: a byte for each 7 bits, and one for 0."""
+    return ((number << 1 ^ number >> 63 | 1).bit_length() + 6) // 7
 
 
 def _field_bytes(data: bytes | None) -> int:

@@ -313,8 +313,11 @@ class ProducerCore(ClientNode[ProducerEvents]):
                 break
             self._waiting.popleft()
             served = True
-        self._pool.waiting = sum(1 for one in self._waiting if isinstance(one, WaitingSend) and one.waits_for_memory)
+        self._pool.waiting = self._waiting_for_memory() if self._waiting else 0
         return served
+
+    def _waiting_for_memory(self) -> int:
+        return sum(1 for one in self._waiting if isinstance(one, WaitingSend) and one.waits_for_memory)
 
     def _serve_call(self, waiting: WaitingCall) -> bool:
         """Whether the call has come to its end."""

@@ -28,7 +28,7 @@ from cluster.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from replica.config import NEVER
 from replica.errors import INDEFINITE, INVALID_METADATA, RETRIABLE, ErrorCode, PeerViolation
 from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
-from replica.log.batches.records import read_header
+from replica.log.batches.records import crc_of
 
 NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647
 
@@ -192,7 +192,7 @@ class Sender:
         for batch in batches:
             records = batch.encode(self._config.compression_type)
             batch.sends += 1
-            crc = read_header(records).crc
+            crc = crc_of(records)
             sent.append((batch, crc))
             batch.last_seq = self._events.batch_sent(batch, crc, peer)
             tp = batch.topic_partition
@@ -346,8 +346,8 @@ class Sender:
     def _expire(self, now_us: int) -> bool:
         """Give up every batch older than delivery.timeout.ms, waiting or in flight. returns: whether there was one"""
         expired = self._accumulator.expired(now_us)
-        for batches in list(self._in_flight.values()):
-            for batch in list(batches):
+        for batches in self._in_flight.values():
+            for batch in batches:
                 if not batch.has_expired(self._delivery_timeout_us, now_us):
                     break
                 batch.maybe_written |= batch.sends > 0  # it may be on the wire; nothing waits for its answer

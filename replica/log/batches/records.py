@@ -178,6 +178,12 @@ def check_crc(data: Bytes, position: int, header: BatchHeader) -> bool:
     return bool(crc32c(memoryview(data)[position + CRC_START : end]) == header.crc)
 
 
+def crc_of(data: Bytes, position: int = 0) -> int:
+    """The CRC that the header of the batch at `position` names."""
+    crc: int = _CRC.unpack_from(data, position + _CRC_POSITION)[0]
+    return crc
+
+
 def batches(data: Bytes) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch in `data`; a partial batch at the end is left out.
 
@@ -302,13 +308,15 @@ def _sealed(base_offset: Offset, leader_epoch: LeaderEpoch, fields: tuple[int, .
     return batch
 
 
-def read_records(batch: Bytes, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
+def read_records(
+    batch: Bytes, limit_bytes: int = DECOMPRESSED_BYTES_MAX, header: BatchHeader | None = None
+) -> list[Record]:
     """The records of one whole batch, in offset order.
 
-    limit_bytes: of the records, decompressed
+    limit_bytes: of the records, decompressed     header: of the batch, if it has been read already
     raises: KafkaError CORRUPT_MESSAGE (no records, or too many bytes), UNSUPPORTED_COMPRESSION_TYPE (no known codec)
     """
-    header = read_header(batch)
+    header = header or read_header(batch)
     body = body_of(batch, header, limit_bytes)
     try:
         records, position = [], 0
@@ -415,6 +423,9 @@ def _put_bytes(out: bytearray, content: bytes | None) -> None:
 
 
 def _get_varint(data: bytes, position: int) -> tuple[int, int]:
+    byte = data[position]
+    if byte < 0x80:  # as good as always
+        return (byte >> 1) ^ -(byte & 1), position + 1
     rest, shift = 0, 0
     while True:
         byte = data[position]

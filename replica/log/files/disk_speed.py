@@ -38,6 +38,8 @@ class DiskSpeed:
 
     def append_ends_us(self, size_bytes: int, now_us: int) -> int:
         """When an append that is asked for now has been written."""
+        if not self.in_force:
+            return now_us
         return self._serve(sum(time.of_append(size_bytes) for time in self.in_force.values()), now_us)
 
     def read_ends_us(self, size_bytes: int, now_us: int) -> int:

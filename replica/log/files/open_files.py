@@ -37,9 +37,13 @@ class OpenFiles:
     def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
         self._limit = limit
         self._holders: OrderedDict[FileHolder, None] = OrderedDict()
+        self._latest: FileHolder | None = None
 
     def used(self, holder: FileHolder) -> None:
         """It has its file open; if there are too many, the one unused for longest puts its file aside."""
+        if holder is self._latest:
+            return
+        self._latest = holder
         holders = self._holders
         holders[holder] = None
         holders.move_to_end(holder)
@@ -48,3 +52,4 @@ class OpenFiles:
 
     def closed(self, holder: FileHolder) -> None:
         self._holders.pop(holder, None)
+        self._latest = None

@@ -22,15 +22,15 @@ everything. Nothing is switched off where configuration may break a property: th
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from replica.ids import TopicPartition
 from replica.rules import Rules
 from replica.trace import events as trace
-from replica.trace.events import EVENT_CLASSES, InvariantBroken, TraceRow
+from replica.trace.events import EVENT_CLASSES, Handler, InvariantBroken, TraceEvent, TraceRow
 from replica.wording import listed
 from scenarios.check.circumstances import Circumstances
 from scenarios.check.features import rules_after
@@ -42,8 +42,6 @@ from scenarios.observe.view import ClusterView
 
 EVENTS_KEPT = 20
 """events of a partition that a violation includes"""
-
-Handler = Callable[[TraceRow, Any], None]
 
 
 class LeaderSnapshot(NamedTuple):
@@ -221,14 +219,14 @@ class InvariantChecker:
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
         self.touched: dict[tuple[str, int], None] = {}
         """Partitions of the events since it was last emptied (probe.PartitionRounds)."""
-        self._recent: dict[tuple[str, int], deque[TraceRow]] = {}
+        self._recent: defaultdict[tuple[str, int], deque[TraceRow]] = defaultdict(lambda: deque(maxlen=EVENTS_KEPT))
         self._row: TraceRow | None = None
         self._unsettled_at_us: int | None = None
         self.invariants = [kind(self) for kind in (all_invariants() if invariants is None else invariants)]
         self._handlers = self._table()
 
-    def _table(self) -> dict[type, tuple[bool, tuple[Handler, ...]]]:
-        """Per kind of event: whether it belongs to a partition, and its handlers; rules and the truth first."""
+    def _table(self) -> dict[type, tuple[Handler, ...]]:
+        """Per kind of event its handlers; rules and the truth first."""
         table = {}
         tables: list[Mapping[type, Handler]] = [
             {trace.ConfigAltered: self._follow},
@@ -239,24 +237,30 @@ class InvariantChecker:
         for kind in EVENT_CLASSES:
             wanted = [handlers[kind] for handlers in tables if kind in handlers]
             fields = kind.__dataclass_fields__
-            table[kind] = ("topic" in fields and "partition" in fields, tuple(wanted))
+            note = self._note_of_partition if "topic" in fields and "partition" in fields else self._note
+            table[kind] = (note, *wanted)
         return table
 
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return self._handlers[kind]
+
     def __call__(self, row: TraceRow) -> None:
-        event = row.event
+        for handler in self._handlers[type(row.event)]:
+            handler(row, row.event)
+
+    def _note(self, row: TraceRow, event: TraceEvent) -> None:
         if self._unsettled_at_us is not None and row.at_us > self._unsettled_at_us:
             self._settle()
         self._row = row
-        of_partition, handlers = self._handlers[type(event)]
-        if of_partition:
-            key = (event.topic, event.partition)  # type: ignore[attr-defined]
-            recent = self._recent.get(key)
-            if recent is None:
-                recent = self._recent[key] = deque(maxlen=EVENTS_KEPT)
-            recent.append(row)
-            self.touched[key] = None
-        for handler in handlers:
-            handler(row, event)
+
+    def _note_of_partition(self, row: TraceRow, event: Any) -> None:
+        """Nearly every event is of a partition: one call, not two."""
+        if self._unsettled_at_us is not None and row.at_us > self._unsettled_at_us:
+            self._settle()
+        self._row = row
+        key = (event.topic, event.partition)
+        self._recent[key].append(row)
+        self.touched[key] = None
 
     def _follow(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         changed = rules_after(event, self._rules_so_far[0], self.rules)

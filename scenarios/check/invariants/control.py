@@ -7,8 +7,8 @@ from typing import Any
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
-from scenarios.check.invariants.checker import Handler, Invariant, LeaderSnapshot, MetadataLogSnapshot, Probe
+from replica.trace.events import Handler, TraceRow
+from scenarios.check.invariants.checker import Invariant, LeaderSnapshot, MetadataLogSnapshot, Probe
 from scenarios.observe.view import PartitionView
 
 _DECISIONS = (

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
-from scenarios.check.invariants.checker import Handler, Invariant
+from replica.trace.events import Handler, TraceRow
+from scenarios.check.invariants.checker import Invariant
 from scenarios.observe.view import PartitionView
 
 

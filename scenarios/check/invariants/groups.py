@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from replica.ids import OFFSETS_TOPIC
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
-from scenarios.check.invariants.checker import Handler, Invariant
+from replica.trace.events import Handler, TraceRow
+from scenarios.check.invariants.checker import Invariant
 from scenarios.observe.groups import Groups
 
 

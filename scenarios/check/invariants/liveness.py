@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, OUTSIDE, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
+from replica.trace.events import Handler, TraceRow
 from replica.wording import listed
-from scenarios.check.invariants.checker import Handler, Invariant, InvariantChecker, Probe
+from scenarios.check.invariants.checker import Invariant, InvariantChecker, Probe
 from scenarios.language.verbs.every import QUIET, STAYING
 
 SETTLE_US = 60_000_000

@@ -8,8 +8,8 @@ from typing import Any
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
-from scenarios.check.invariants.checker import Handler, Invariant, Probe
+from replica.trace.events import Handler, TraceRow
+from scenarios.check.invariants.checker import Invariant, Probe
 from scenarios.check.invariants.forgotten_proposals import ForgottenProposals
 from scenarios.observe.mirror import ReplicaLog
 from scenarios.observe.truth import CommittedLog, same_batch
@@ -296,11 +296,15 @@ class EpochsMatch(Invariant):
         compacted = self.mirror.sent.compacted
         if compacted.are_any:
             crc = compacted.crc_as_appended(TopicPartition(event.topic, event.partition), base, crc)
-        for node, log in self.mirror.logs[event.topic, event.partition].items():  # type: ignore[index]
+        logs = self.mirror.logs[event.topic, event.partition]  # type: ignore[index]
+        own, columns = logs[event.node].place_at(-1), logs[event.node].columns
+        for node, log in logs.items():
             if node == event.node or log.end <= base:
                 continue
-            place, columns = log.place_holding(base), log.columns
-            if place >= 0 and columns.leader_epoch(place) == event.leader_epoch and columns.crc(place) != crc:
+            place = log.place_holding(base)
+            if place in (own, -1):  # The very same batch, or none.
+                continue
+            if columns.leader_epoch(place) == event.leader_epoch and columns.crc(place) != crc:
                 sentence = (
                     f"{event.node} and {node} hold different batches of epoch {event.leader_epoch} at offset {base} of "
                     f"{event.topic}-{event.partition}"

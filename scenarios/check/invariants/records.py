@@ -10,8 +10,8 @@ from typing import Any, Final
 from cluster.live.producer_names import client_of
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
-from scenarios.check.invariants.checker import Handler, Invariant
+from replica.trace.events import Handler, TraceRow
+from scenarios.check.invariants.checker import Invariant
 
 
 class AckedIsCommitted(Invariant):
@@ -62,10 +62,10 @@ class AckedIsCommitted(Invariant):
 
     def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
         """The final logs are read after the end of the run, when promises no longer apply."""
-        partition = TopicPartition(event.topic, event.partition)
-        found = self.found.get(partition)
+        partition = (event.topic, event.partition)
+        found = self.found.get(partition)  # type: ignore[call-overload]  # a NamedTuple is found by its plain tuple
         if found is None:
-            found = self.found[partition] = bytearray(len(self.names))
+            found = self.found[TopicPartition(*partition)] = bytearray(len(self.names))
         place = self.names.place(event.record)
         if place >= 0:
             found[place] = True
@@ -273,8 +273,10 @@ class ConnectionKeepsOrder(Invariant):
         route.sent(event.crc, (life, event.producer_id))
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
+        if event.role != "leader":
+            return
         stands = TopicPartition(event.topic, event.partition), event.base_offset, event.crc
-        client = self.mirror.sent.client(*stands) if event.role == "leader" else None
+        client = self.mirror.sent.client(*stands)
         route = self.routes.get((event.topic, event.partition, client, event.node)) if client is not None else None
         if route is None:
             return  # not from a producer of this run

@@ -8,8 +8,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
-from scenarios.check.invariants.checker import Handler, Invariant, Probe
+from replica.trace.events import Handler, TraceRow
+from scenarios.check.invariants.checker import Invariant, Probe
 
 NO_SEQUENCE = -1
 """Base sequence of a marker."""
