@@ -18,8 +18,9 @@ from replica.trace.names import (
 )
 from spark_reports.folds import anomalies as fold
 from spark_reports.folds import findings
-from spark_reports.folds.files import Facts, loose_events_of, same
-from spark_reports.from_files import Folding, RunFiles
+from spark_reports.folds.events import Folding
+from spark_reports.folds.files import Facts, same
+from spark_reports.from_files import RunFiles
 from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
@@ -76,10 +77,10 @@ def diverged(files: RunFiles) -> DataFrame:
     """
     end = same("node", "high_watermark")
     facts = {
-        fold.REPLICA: Facts("final_log", end, {"event": [REPLICA_FOUND], "running": [True]}),
+        fold.REPLICA: Facts("final_log", end, {"event": [REPLICA_FOUND], "running": [True]}, ahead=True),
         fold.ENTRY: Facts("final_log", same("node", "offset", "record", "crc"), {"event": [LOG_ENTRY_FOUND]}),
     }
-    folding = Folding(fold.diverged, facts, fold.REPLICA_COLUMNS, loose_events_of)
+    folding = Folding(fold.diverged, facts, fold.REPLICA_COLUMNS, along="offset", is_ordered=False)
     return files.few(RESULT_TABLES["anomalies"].ddl, folding)
 
 
@@ -93,7 +94,7 @@ def offset_regressions(files: RunFiles) -> DataFrame:
     return files.few(RESULT_TABLES["anomalies"].ddl, Folding(fold.regressions, facts, fold.CLIENT_COLUMNS))
 
 
-_MADE = Facts("control", same("seq"), {"event": [PARTITION_CREATED]})
+_MADE = Facts("control", same("seq"), {"event": [PARTITION_CREATED]}, ahead=True)
 """When a partition was made, and made again with its topic."""
 
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reports.folds import catch_ups, hw_stalls, terms
+from spark_reports.folds.events import Cut
 from spark_reports.folds.files import WORD
-from spark_reports.folds.rows import Cut, Fold
+from spark_reports.folds.rows import Fold
 
 KEY = ("run", "topic", "partition")
 WORDS = {"run", "topic", "what", "leader", "node", "follower", "ended_by", "previous_leader", "reason"}
