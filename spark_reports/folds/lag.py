@@ -113,9 +113,12 @@ class _Moments(NamedTuple):
 
 def _moments(views: _Views) -> _Moments:
     fetches, others = np.flatnonzero(views.is_fetch), np.flatnonzero(views.is_append | views.is_over)
-    # Of each view's in earlier slices the last one says what the follower lacked.
-    is_new = views.is_new[others]
-    others = others[is_new | ends(begins(views.number[others], is_new))]
+    # Of each view's in earlier slices the last one and the last append say what a follower lacked.
+    is_asked = views.is_new[others]
+    first = begins(views.number[others], is_asked)
+    is_asked[ends(first)] = True
+    is_asked[last_of(views.is_append[others], first)[ends(first)]] = True
+    others = others[is_asked]
     follower = codes(views.facts, "follower")[views.place[fetches]]
     order = np.lexsort((follower, views.number[fetches]))
     fetches = fetches[order]
