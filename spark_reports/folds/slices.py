@@ -14,8 +14,8 @@ Kind = tuple[object, ...]
 Its = Mapping[Kind, pa.Table]
 """Events of a share by their kind, with KEY and columns of the trace."""
 
-SLICE_EVENTS = 1 << 19
-"""Some thirty megabytes, and a few times as much while they are sorted and folded."""
+SLICE_EVENTS = 1 << 18
+"""Some ten megabytes, and a few times as much while they are sorted and folded."""
 
 UNKNOWN = -(1 << 63)
 END = (1 << 63) - 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_reports import from_files
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from spark_reports.tables import ResultTables
 
 Rows = Counter[str]
+RunOf = Callable[[int], Path]
 
 
 def foldings(tables: ResultTables) -> dict[str, tuple[Folding, pa.Schema]]:
@@ -59,9 +62,22 @@ def folded(folding: Folding, out: pa.Schema, run_dir: Path, bounds: Sequence[int
     (whole,) = slices(chunks, folding.along, lambda: 1 << 62)
     one = FoldedShare(folding, out, schemas, share)
     rows: list[dict[str, Any]] = []
-    held = 0
-    for piece in cut_apart(whole, folding, bounds or ()):
+    for piece in cut_apart(whole, folding, bounds):
         for batch in one.rows(piece):
             rows += batch.to_pylist()
-        held = max(held, one.held)
-    return Counter(map(str, rows)), held
+    return Counter(map(str, rows))
+
+
+def agree(tables: ResultTables, run_dir: Path, draw: random.Random, counts: Sequence[int]) -> None:
+    """Each table folded from so many slices more than one, cut at random, has the rows that it has from one."""
+    for name, (folding, out) in foldings(tables).items():
+        whole = folded(folding, out, run_dir, ())
+        last = 60 if folding.along == "offset" else _last_seq(run_dir)
+        for count in counts:
+            bounds = sorted(draw.randrange(last) for _ in range(count))
+            assert folded(folding, out, run_dir, bounds) == whole, f"{run_dir.name} {name} {bounds}"
+
+
+def _last_seq(run_dir: Path) -> int:
+    parts = run_dir.glob("trace/*/part-*.parquet")
+    return max(pq.read_table(part, columns=["seq"])["seq"].to_numpy().max(initial=1) for part in parts)
