@@ -45,7 +45,8 @@ def may_have(about: pq.FileMetaData, place: int, shares: int) -> bool:
 def lowest(about: pq.FileMetaData, column: str) -> int | None:
     """The least value of a column of integers in a file; None if that is unknown."""
     bounds = [_bounds(about.row_group(number), column) for number in range(about.num_row_groups)]
-    return min((least for least, _ in bounds), default=None) if None not in bounds else None
+    known = [bound[0] for bound in bounds if bound is not None]
+    return min(known, default=None) if len(known) == len(bounds) else None
 
 
 def _bounds(group: pq.RowGroupMetaData, column: str) -> tuple[Any, Any] | None:

@@ -54,8 +54,8 @@ def cut_apart(whole: Slice, folding: Folding, bounds: Sequence[int]) -> Iterator
         since = until
 
 
-def folded(folding: Folding, out: pa.Schema, run_dir: Path, bounds: Sequence[int] | None) -> tuple[Rows, int]:
-    """The rows, and how many events the fold held between two slices at most. bounds: of slices"""
+def folded(folding: Folding, out: pa.Schema, run_dir: Path, bounds: Sequence[int]) -> Rows:
+    """The rows. bounds: of slices"""
     schemas = from_files._schemas()
     share = Share(str(run_dir), 0, 1)
     chunks = chunks_here(share, kinds_of([folding.facts], folding.along), schemas, folding.along)
