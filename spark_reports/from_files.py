@@ -48,7 +48,7 @@ from spark_reports.transforms.settling import settled
 cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
 
 _SHARE_BYTES = 12 << 20
-"""Compressed: some million events, of which a task holds a hundred megabytes, and as much again while it sorts them.
+"""Compressed: some million events, of which a task holds a slice at a time, or a few hundred thousand records.
 Up to _READ_AGAIN of a run, each share reads all files that may have events of its partitions."""
 
 _READ_AGAIN = 4

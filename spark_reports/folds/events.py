@@ -55,7 +55,7 @@ class Folding(NamedTuple):
     of `columns`.
 
     facts:      `what` among the columns is the name in it; of one place in the order events come in the order of these
-    along:      the column of the sources by which events are in order
+    along:      the column by which events are in order, of the sources and of facts that are not sent
     is_ordered: whether `make` gets the events of a slice by partition and in that order, or in none
     """
 
@@ -103,12 +103,8 @@ class FoldedShare:
         return made
 
     def _by_place(self, rows: pa.Table) -> pa.Table:
-        along = self._folding.along
-        return (
-            rows.take(pa.array(np.argsort(rows[along].to_numpy(), kind="stable")))
-            if along in rows.schema.names
-            else rows
-        )
+        order = np.argsort(rows[self._folding.along].to_numpy(), kind="stable")
+        return rows.take(pa.array(order))
 
     def _facts(self, piece: Slice) -> list[pa.Table]:
         """All new ones, those of each kind by themselves."""
