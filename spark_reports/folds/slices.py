@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ def slices(chunks: Sequence[Chunk], along: str, most: Callable[[], int]) -> Iter
     """
     in_order = sorted(chunks, key=lambda chunk: (not chunk.is_ahead, chunk.lowest))
     held: list[_Held] = []
-    for chunk, after in zip(in_order, [*in_order[1:], None], strict=True):
+    for chunk, after in zip_longest(in_order, in_order[1:]):
         held += [_in_order(kind, rows, None if chunk.is_ahead else along) for kind, rows in chunk.read().items()]
         if after is None or after.is_ahead or sum(len(one.rows) for one in held) < most():
             continue

@@ -52,6 +52,10 @@ def test_a_slice_is_what_no_later_chunk_can_come_before() -> None:
     assert len(list(slices(chunks, "seq", lambda: 99))) == 1
 
 
+def test_without_events_there_is_one_slice_and_it_is_the_last() -> None:
+    assert [(piece.its, piece.is_last) for piece in slices([], "seq", lambda: 4)] == [({}, True)]
+
+
 def test_what_lies_behind_is_kept_for_the_next_slice() -> None:
     chunks = [chunk(ONE, *range(0, 10)), chunk(OTHER, *range(0, 100, 10)), chunk(ONE, *range(20, 30)), chunk(ONE, 95)]
     found = list(slices(chunks, "seq", lambda: 10))
