@@ -38,7 +38,7 @@ from spark_reports.folds.files import (
 from spark_reports.folds.parcels import PARCELS, NumbersOf, unpacked
 from spark_reports.folds.parts import parts_of
 from spark_reports.folds.rows import Fold, fold_table
-from spark_reports.folds.written import RowsOf, Written, each_share, rows_of, write_rows, write_share
+from spark_reports.folds.written import RowsOf, WrittenTable, each_share, rows_of, write_rows, write_share
 from spark_reports.held import collected, columns_of, has_no_rows, held, is_for_short_traces
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import trace_schema
@@ -102,7 +102,7 @@ class RunFiles(NamedTuple):
         for name, folding in foldings.items():
             kinds, folder = columns_of(RESULT_TABLES[name].ddl), self._new_table(name)
             assert folder is not None
-            tables.append(Written(folding, to_arrow_schema(kinds), folder))
+            tables.append(WrittenTable(folding, to_arrow_schema(kinds), folder))
             stored[name] = functools.partial(self._stored, folder, kinds)
         with self._parcels_folder() as parcels:
             write = functools.partial(write_share, tables, _schemas())

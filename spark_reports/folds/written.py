@@ -37,7 +37,7 @@ def _most(folded: Sequence[FoldedShare]) -> int:
     return max(SLICE_EVENTS, *(one.held for one in folded))
 
 
-class Written(NamedTuple):
+class WrittenTable(NamedTuple):
     """A table with these columns, whose files are to stand in a folder."""
 
     folding: Folding
@@ -46,7 +46,7 @@ class Written(NamedTuple):
 
 
 def write_share(
-    tables: Sequence[Written], schemas: Mapping[str, pa.Schema], share: Share, chunks: Sequence[Chunk]
+    tables: Sequence[WrittenTable], schemas: Mapping[str, pa.Schema], share: Share, chunks: Sequence[Chunk]
 ) -> Iterator[pa.RecordBatch]:
     """Write the rows of several tables, whose facts are all in one order, as a file of each: it is there, even without
     rows. Nothing is left to be told to Spark. raises: DamagedPart"""

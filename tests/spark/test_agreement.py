@@ -25,7 +25,7 @@ from spark_reports.transforms.partitions import LASTING_VERBS
 from spark_reports.transforms.verdict import VERDICT_ORDER
 from spark_reports.transforms.witness import TOLD_BY_THEIR_NODE
 from spark_reports.verdicts import FATES, judge_runs
-from tests.spark import sliced
+from tests.spark.folds import sliced
 from tests.spark.slow import elections as slow_elections
 from tests.spark.slow import fetching as slow_fetching
 from tests.spark.slow import losses as slow_losses

@@ -20,7 +20,7 @@ from spark_reports.folds.files import Share, chunks_here, kinds_of
 from spark_reports.folds.slices import END, Chunk, Kind, Slice, slices
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
-from tests.spark import sliced
+from tests.spark.folds import sliced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,7 +121,7 @@ def _most(spark: SparkSession, run_dir: Path, out: Path) -> dict[str, tuple[int,
         for name, (folding, schema) in found.items():
             if folding.along == along:
                 (out / name).mkdir(parents=True)
-                tables.append(written.Written(counting(name, folding), schema, out / name))
+                tables.append(written.WrittenTable(counting(name, folding), schema, out / name))
         kinds = kinds_of([table.folding.facts for table in tables], along)
         list(written.write_share(tables, schemas, share, chunks_here(share, kinds, schemas, along)))
     assert pq.read_table(out / "replication_lag").num_rows > 1000
