@@ -21,30 +21,24 @@ from pyspark.sql.types import StructType
 from replica.trace.events import OPTIONAL_TABLES, TABLES
 from spark_reports import folds
 from spark_reports.folds import exchange
+from spark_reports.folds.events import Cut, Folding, at_the_end
 from spark_reports.folds.exchange import Step, Steps
 from spark_reports.folds.files import (
     WORD,
-    EventsOf,
     Facts,
     Find,
-    Make,
     PartFiles,
-    RowsOf,
     Share,
-    each_share,
-    events_of,
+    chunks_here,
     found_in_batches,
     found_in_files,
     kinds_of,
-    read_here,
-    rows_of,
     with_words,
-    write_all,
-    write_share,
 )
 from spark_reports.folds.parcels import PARCELS, NumbersOf, unpacked
 from spark_reports.folds.parts import parts_of
-from spark_reports.folds.rows import Cut, Fold, fold_table
+from spark_reports.folds.rows import Fold, fold_table
+from spark_reports.folds.written import RowsOf, WrittenTable, each_share, rows_of, write_rows, write_share
 from spark_reports.held import collected, columns_of, has_no_rows, held, is_for_short_traces
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import trace_schema
@@ -54,7 +48,7 @@ from spark_reports.transforms.settling import settled
 cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
 
 _SHARE_BYTES = 12 << 20
-"""Compressed: some million events, of which a task holds a hundred megabytes, and as much again while it sorts them.
+"""Compressed: some million events, of which a task holds a slice at a time, or a few hundred thousand records.
 Up to _READ_AGAIN of a run, each share reads all files that may have events of its partitions."""
 
 _READ_AGAIN = 4
@@ -72,21 +66,11 @@ _Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Batches of numbers -> what is made of each."""
 
 
-class Folding(NamedTuple):
-    """How the rows of a table follow from the facts of each partition: `make` gets these columns of them, in the order
-    of `events`."""
-
-    make: Make
-    facts: Mapping[str, Facts]
-    columns: Sequence[str]
-    events: EventsOf = events_of
-
-
 def by_partition(
     fold: Fold, facts: Mapping[str, Facts], columns: Sequence[str], cut: Cut = exchange.all_of_it
 ) -> Folding:
     """With a function that takes the facts of one partition at a time, and each fact by itself."""
-    return Folding(functools.partial(fold_table, fold, cut), facts, columns)
+    return Folding(functools.partial(at_the_end, functools.partial(fold_table, fold), cut), facts, columns)
 
 
 class Folders(NamedTuple):
@@ -114,16 +98,15 @@ class RunFiles(NamedTuple):
         """Tables by name. Those of a long trace are written at once, and each event is read and sent once for all."""
         if self.folders is None or is_for_short_traces(self.spark):
             return {name: self.few(RESULT_TABLES[name].ddl, folding) for name, folding in foldings.items()}
-        writes, stored = [], {}
+        tables, stored = [], {}
         for name, folding in foldings.items():
             kinds, folder = columns_of(RESULT_TABLES[name].ddl), self._new_table(name)
             assert folder is not None
-            schema = to_arrow_schema(kinds)
-            writes.append(functools.partial(write_share, _rows(folding, kinds), schema, folder))
+            tables.append(WrittenTable(folding, to_arrow_schema(kinds), folder))
             stored[name] = functools.partial(self._stored, folder, kinds)
         with self._parcels_folder() as parcels:
-            write = functools.partial(write_all, writes)
-            self._spread(write, [folding.facts for folding in foldings.values()], "share bigint", parcels).collect()
+            write = functools.partial(write_share, tables, _schemas())
+            self._spread(write, [*foldings.values()], "share bigint", parcels).collect()
         return {name: read() for name, read in stored.items()}
 
     def few(self, out: str, folding: Folding) -> DataFrame:
@@ -132,12 +115,13 @@ class RunFiles(NamedTuple):
         Of a short trace the driver makes them: starting Python workers, with all that they import, would take longer.
         """
         kinds = columns_of(out)
-        rows = _rows(folding, kinds)
+        schema, schemas = to_arrow_schema(kinds), _schemas()
+        rows = functools.partial(rows_of, folding, schema, schemas)
         if not is_for_short_traces(self.spark):
-            return self._spread(rows, [folding.facts], out, self._new_folder())
+            return self._spread(rows, [folding], out, self._new_folder())
         shares = [Share(str(run_dir.resolve()), 0, 1) for run_dir in self.run_dirs]
-        schema, schemas, needed = to_arrow_schema(kinds), _schemas(), kinds_of([folding.facts])
-        each = chain.from_iterable(rows(share, read_here(share, needed, schemas)) for share in shares)
+        needed = kinds_of([folding.facts], folding.along)
+        each = chain.from_iterable(rows(share, chunks_here(share, needed, schemas, folding.along)) for share in shares)
         return held(self.spark, pa.Table.from_batches(each, schema), kinds)
 
     def exchanged(
@@ -253,14 +237,16 @@ class RunFiles(NamedTuple):
                 if files:
                     yield PartFiles(str(run_dir.resolve()), table, files)
 
-    def _spread(self, rows: RowsOf, each: Sequence[Mapping[str, Facts]], out: str, parcels: Path | None) -> DataFrame:
-        """A task for each share of each run. each: all facts that `rows` needs"""
-        kinds = kinds_of(each)
+    def _spread(self, rows: RowsOf, each: Sequence[Folding], out: str, parcels: Path | None) -> DataFrame:
+        """A task for each share of each run. each: all that `rows` folds, along one column"""
+        (along,) = {folding.along for folding in each}
+        kinds = kinds_of([folding.facts for folding in each], along)
         shares = [share for run_dir in self.run_dirs for share in _shares(run_dir, kinds)]
         if max(share.shares for share in shares) <= _READ_AGAIN:
-            return self._in_tasks(len(shares), functools.partial(each_share, rows, kinds, _schemas(), shares), out)
+            work = functools.partial(each_share, rows, kinds, _schemas(), along, shares)
+            return self._in_tasks(len(shares), work, out)
         tasks = list(self._parts(kinds, _EXCHANGED_BYTES))
-        send = functools.partial(exchange.send_to_shares, tasks, kinds, _schemas(), shares, parcels)
+        send = functools.partial(exchange.send_to_shares, tasks, kinds, _schemas(), along, shares, parcels)
         sent = self._in_tasks(len(tasks), send, PARCELS)
         schema = to_arrow_schema(columns_of(out))
         of_share = exchange.plain_step(functools.partial(exchange.of_share, rows, kinds, shares, schema))
@@ -307,7 +293,7 @@ def _by_share(parcels: DataFrame, shares: int) -> GroupedData:
 def _with_a_file(folder: Path, schema: pa.Schema) -> Path:
     """The folder of a table; of one without rows, too, a file says which columns it has."""
     if not any(folder.iterdir()):
-        exchange.write_rows(schema.empty_table(), folder / "share-00000.parquet")
+        write_rows(schema.empty_table(), folder / "share-00000.parquet")
     return folder
 
 
@@ -324,11 +310,6 @@ def _called(what: str, rows: pa.Table) -> pa.Table:
 def _schemas() -> dict[str, pa.Schema]:
     """Of the trace's tables."""
     return {table: with_words(to_arrow_schema(trace_schema(table))) for table in (*TABLES, *OPTIONAL_TABLES)}
-
-
-def _rows(folding: Folding, out: StructType) -> RowsOf:
-    make, facts, columns, events = folding
-    return functools.partial(rows_of, make, to_arrow_schema(out), events, facts, columns, _schemas())
 
 
 def _sources(facts: Mapping[str, Facts]) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_reports.from_files import Folders, Folding
+from spark_reports.folds.events import Folding
+from spark_reports.from_files import Folders
 from spark_reports.held import collected, few_rows, has_at_most, has_no_rows, held, none_of
 from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES

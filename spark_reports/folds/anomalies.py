@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reports.folds.codes import begins, codes, highest_so_far, last_of, numbers, of_kind
+from spark_reports.folds.codes import begins, codes, ends, highest_so_far, last_of, numbers, of_kind
+from spark_reports.folds.events import Events, Made
 
 REPLICA, ENTRY = "replica", "entry"
 REPLICA_COLUMNS = ("what", "node", "offset", "record", "crc", "high_watermark")
@@ -21,13 +21,15 @@ CLIENT_COLUMNS = ("what", "seq", "client", "offset")
 _PARTITION = ("run", "topic", "partition")
 
 
-def diverged(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
-    """Offsets below the high watermarks of several running replicas at which these hold different records."""
+def diverged(schema: pa.Schema, events: Events) -> Made:
+    """Offsets below the high watermarks of several running replicas at which these hold different records. Slices are
+    of offsets, each of which is whole in one."""
+    facts = events.rows
     replica, is_end = codes(facts, "topic", "partition", "node"), of_kind(facts, REPLICA)
-    ends = np.full(int(replica.max(initial=0)) + 1, np.iinfo(np.int64).min)
-    ends[replica[is_end]] = numbers(facts, "high_watermark")[is_end]
+    marks = np.full(int(replica.max(initial=0)) + 1, np.iinfo(np.int64).min)
+    marks[replica[is_end]] = numbers(facts, "high_watermark")[is_end]
     offset, partition = numbers(facts, "offset"), codes(facts, "topic", "partition")
-    order = np.flatnonzero(~is_end & (offset < ends[replica]))
+    order = np.flatnonzero(~is_end & (offset < marks[replica]))
     # A replica's entries stand in their order already, and sorting goes along that.
     order = order[np.argsort(offset[order], kind="stable")]
     order = order[np.argsort(partition[order], kind="stable")]
@@ -46,7 +48,7 @@ def diverged(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
         }
         for where, names in held.items()
     ]  # fmt: skip
-    return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
+    return pa.Table.from_pylist(rows, schema).to_batches(), events.needed(is_end)
 
 
 def _begins(words: pa.ChunkedArray) -> Any:
@@ -59,42 +61,50 @@ def _begins(words: pa.ChunkedArray) -> Any:
     return first
 
 
-def regressions(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
+def regressions(schema: pa.Schema, events: Events) -> Made:
     """A client saw the end of a partition below an end it had seen before; a topic that is made again begins anew."""
-    facts, first, since, _ = _by_client(facts)
-    first[1:] |= since[1:] != since[:-1]
-    offset = numbers(facts, "offset")
-    highest = highest_so_far(offset, first)
-    back = np.flatnonzero(offset < highest)
+    facts = events.rows
+    places, first, since, _ = _by_client(facts)
+    anew = first.copy()
+    anew[1:] |= since[1:] != since[:-1]
+    offset = numbers(facts, "offset")[places]
+    highest = highest_so_far(offset, anew)
+    back = np.flatnonzero((offset < highest) & events.is_new[places])
     rows = [
         {**row, "anomaly": "offset-regression", "detail": f"saw the end at {row['offset']} after it had seen {seen}"}
-        for row, seen in zip(_told(facts, back), highest[back].tolist(), strict=True)
+        for row, seen in zip(_told(facts, places[back]), highest[back].tolist(), strict=True)
     ]
-    return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
+    needed = of_kind(facts, MADE)
+    needed[places[last_of(offset == highest, anew)[ends(first)]]] = True
+    return pa.Table.from_pylist(rows, schema).to_batches(), events.needed(needed)
 
 
-def jumps(schema: pa.Schema, facts: pa.Table) -> Iterable[pa.RecordBatch]:
+def jumps(schema: pa.Schema, events: Events) -> Made:
     """Offsets, the last one included, that a client's position went over from one read to the next.
 
     Of a topic that was deleted and made again only jumps in its last life count, and since_seq says when that began: at
     its first read there the position of a client that had read before has gone over everything below.
     """
-    facts, first, since, is_last = _by_client(facts)
-    offset, is_read = numbers(facts, "offset"), of_kind(facts, READ)
+    facts = events.rows
+    places, first, since, is_last = _by_client(facts)
+    offset, is_read = numbers(facts, "offset")[places], of_kind(facts, READ)[places]
     before = np.where(since[1:] == since[:-1], offset[:-1], -1)
     jumped = is_read[1:] & is_read[:-1] & ~first[1:] & is_last[1:] & (offset[1:] > before + 1)
+    jumped &= events.is_new[places[1:]]
     over = np.flatnonzero(jumped) + 1
+    told = zip(_told(facts, places[over]), before[jumped].tolist(), since[over].tolist(), strict=True)
     rows = [
-        {**row, "from_offset": low + 1, "to_offset": row["offset"] - 1, "since_seq": begun}
-        for row, low, begun in zip(_told(facts, over), before[jumped].tolist(), since[over].tolist(), strict=True)
+        {**row, "from_offset": low + 1, "to_offset": row["offset"] - 1, "since_seq": begun} for row, low, begun in told
     ]
     rows = [{name: row[name] for name in schema.names} for row in rows]
-    return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
+    needed = of_kind(facts, MADE)
+    needed[places[ends(first)]] = True
+    return pa.Table.from_pylist(rows, schema).to_batches(), events.needed(needed)
 
 
-def _by_client(facts: pa.Table) -> tuple[pa.Table, Any, Any, Any]:
-    """What clients did, client by client; where each begins; the `seq` at which the partition was made last before, or
-    -1; and whether it was not made again after."""
+def _by_client(facts: pa.Table) -> tuple[Any, Any, Any, Any]:
+    """Places of what clients did, client by client; where each begins; the `seq` at which the partition was made last
+    before, or -1; and whether it was not made again after."""
     partition, is_made = codes(facts, "topic", "partition"), of_kind(facts, MADE)
     order = np.argsort(partition, kind="stable")
     made = order[last_of(is_made[order], begins(partition[order]))]
@@ -106,7 +116,7 @@ def _by_client(facts: pa.Table) -> tuple[pa.Table, Any, Any, Any]:
     order = np.argsort(client, kind="stable")
     order = order[~is_made[order]]
     is_last = since == latest[partition]
-    return facts.take(pa.array(order)), begins(client[order]), since[order], is_last[order]
+    return order, begins(client[order]), since[order], is_last[order]
 
 
 def _told(facts: pa.Table, places: Any) -> list[dict[str, Any]]:

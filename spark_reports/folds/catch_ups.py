@@ -11,7 +11,8 @@ import pyarrow as pa
 from spark_reports.folds.codes import begins, codes, last_of, numbers, of_kind
 
 COLUMNS = (
-    "what", "at_us", "node", "fetch_offset", "log_end_offset", "base_offset", "last_offset", "size_bytes", "joined",
+    "what", "seq", "at_us", "node", "fetch_offset", "log_end_offset", "base_offset", "last_offset", "size_bytes",
+    "joined",
 )  # fmt: skip
 STARTED, STOPPED, FETCHED, APPENDED, JOINED = "started", "stopped", "fetched", "appended", "joined"
 
@@ -60,7 +61,7 @@ def catch_ups(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """The first life of a broker does not count as a return."""
     known: set[str] = set()
     returned: dict[str, _Return] = {}
-    for what, at_us, node, offset, end, base_offset, last_offset, size_bytes, joined in facts:
+    for what, _, at_us, node, offset, end, base_offset, last_offset, size_bytes, joined in facts:
         if what == JOINED:
             for name in joined:
                 if name in returned:

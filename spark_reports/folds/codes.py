@@ -53,6 +53,11 @@ def begins(*keys: Any) -> Any:
     return first
 
 
+def ends(first: Any) -> Any:
+    """Whether each place is the last of its group. first: as of begins()"""
+    return np.append(first[1:], np.ones(min(len(first), 1), bool))
+
+
 def last_of(stated: Any, first: Any) -> Any:
     """For each place the last one, up to it, where something is stated; or where its group begins.
 

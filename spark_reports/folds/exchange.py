@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from spark_reports.folds.files import (
-    WRITTEN_ROWS,
-    Facts,
-    PartFiles,
-    RowsOf,
-    Share,
-    encoded,
-    facts_in,
-    partition_numbers,
-)
-from spark_reports.folds.parcels import NumbersOf, Part, apart, nothing_for_each, parcels, unpacked, unpacked_by_kind
+from spark_reports.folds.files import Facts, PartFiles, Share, facts_in, partition_numbers
+from spark_reports.folds.parcels import NumbersOf, Part, apart, each_parcel, nothing_for_each, parcels, unpacked
+from spark_reports.folds.slices import UNKNOWN, Chunk, Its
+from spark_reports.folds.written import RowsOf, write_rows
 
 _LETTERS = 8
 _MIXED = np.uint64(0x9E37_79B9_7F4A_7C15)
@@ -89,8 +82,8 @@ def send_rows(rows: Step, shares: int, batches: Iterator[pa.RecordBatch]) -> Ite
 
 
 def send_to_shares(
-    tasks: Sequence[PartFiles], facts: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], shares: Sequence[Share],
-    folder: Path | None, batches: Iterator[pa.RecordBatch],
+    tasks: Sequence[PartFiles], kinds: Mapping[str, Facts], schemas: Mapping[str, pa.Schema], along: str,
+    shares: Sequence[Share], folder: Path | None, batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """Each share of a run gets the facts of its partitions, of one file after the other; and all get a parcel, even of
     no rows.
@@ -100,13 +93,16 @@ def send_to_shares(
     """
     first = {share.run_dir: number for number, share in enumerate(shares) if share.place == 0}
 
+    def along_of(rows: pa.Table) -> str | None:
+        return along if len(rows) and not kinds[rows["what"][0].as_py()].ahead else None
+
     def parts_of(number: int) -> Iterator[Part]:
         if number == 0:
             yield from nothing_for_each(len(shares))
         parts = tasks[number]
         begin = first[parts.run_dir]
-        for rows in facts_in(parts, facts, schemas):
-            yield from apart(rows, partition_numbers, shares[begin].shares, begin)
+        for rows in facts_in(parts, kinds, schemas):
+            yield from apart(rows, partition_numbers, shares[begin].shares, begin, along_of(rows))
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
@@ -118,8 +114,17 @@ def of_share(
 ) -> pa.Table:
     """What follows from all that one share was sent. kinds: by the `what` of their events     in: PARCELS"""
     share = shares[values["share"][0].as_py()]
-    its = {kinds[what].kind: events for what, events in unpacked_by_kind(values).items()}
-    return pa.Table.from_batches(rows(share, its), schema)
+    chunks = [
+        Chunk(UNKNOWN if lowest is None else lowest, lowest is None, functools.partial(_by_kind, kinds, read))
+        for lowest, read in each_parcel(values)
+    ]
+    return pa.Table.from_batches(rows(share, chunks), schema)
+
+
+def _by_kind(kinds: Mapping[str, Facts], read: Callable[[], pa.Table]) -> Its:
+    """in: events of one `what`"""
+    rows = read()
+    return {kinds[rows["what"][0].as_py()].kind: rows} if len(rows) else {}
 
 
 def send_on(make: Step, shares: int, folder: Path | None, values: pa.Table) -> pa.Table:
@@ -143,7 +148,3 @@ def end(make: Step, schema: pa.Schema, folder: Path | None, values: pa.Table) ->
     share: int = values["share"][0].as_py()
     write_rows(rows, folder / f"share-{share:05}.parquet")
     return values.select(["share"]).slice(0, 0)
-
-
-def write_rows(rows: pa.Table, file: Path) -> None:
-    pq.write_table(rows, file, WRITTEN_ROWS, **encoded(rows.schema))

@@ -151,12 +151,12 @@ def _told(term: _Term, until_us: int, ended_by: str, states: _States) -> Iterato
 
 def cut(facts: pa.Table) -> pa.Table:
     """Of a term only what lies in stretches that may be stalls: in which the high watermark stood for long below the
-    log's end. Of the time between two of these the last fetch of each follower, and how the next stretch begins,
-    without the log's end, which would begin a stall.
+    log's end, or which may go on. Of the time between two of these the last fetch of each follower, and how the next
+    stretch begins, without the log's end, which would begin a stall.
     """
     events = _Terms(facts)
     is_long = events.is_long()[events.stretch]
-    # Of the time before each long stretch; those after a term's last one come to nothing.
+    # Of the time before each long stretch; those after the last one of a term that is over come to nothing.
     before = np.cumsum(is_long & events.begins_stretch)
     needed = is_long | events.is_term
     needed |= np.roll(is_long, 1) & events.begins_stretch
@@ -187,6 +187,7 @@ class _Terms:
         is_inside &= ~is_fetch | facts["fetch_offset"].is_valid().to_numpy()[place]
         is_inside |= is_term
         self.facts, self.place = facts, place[is_inside]
+        self._latest_seq = numbers(facts, "seq").max(initial=-1)
         self.is_term, self.is_fetch = is_term[is_inside], is_fetch[is_inside]
         level, is_stated = numbers(facts, "high_watermark")[self.place], self._has("high_watermark") & ~self.is_fetch
         latest = last_of(is_stated, self.is_term)
@@ -201,14 +202,15 @@ class _Terms:
         return self.facts[column].is_valid().to_numpy()[self.place]
 
     def is_long(self) -> Any:
-        """Of each stretch whether a record may have waited for long."""
+        """Of each stretch whether a record may have waited for long, or may yet."""
         first = np.flatnonzero(self.begins_stretch)
         at_us, until_us = numbers(self.facts, "at_us")[self.place], numbers(self.facts, "until_us")[self.place]
         since_us = np.minimum.reduceat(np.where(self._above, at_us, np.iinfo(np.int64).max), first)
         term = first[last_of(self.is_term[first], np.zeros(len(first), bool))]
         ends_term = np.roll(self.is_term[first], -1)
         end_us = np.where(ends_term, until_us[term], np.roll(at_us[first], -1))
-        return end_us - since_us >= SHORTEST_HW_STALL_US
+        goes_on = ends_term & (numbers(self.facts, "until_seq")[self.place][term] > self._latest_seq)
+        return (end_us - since_us >= SHORTEST_HW_STALL_US) | goes_on
 
 
 def _last_fetches(facts: pa.Table, events: _Terms, before: Any, asked: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_reports.folds.codes import begins, codes, first_place, highest_so_far, last_of, numbers, of_kind
+from spark_reports.folds.codes import begins, codes, ends, first_place, highest_so_far, last_of, numbers, of_kind
+from spark_reports.folds.events import Events, Made
 
 COLUMNS = (
     "what", "seq", "at_us", "leader", "leader_epoch", "follower", "fetch_offset", "log_end_offset", "last_offset",
@@ -17,21 +18,26 @@ BEGAN, APPENDED, FETCHED, TERM_ENDED, STARTED, STOPPED = (
 )  # fmt: skip
 
 
-def replication_lag(schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
+_MET_SEQ, _CAUGHT_UP_US = "met_seq", "caught_up_us"
+"""Of the last fetch of an earlier slice: when the leader met the follower, and when that was last caught up."""
+
+
+def replication_lag(schema: pa.Schema, events: Events) -> Made:
     """A row for each fetch, and for each known follower at each append of its leader and at the end of its term."""
-    views = _Views(facts)
+    facts, views = events.rows, _Views(events)
     moments = _moments(views)
-    found = _measured(views, moments)
+    caught_up = _caught_up_us(views, moments)
+    found = _measured(views, moments, caught_up)
     # In the order of the events; of one event in the order in which its leader met the followers.
-    order = np.lexsort((views.place[moments.met[moments.pair]], views.place[moments.event]))
+    order = np.flatnonzero(views.is_new[moments.event])
+    order = order[np.lexsort((moments.met_seq[moments.pair[order]], views.place[moments.event[order]]))]
     place = pa.array(views.place[moments.event[order]])
     table = facts.select(["run", "topic", "partition", "leader_epoch", "leader", "at_us", "seq"]).take(place)
     follower = facts["follower"].take(pa.array(views.place[moments.met[moments.pair[order]]]))
     table = table.append_column("follower", follower)
     for name, values in found.items():
         table = table.append_column(name, values.take(pa.array(order)))
-    batches: list[pa.RecordBatch] = table.select(schema.names).cast(schema).to_batches()
-    return batches
+    return table.select(schema.names).cast(schema).to_batches(), _needed(events, views, moments, caught_up)
 
 
 class _Views:
@@ -39,11 +45,13 @@ class _Views:
 
     A leader that was down has lost its knowledge of its followers, though its epoch may be the same. Of a topic that
     was deleted and made again the epochs begin anew, too: there a view begins with what begins after its end.
-    place: of the events in `facts`     number: of the view of each, from 0
+    place:    of the events in `facts`     number: of the view of each, from 0
+    told:     of the last event, up to each, that says that the view began or is over
+    life_now: of nodes, by their numbers
     """
 
-    def __init__(self, facts: pa.Table) -> None:
-        self.facts = facts
+    def __init__(self, events: Events) -> None:
+        self.facts = facts = events.rows
         node, life = codes(facts, "topic", "partition", "leader"), _lives(facts)
         epoch = numbers(facts, "leader_epoch", -1)
         place = np.flatnonzero(~of_kind(facts, STARTED, STOPPED))
@@ -53,6 +61,10 @@ class _Views:
         began, over = of_kind(facts, BEGAN)[place], of_kind(facts, TERM_ENDED)[place]
         latest = last_of(began | over, first)
         first[1:] |= began[1:] & over[latest[:-1]] & ~first[1:]
+        self.told = np.where(first, np.arange(len(first)), latest)
+        self.node, self.life, self.is_new = node[place], life[place], events.is_new[place]
+        self.life_now = np.zeros(int(node.max(initial=-1)) + 1, np.int64)
+        self.life_now[node] = life
         self.number = np.cumsum(first) - 1
         self.count = int(first.sum())
         self.is_over, self.is_append = over, of_kind(facts, APPENDED)[place]
@@ -64,6 +76,12 @@ class _Views:
 
     def column(self, name: str) -> Any:
         return numbers(self.facts, name)[self.place]
+
+    def known(self, name: str) -> _Known:
+        """A column that only events of earlier slices may have."""
+        if name not in self.facts.column_names:
+            return _Known(np.zeros(len(self.place), np.int64), np.zeros(len(self.place), bool))
+        return _Known(self.column(name), self.has(name))
 
 
 def _lives(facts: pa.Table) -> Any:
@@ -84,16 +102,23 @@ class _Moments(NamedTuple):
     """When a follower's lag is measured: at its fetches, and from the first of them on whenever its leader appends and
     when the term ends. Follower by follower, each one's in their order.
 
-    pair: number of a view's follower     event: of the view's     met: by pair, its first fetch
+    pair: number of a view's follower     event: of the view's     met: by pair, its first fetch, and the seq of that
     """
 
     pair: Any
     event: Any
     met: Any
+    met_seq: Any
 
 
 def _moments(views: _Views) -> _Moments:
     fetches, others = np.flatnonzero(views.is_fetch), np.flatnonzero(views.is_append | views.is_over)
+    # Of each view's in earlier slices the last one and the last append say what a follower lacked.
+    is_asked = views.is_new[others]
+    first = begins(views.number[others], is_asked)
+    is_asked[ends(first)] = True
+    is_asked[last_of(views.is_append[others], first)[ends(first)]] = True
+    others = others[is_asked]
     follower = codes(views.facts, "follower")[views.place[fetches]]
     order = np.lexsort((follower, views.number[fetches]))
     fetches = fetches[order]
@@ -106,23 +131,22 @@ def _moments(views: _Views) -> _Moments:
     pair = np.concatenate([np.cumsum(first) - 1, of_others])
     event = np.concatenate([fetches, others[np.repeat(begin, counts) + within]])
     order = np.lexsort((event, pair))
-    return _Moments(pair[order], event[order], met)
+    met_seq = views.known(_MET_SEQ).otherwise(_Known(views.column("seq"), np.ones(len(views.place), bool))).us
+    return _Moments(pair[order], event[order], met, met_seq[met])
 
 
-def _measured(views: _Views, moments: _Moments) -> dict[str, pa.Array]:
+def _measured(views: _Views, moments: _Moments, caught_up: _Known) -> dict[str, pa.Array]:
     """The columns that are measured, by moment."""
     event, first = moments.event, begins(moments.pair)
     at_us, end, is_fetch = views.column("at_us")[event], views.column("log_end_offset")[event], views.is_fetch[event]
-    has_end = views.has("log_end_offset")[event]
-    states_end = has_end & ~views.is_over[event]
+    states_end = views.has("log_end_offset")[event] & ~views.is_over[event]
     latest = last_of(states_end, first)
     knows_end, end_now = states_end[latest], end[latest]
     offset = views.column("fetch_offset")[event][last_of(is_fetch, first)]
     lag_records = np.where(knows_end, np.maximum(end_now - offset, 0), 0)
     lacks = lag_records > 0
     had = _had_us(views, event, offset, lacks)
-    fetched = (moments.pair, at_us, offset, end, has_end)
-    caught_up = _caught_up_us(*(column[is_fetch] for column in fetched)).at(np.cumsum(is_fetch) - 1)
+    caught_up = caught_up.at(np.cumsum(is_fetch) - 1)
     began = views.began[views.number[event]]
     begun = _Known(views.column("at_us")[began], (began >= 0) & (began < event))
     # Between two moments it lacks the same oldest record.
@@ -156,13 +180,18 @@ def _since(at_us: Any, then: _Known, counts: Any) -> pa.Array:
     return pa.array(np.where(counts, at_us - then.us, 0), mask=counts & ~then.known)
 
 
-def _caught_up_us(pair: Any, at_us: Any, offset: Any, end: Any, has_end: Any) -> _Known:
-    """Of each fetch: when the follower was last caught up. source: Replica.updateFetchStateOrThrow"""
+def _caught_up_us(views: _Views, moments: _Moments) -> _Known:
+    """At each fetch: when the follower was last caught up. source: Replica.updateFetchStateOrThrow"""
+    is_fetch = views.is_fetch[moments.event]
+    pair, event = moments.pair[is_fetch], moments.event[is_fetch]
+    at_us, offset, end = (views.column(name)[event] for name in ("at_us", "fetch_offset", "log_end_offset"))
+    has_end = views.has("log_end_offset")[event]
     known = has_end & (offset >= end)
     caught_up_us = np.where(known, at_us, np.iinfo(np.int64).min)
     as_before = (pair[1:] == pair[:-1]) & has_end[:-1] & (offset[1:] >= end[:-1]) & ~known[1:]
     caught_up_us[1:][as_before] = at_us[:-1][as_before]
     known[1:] |= as_before
+    caught_up_us, known = views.known(_CAUGHT_UP_US).at(event).otherwise(_Known(caught_up_us, known))
     first = begins(pair)
     return _Known(highest_so_far(caught_up_us, first), highest_so_far(known, first))
 
@@ -186,3 +215,46 @@ def _had_us(views: _Views, event: Any, offset: Any, lacks: Any) -> _Known:
     is_older = lacks & (began >= 0) & (began < event) & views.has("log_end_offset")[began]
     is_older &= offset < views.column("log_end_offset")[began]
     return _Known(np.where(is_older, at_us[began], had_us), known | is_older)
+
+
+def _needed(events: Events, views: _Views, moments: _Moments, caught_up: _Known) -> pa.Table:
+    """Of views that go on: the begin, all appends, for a follower may come back with less than it had, and the last
+    fetch of each follower, with what is known of it. And the last start or stop of each node."""
+    if events.is_last:
+        return events.needed(None)
+    facts, last = events.rows, ends(begins(views.number))
+    goes_on = _goes_on(views, last)
+    is_inside = goes_on[views.number]
+    began = views.began[goes_on & (views.began >= 0)]
+    is_fetch = views.is_fetch[moments.event]
+    fetched = ends(begins(moments.pair[is_fetch])) & is_inside[moments.event[is_fetch]]
+    pair, place = moments.pair[is_fetch][fetched], views.place[moments.event[is_fetch][fetched]]
+    turns = np.flatnonzero(of_kind(facts, STARTED, STOPPED))
+    node = codes(facts, "topic", "partition", "leader")[turns]
+    order = np.argsort(node, kind="stable")
+    needed = np.zeros(len(facts), bool)
+    needed[views.place[is_inside & views.is_append]] = True
+    needed[views.place[np.concatenate([began, views.told[last][goes_on]])]] = True
+    needed[place] = True
+    needed[turns[order[ends(begins(node[order]))]]] = True
+    for name, known in (
+        (_MET_SEQ, _Known(moments.met_seq[pair], np.ones(len(pair), bool))), (_CAUGHT_UP_US, caught_up.at(fetched)),
+    ):  # fmt: skip
+        values, is_unknown = np.zeros(len(facts), np.int64), np.ones(len(facts), bool)
+        values[place], is_unknown[place] = known.us, ~known.known
+        others = facts.drop_columns(name) if name in facts.column_names else facts
+        facts = others.append_column(name, pa.array(values, mask=is_unknown))
+    return events._replace(rows=facts).needed(needed)
+
+
+def _goes_on(views: _Views, last: Any) -> Any:
+    """Of each view whether there may be more of it: of its node's life, or of an unknown one, all that are not over,
+    and the latest, for a leader may not have heard that its term is over.
+
+    last: the places where views end
+    """
+    node, life, place = views.node[last], views.life[last], views.place[last]
+    latest = np.full(len(views.life_now), -1)
+    np.maximum.at(latest, node, place)
+    is_over = views.is_over[views.told[last]]
+    return ((life == 0) | (life == views.life_now[node])) & (~is_over | (place == latest[node]))

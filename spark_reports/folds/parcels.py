@@ -6,32 +6,46 @@ only its place: the JVM would take longer to pass it on than the tasks take to m
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_reports.folds.files import WORD
 
-PARCELS = "share bigint, rows binary, file string, first bigint, bytes bigint"
-"""DDL: the number of a share, and some rows of it; or the file in which they stand, and where."""
+PARCELS = "share bigint, rows binary, file string, first bigint, bytes bigint, lowest bigint"
+"""DDL: the number of a share, and some rows of it; or the file in which they stand, and where. Of rows in an order:
+none is before `lowest`."""
 _PARCELS = pa.schema(
-    [("share", pa.int64()), ("rows", pa.binary()), ("file", pa.string()), ("first", pa.int64()), ("bytes", pa.int64())]
-)
+    [("share", pa.int64()), ("rows", pa.binary()), ("file", pa.string()), ("first", pa.int64()), ("bytes", pa.int64()),
+     ("lowest", pa.int64())]
+)  # fmt: skip
 _NOTHING = pa.schema([("what", WORD)]).empty_table()
 
 NumbersOf = Callable[[pa.Table], Any]
 """A number for each row; rows of one number modulo the shares are of one share."""
 
-Part = tuple[int, pa.Table]
-"""A share's number, and rows of it."""
+
+class Part(NamedTuple):
+    """A share's number, and rows of it. lowest: none of them is before it in their order, if they have one"""
+
+    share: int
+    rows: pa.Table
+    lowest: int | None = None
 
 
-def apart(rows: pa.Table, numbers_of: NumbersOf, shares: int, first: int = 0) -> Iterator[Part]:
-    """The rows of each share that has any. first: the number of the first of the shares"""
+def apart(
+    rows: pa.Table, numbers_of: NumbersOf, shares: int, first: int = 0, along: str | None = None
+) -> Iterator[Part]:
+    """The rows of each share that has any.
+
+    first: the number of the first of the shares     along: a column of places in an order
+    """
     if not len(rows):
         return
     share = (numbers_of(rows) % shares).astype(np.uint16)
@@ -39,12 +53,13 @@ def apart(rows: pa.Table, numbers_of: NumbersOf, shares: int, first: int = 0) ->
     counts = np.bincount(share, minlength=shares)
     bounds = np.concatenate([[0], np.cumsum(counts)])
     for place in np.flatnonzero(counts).tolist():
-        yield first + place, together.slice(bounds[place], counts[place])
+        its = together.slice(bounds[place], counts[place])
+        yield Part(first + place, its, None if along is None else pc.min(its[along]).as_py())
 
 
 def nothing_for_each(shares: int) -> Iterator[Part]:
     """Of every share a part without rows: a share that is sent nothing is there, too."""
-    return ((share, _NOTHING) for share in range(shares))
+    return (Part(share, _NOTHING) for share in range(shares))
 
 
 def parcels(parts: Iterator[Part], file: Path | None = None) -> Iterator[pa.RecordBatch]:
@@ -53,17 +68,18 @@ def parcels(parts: Iterator[Part], file: Path | None = None) -> Iterator[pa.Reco
     file: it gets the rows, and is there as a whole or not at all
     """
     if file is None:
-        for share, rows in parts:
-            yield _batch([share], [_packed(rows).to_pybytes()], None, [0], [0])
+        for share, rows, lowest in parts:
+            yield _batch([share], [_packed(rows).to_pybytes()], None, [0], [0], [lowest])
         return
-    shares, sizes = [], []
+    shares, sizes, lows = [], [], []
     with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as written:
-        for share, rows in parts:
+        for share, rows, lowest in parts:
             sizes.append(written.write(_packed(rows)))
             shares.append(share)
+            lows.append(lowest)
     Path(written.name).replace(file)
     firsts = np.cumsum([0, *sizes])[:-1]
-    yield _batch(shares, [None] * len(shares), str(file), firsts, sizes)
+    yield _batch(shares, [None] * len(shares), str(file), firsts, sizes, lows)
 
 
 def _packed(rows: pa.Table) -> pa.Buffer:
@@ -73,38 +89,34 @@ def _packed(rows: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _batch(shares: Any, rows: list[bytes | None], file: str | None, firsts: Any, sizes: Any) -> pa.RecordBatch:
+def _batch(
+    shares: Any, rows: list[bytes | None], file: str | None, firsts: Any, sizes: Any, lows: list[int | None]
+) -> pa.RecordBatch:
     files = pa.repeat(pa.scalar(file, pa.string()), len(shares))
     columns = [pa.array(shares, pa.int64()), pa.array(rows, pa.binary()), files]
-    columns += [pa.array(firsts, pa.int64()), pa.array(sizes, pa.int64())]
+    columns += [pa.array(numbers, pa.int64()) for numbers in (firsts, sizes, lows)]
     return pa.RecordBatch.from_arrays(columns, schema=_PARCELS)
 
 
 def unpacked(parcels: pa.Table) -> pa.Table:
     """All rows of these parcels; those that lack a column of others have null there."""
-    return _together(list(_tables(parcels)))
-
-
-def unpacked_by_kind(parcels: pa.Table) -> dict[str, pa.Table]:
-    """The rows of parcels of which each has rows of one `what`, by that."""
-    found: dict[str, list[pa.Table]] = {}
-    for rows in _tables(parcels):
-        if len(rows):
-            found.setdefault(rows["what"][0].as_py(), []).append(rows)
-    return {what: _together(tables) for what, tables in found.items()}
+    return _together([read() for _, read in each_parcel(parcels)])
 
 
 def _together(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
 
 
-def _tables(parcels: pa.Table) -> Iterator[pa.Table]:
-    for parcel in parcels.to_batches():
-        inside, files = parcel.column("rows"), parcel.column("file").to_pylist()
-        firsts, sizes = parcel.column("first").to_pylist(), parcel.column("bytes").to_pylist()
-        for place, file in enumerate(files):
-            rows = inside[place].as_buffer() if file is None else _read(file, firsts[place], sizes[place])
-            yield pa.ipc.open_stream(rows).read_all()
+def each_parcel(parcels: pa.Table) -> Iterator[tuple[int | None, Callable[[], pa.Table]]]:
+    """Its `lowest`, and what reads its rows."""
+    for some in parcels.to_batches():
+        inside, columns = some.column("rows"), (some.column(name).to_pylist() for name in _PARCELS.names[2:])
+        for place, (file, first, size, lowest) in enumerate(zip(*columns, strict=True)):
+            yield lowest, functools.partial(_rows, None if file else inside[place].as_buffer(), file, first, size)
+
+
+def _rows(rows: pa.Buffer | None, file: str, first: int, size: int) -> pa.Table:
+    return pa.ipc.open_stream(_read(file, first, size) if rows is None else rows).read_all()
 
 
 def _read(file: str, first: int, size: int) -> bytes:

@@ -21,16 +21,17 @@ def parts_of(run_dir: str | Path, table: str) -> list[Path]:
     return sorted(Path(run_dir, "trace", table).glob("part-*.parquet"))
 
 
-def may_have(part: Path, place: int, shares: int) -> bool:
-    """Whether the file may have events of this share, by its statistics. The logs at the end of a run are written
-    replica by replica: others' are skipped.
-
-    raises: DamagedPart
-    """
+def about(part: Path) -> pq.FileMetaData:
+    """Its statistics. raises: DamagedPart"""
     try:
-        about = pq.read_metadata(part)
+        return pq.read_metadata(part)
     except (pa.ArrowException, OSError) as error:
         raise DamagedPart(str(part)) from error
+
+
+def may_have(about: pq.FileMetaData, place: int, shares: int) -> bool:
+    """Whether a file may have events of this share. The logs at the end of a run are written replica by replica:
+    others' are skipped."""
     for number in range(about.num_row_groups):
         topics, partitions = (_bounds(about.row_group(number), column) for column in KEY)
         if topics is None or partitions is None or topics[0] != topics[1]:
@@ -39,6 +40,13 @@ def may_have(part: Path, place: int, shares: int) -> bool:
         if first + (place - first) % shares <= last:  # The next number of this share.
             return True
     return False
+
+
+def lowest(about: pq.FileMetaData, column: str) -> int | None:
+    """The least value of a column of integers in a file; None if that is unknown."""
+    bounds = [_bounds(about.row_group(number), column) for number in range(about.num_row_groups)]
+    known = [bound[0] for bound in bounds if bound is not None]
+    return min(known, default=None) if len(known) == len(bounds) else None
 
 
 def _bounds(group: pq.RowGroupMetaData, column: str) -> tuple[Any, Any] | None:

@@ -100,6 +100,7 @@ class _Consumed:
         self.is_own = self.kind[READ] | self.kind[RESET] | self.kind[FAILED]
         self.offset = numbers(facts, "offset", -1)
         self.mark = numbers(facts, "high_watermark")
+        self.is_mark = (self.kind[MOVED] | self.kind[BEGAN]) & facts["high_watermark"].is_valid().to_numpy()
         errors = facts["error"].combine_chunks()
         self.words = errors.dictionary.to_pylist()
         self.error = errors.indices.fill_null(-1).to_numpy()
@@ -114,29 +115,36 @@ class _Consumed:
             "is_failed": self.kind[FAILED][places], "error": self.error[places],
         }  # fmt: skip
 
+    def partitions(self) -> Iterator[Any]:
+        """The places of each one's events."""
+        bounds = np.flatnonzero(begins(codes(self.facts, "topic", "partition"))).tolist()
+        for first, end in zip(bounds, [*bounds[1:], len(self.facts)][: len(bounds)], strict=True):
+            yield np.arange(first, end)
+
+    def places_of_marks(self, places: Any) -> Any:
+        return places[self.is_mark[places]]
+
     def marks(self, places: Any) -> dict[str, Any]:
-        places = places[(self.kind[MOVED] | self.kind[BEGAN])[places]]
-        places = places[self.facts["high_watermark"].is_valid().to_numpy()[places]]
         return {"seq": self.seq[places], "at_us": self.at_us[places], "high_watermark": self.mark[places]}
 
 
 def read_stalls(readers: KnownReaders, shortest_us: int, schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
     """One row per stretch of at least `shortest_us`."""
-    rows: list[dict[str, Any]] = []
-    if len(facts):
-        events = _Consumed(facts)
-        bounds = np.flatnonzero(begins(codes(facts, "topic", "partition"))).tolist()
-        for first, end in zip(bounds, [*bounds[1:], len(facts)], strict=True):
-            rows += _of_partition(readers, shortest_us, events, np.arange(first, end))
+    events = _Consumed(facts)
+    rows = [row for places in events.partitions() for row in _of_partition(readers, shortest_us, events, places)]
     return pa.Table.from_pylist(rows, schema).to_batches()  # type: ignore[no-any-return]
 
 
 def _of_partition(readers: KnownReaders, shortest_us: int, events: _Consumed, places: Any) -> Iterator[dict[str, Any]]:
     where = events.facts.select(["run", "topic", "partition"]).slice(int(places[0]), 1).to_pylist()[0]
     run = where["run"]
-    marks = events.marks(places)
+    marks = events.marks(events.places_of_marks(places))
     left_out = _LeftOut(events, places)
-    for reader, moves in _readers(readers, run, events, places):
+    for reader, its, seq, gone_us in _readers(readers, run, events, places):
+        # Consumers of the scenario state where they begin.
+        if "client" in reader and not events.kind[RESET][its].any():
+            continue
+        moves = _with_ends(events.moves(its), seq, gone_us)
         steps = _Steps({**moves, "position": left_out.behind(moves)}, marks)
         for from_us, until_us, waiting, refused, errors, recovered in steps.stalls(readers.end_us[run], shortest_us):
             yield {
@@ -147,8 +155,8 @@ def _of_partition(readers: KnownReaders, shortest_us: int, events: _Consumed, pl
 
 def _readers(
     readers: KnownReaders, run: str, events: _Consumed, places: Any
-) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
-    """Each reader of a partition, and what it did. Consumers of the scenario state where they begin."""
+) -> Iterator[tuple[dict[str, str], Any, Any, Any]]:
+    """Each reader of a partition, the places of what it did, and the seq and time of each of its ends."""
     own = places[events.is_own[places]]
     stops = places[events.kind[STOPPED][places]]
     of_groups: dict[str, list[Any]] = {}
@@ -158,9 +166,9 @@ def _readers(
         group = readers.group_of.get((run, name))
         if group is not None:
             of_groups.setdefault(group, []).append(its)
-        elif not name.startswith(readers.outside) and events.kind[RESET][its].any():
+        elif not name.startswith(readers.outside):
             gone = stops[events.client[stops] == code]
-            yield {"client": name}, _with_ends(events.moves(its), events.seq[gone], events.at_us[gone])
+            yield {"client": name}, its, events.seq[gone], events.at_us[gone]
     for group, parts in sorted(of_groups.items()):
         its = np.sort(np.concatenate(parts))
         lives = readers.lives.get((run, group), [])
@@ -170,7 +178,7 @@ def _readers(
         if then.any():
             ends = [(life.until_seq, life.until_us) for life in lives if life.until_us is not None]
             seq, at_us = np.array(ends, np.int64).reshape(-1, 2).T
-            yield {"group": group}, _with_ends(events.moves(its[then]), seq, at_us)
+            yield {"group": group}, its[then], seq, at_us
 
 
 def _with_ends(moves: dict[str, Any], seq: Any, at_us: Any) -> dict[str, Any]:
@@ -195,15 +203,97 @@ class _LeftOut:
         each = [np.arange(first, last + 1) for first, last in stretches]
         self.aborted = np.unique(np.concatenate([np.zeros(0, np.int64), *each]))
 
+    def reads_aborted(self, moves: dict[str, Any]) -> Any:
+        """Of what a reader did, whether it is a read of a record that not every reader gets."""
+        return moves["is_read"] & np.isin(moves["position"] - 1, self.aborted)
+
     def behind(self, moves: dict[str, Any]) -> Any:
         """Positions of a reader, behind what lies there."""
-        position = moves["position"]
-        offsets = self.markers
-        if not np.isin(position[moves["is_read"]] - 1, self.aborted).any():
-            offsets = np.union1d(self.markers, self.aborted)
-        if not len(offsets):
-            return position
-        lasts = np.append(np.flatnonzero(np.diff(offsets) > 1), len(offsets) - 1)
-        place = np.minimum(np.searchsorted(offsets, position), len(offsets) - 1)
-        ends = offsets[lasts[np.searchsorted(lasts, place)]] + 1
-        return np.where(offsets[place] == position, ends, position)
+        of_some, of_all = self.behind_either(moves["position"])
+        return of_all if self.reads_aborted(moves).any() else of_some
+
+    def behind_either(self, position: Any) -> tuple[Any, Any]:
+        """Of a reader that gets no aborted record, and of one that does."""
+        return _behind(np.union1d(self.markers, self.aborted), position), _behind(self.markers, position)
+
+
+def _behind(offsets: Any, position: Any) -> Any:
+    if not len(offsets):
+        return position
+    lasts = np.append(np.flatnonzero(np.diff(offsets) > 1), len(offsets) - 1)
+    place = np.minimum(np.searchsorted(offsets, position), len(offsets) - 1)
+    ends = offsets[lasts[np.searchsorted(lasts, place)]] + 1
+    return np.where(offsets[place] == position, ends, position)
+
+
+def cut(readers: KnownReaders, shortest_us: int, facts: pa.Table) -> pa.Table:
+    """Of what a reader does only the begin and the end of stretches that may be stalls, and what shows who it is; of
+    high watermarks those that begin to leave records waiting, and the highest. Where such a stretch ends and none
+    begins, the position becomes one at which nothing waits.
+    """
+    events = _Consumed(facts)
+    needed, gone = of_kind(facts, STOPPED, MARKER, ABORTED), np.zeros(len(facts), bool)
+    for places in events.partitions():
+        run = facts["run"][int(places[0])].as_py()
+        left_out, marks = _LeftOut(events, places), events.places_of_marks(places)
+        needed[marks[-1:]] = True
+        for _, its, seq, at_us in _readers(readers, run, events, places):
+            stretches = _Stretches(events, left_out, its, seq, at_us)
+            kept, may_be = stretches.kept(shortest_us)
+            needed[[*stretches.marks(may_be, marks), *stretches.failed(may_be)]] = True
+            begins_one, ends_one = stretches.bounds(kept)
+            needed[begins_one], needed[ends_one] = True, True
+            gone[np.setdiff1d(ends_one, begins_one)] = True
+    nowhere = _GONE - of_kind(facts, READ)
+    offset = facts["offset"]
+    offset = pa.array(np.where(gone, nowhere, numbers(facts, "offset")), mask=~gone & offset.is_null().to_numpy())
+    return facts.set_column(facts.column_names.index("offset"), "offset", offset).filter(pa.array(needed))
+
+
+class _Stretches:
+    """Of a reader, from each change of its position to the next one: `position` up to there."""
+
+    def __init__(self, events: _Consumed, left_out: _LeftOut, its: Any, seq: Any, at_us: Any) -> None:
+        """its: places of what the reader did     seq, at_us: its ends"""
+        moves = _with_ends(events.moves(its), seq, at_us)
+        starts = np.flatnonzero(moves["position"] >= 0)
+        starts = starts[np.argsort(moves["seq"][starts], kind="stable")]
+        self._events, self._left_out, self._its = events, left_out, its
+        self._place = np.concatenate([its, np.full(len(seq), -1)])[starts]
+        self._seq, self._at_us, self._position = (moves[name][starts] for name in ("seq", "at_us", "position"))
+        self._reads_aborted = left_out.reads_aborted(moves)[starts]
+
+    def kept(self, shortest_us: int) -> tuple[Any, Any]:
+        """Those that may be stalls, and those that show that it is a reader, and of what; and the former alone."""
+        until_us = np.append(self._at_us[1:], np.iinfo(np.int64).max)[: len(self._at_us)]
+        may_be = (self._position < _GONE) & (until_us - self._at_us >= shortest_us)
+        kept = may_be.copy()
+        is_reset = (self._place >= 0) & self._events.kind[RESET][self._place]
+        for shown in (is_reset, self._reads_aborted):
+            kept[np.flatnonzero(shown)[:1]] = True
+        return kept, may_be
+
+    def bounds(self, kept: Any) -> tuple[Any, Any]:
+        """Places of what begins these stretches, and of what ends them."""
+        begins_one, ends_one = self._place[kept], self._place[1:][kept[:-1]]
+        return begins_one[begins_one >= 0], ends_one[ends_one >= 0]
+
+    def failed(self, asked: Any) -> Iterator[int]:
+        """Failed fetches in these stretches."""
+        places = self._its[self._events.kind[FAILED][self._its]]
+        stretch = np.searchsorted(self._seq, self._events.seq[places]) - 1
+        yield from places[stretch >= 0][asked[stretch[stretch >= 0]]].tolist()
+
+    def marks(self, asked: Any, marks: Any) -> Iterator[int]:
+        """Of these high watermarks the one before each of these stretches, the highest in it, and the first with which
+        records waited: it may be known only later that the reader gets records of aborted transactions."""
+        seq, either = self._events.seq[marks], np.stack(self._left_out.behind_either(self._position))
+        first, end = np.searchsorted(seq, self._seq), np.searchsorted(seq, np.append(self._seq[1:], _GONE))
+        for place in np.flatnonzero(asked).tolist():
+            its = marks[first[place] : end[place]]
+            inside = self._events.mark[its]
+            yield from marks[max(first[place] - 1, 0) : first[place]].tolist()
+            if len(its):
+                yield int(its[np.argmax(inside)])
+            for position in either[:, place].tolist():
+                yield from its[np.flatnonzero(inside > position)[:1]].tolist()

@@ -11,9 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-Cut = Callable[[pa.Table], pa.Table]
-"""Ordered events -> those of them from which a fold makes the same rows."""
-
 Fold = Callable[[Iterator[tuple[Any, ...]]], Iterable[tuple[Any, ...]]]
 """The events of one partition in their order, without the partition -> rows of a result table, without it."""
 
@@ -37,9 +34,9 @@ def no_search_for_cycles() -> Iterator[None]:
             gc.enable()
 
 
-def fold_table(fold: Fold, cut: Cut, schema: pa.Schema, facts: pa.Table) -> Iterator[pa.RecordBatch]:
+def fold_table(fold: Fold, schema: pa.Schema, facts: pa.Table) -> Iterator[pa.RecordBatch]:
     """in: events sorted by partition and order, with run, topic and partition in front     out: batches of `schema`"""
-    return fold_batches(fold, schema, 3, iter(cut(facts).to_batches(_EVENTS_AT_ONCE)))
+    return fold_batches(fold, schema, 3, iter(facts.to_batches(_EVENTS_AT_ONCE)))
 
 
 def fold_batches(

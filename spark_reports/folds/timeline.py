@@ -8,27 +8,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reports.folds.codes import begins, codes, last_of, of_kind
+from spark_reports.folds.codes import begins, codes, ends, last_of, of_kind
+from spark_reports.folds.events import Events, Made
 
 COLUMNS = ("what", "node", "at_us", "seq", "event", "log_end_offset", "high_watermark", "reason", "replicas")
 PLACED, STOPPED, STATED, APPENDED, MOVED = "placed", "stopped", "stated", "appended", "moved"
 
 
-def replica_timeline(schema: pa.Schema, facts: pa.Table) -> list[pa.RecordBatch]:
+def replica_timeline(schema: pa.Schema, events: Events) -> Made:
     """An append does not restate the high watermark: it is the one last stated since the broker's start."""
+    facts = events.rows
     replica, is_stop = codes(facts, "topic", "partition", "node"), of_kind(facts, STOPPED)
-    chosen = np.flatnonzero(~of_kind(facts, PLACED, STOPPED) | _is_placed(facts, is_stop))
+    is_placement = of_kind(facts, PLACED)
+    chosen = np.flatnonzero(~is_placement & ~is_stop | _is_placed(facts, is_stop))
     chosen = chosen[np.argsort(replica[chosen], kind="stable")]
-    moves, is_stop = facts.take(pa.array(chosen)), is_stop[chosen]
-    stated = is_stop | moves["high_watermark"].is_valid().to_numpy()
-    known = moves["high_watermark"].take(pa.array(last_of(stated, begins(replica[chosen]))))
+    stated = (is_stop | facts["high_watermark"].is_valid().to_numpy())[chosen]
+    first = begins(replica[chosen])
+    latest = chosen[last_of(stated, first)]
+    needed = is_placement
+    needed[latest[ends(first)]] = True
+    is_new = events.is_new[chosen]
+    moves = facts.take(pa.array(chosen[is_new]))
+    known = facts["high_watermark"].take(pa.array(latest[is_new]))
     end = moves["log_end_offset"]
     found = moves.drop_columns("high_watermark").append_column(
         "high_watermark", pc.if_else(end.is_valid(), known, None)
     )
     found = found.append_column("uncommitted_records", pc.subtract(end, known))
-    batches: list[pa.RecordBatch] = found.select(schema.names).cast(schema).to_batches()
-    return batches
+    return found.select(schema.names).cast(schema).to_batches(), events.needed(needed)
 
 
 def _is_placed(facts: pa.Table, is_stop: Any) -> Any:

@@ -11,8 +11,9 @@ from replica.trace.names import (
     PARTITION_WENT_OFFLINE,
 )
 from spark_reports.folds import terms as fold
+from spark_reports.folds.events import Folding
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import Folding, by_partition
+from spark_reports.from_files import by_partition
 
 
 def elections() -> Folding:

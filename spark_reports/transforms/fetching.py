@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 from replica.trace.names import FOLLOWER_FETCHED, NODE_STARTED, NODE_STOPPED, RECORDS_SENT
 from spark_reports.folds import catch_ups as fold
 from spark_reports.folds import fetches as sums
+from spark_reports.folds.events import Folding
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import Folding, RunFiles, by_partition
+from spark_reports.from_files import RunFiles, by_partition
 
 
 def fetch_efficiency(files: RunFiles) -> DataFrame:

@@ -6,8 +6,9 @@ import pyarrow as pa
 
 from replica.trace.names import FOLLOWER_FETCHED
 from spark_reports.folds import hw_stalls as fold
+from spark_reports.folds.events import Folding
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import Folding, by_partition
+from spark_reports.from_files import by_partition
 
 
 def hw_stalls(states: pa.Table, terms: pa.Table) -> Folding:

@@ -27,8 +27,9 @@ from replica.trace.names import (
 )
 from spark_reports.folds import exchange
 from spark_reports.folds import read_stalls as fold
+from spark_reports.folds.events import Folding, at_the_end
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import Folding, RunFiles
+from spark_reports.from_files import RunFiles
 from spark_reports.held import few_rows
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 
@@ -62,11 +63,15 @@ def read_stalls(files: RunFiles, terms: pa.Table, ends: DataFrame) -> Folding:
         fold.RESET: Facts("consume", its, {"event": [POSITION_RESET]}),
         fold.FAILED: Facts("consume", its, {"event": [FETCH_FAILED]}),
         fold.STOPPED: Facts("control", {**at, "client": "node"}, {"event": [NODE_STOPPED]}, everywhere=True),
-        fold.MARKER: Facts("transaction", same("seq", "offset"), {"event": [TRANSACTION_MARKER_WRITTEN]}),
-        fold.ABORTED: Facts("transaction", same("seq", "base_offset", "last_offset"), {"event": [ABORTED_BATCH_FOUND]}),
+        fold.MARKER: Facts("transaction", same("seq", "offset"), {"event": [TRANSACTION_MARKER_WRITTEN]}, ahead=True),
+        fold.ABORTED: Facts(
+            "transaction", same("seq", "base_offset", "last_offset"), {"event": [ABORTED_BATCH_FOUND]}, ahead=True
+        ),
     }
     readers = _readers(files, {row["run"]: row["end_us"] for row in few_rows(ends).to_pylist()})
-    return Folding(functools.partial(fold.read_stalls, readers, SHORTEST_STALL_US), facts, fold.COLUMNS)
+    make = functools.partial(fold.read_stalls, readers, SHORTEST_STALL_US)
+    cut = functools.partial(fold.cut, readers, SHORTEST_STALL_US)
+    return Folding(functools.partial(at_the_end, make, cut), facts, fold.COLUMNS)
 
 
 _OF_GROUPS = pa.schema(

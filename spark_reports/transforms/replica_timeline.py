@@ -12,8 +12,8 @@ from replica.trace.names import (
     REASSIGNMENT_BEGAN,
 )
 from spark_reports.folds import timeline as fold
+from spark_reports.folds.events import Folding
 from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import Folding
 
 _OWN_STATE = (LEADERSHIP_BEGAN, FOLLOWING_BEGAN, LOG_TRUNCATED, LOG_RECOVERED)
 
@@ -28,7 +28,9 @@ def replica_timeline() -> Folding:
     appended = {**its, **same("log_end_offset")}
     ends = {**appended, **same("high_watermark", "reason")}
     facts = {
-        fold.PLACED: Facts("control", same("seq", "replicas"), {"event": [PARTITION_CREATED, REASSIGNMENT_BEGAN]}),
+        fold.PLACED: Facts(
+            "control", same("seq", "replicas"), {"event": [PARTITION_CREATED, REASSIGNMENT_BEGAN]}, ahead=True
+        ),
         fold.STATED: Facts("control", ends, {"event": _OWN_STATE}),
         fold.APPENDED: Facts("log", appended),
         fold.MOVED: Facts("high_watermark", ends),

@@ -18,8 +18,9 @@ from replica.trace.names import (
 )
 from spark_reports.folds import anomalies as fold
 from spark_reports.folds import findings
-from spark_reports.folds.files import Facts, loose_events_of, same
-from spark_reports.from_files import Folding, RunFiles
+from spark_reports.folds.events import Folding
+from spark_reports.folds.files import Facts, same
+from spark_reports.from_files import RunFiles
 from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
@@ -69,18 +70,47 @@ def record_anomalies(fates: DataFrame, files: RunFiles) -> DataFrame:
     return files.of_each("records", fates, find, findings.ANOMALY_COLUMNS, RESULT_TABLES["anomalies"].ddl)
 
 
+DIVERGED = Folding(
+    fold.diverged,
+    {
+        fold.REPLICA: Facts(
+            "final_log", same("node", "high_watermark"), {"event": [REPLICA_FOUND], "running": [True]}, ahead=True
+        ),
+        fold.ENTRY: Facts("final_log", same("node", "offset", "record", "crc"), {"event": [LOG_ENTRY_FOUND]}),
+    },
+    fold.REPLICA_COLUMNS,
+    along="offset",
+    is_ordered=False,
+)
+
+
 def diverged(files: RunFiles) -> DataFrame:
     """Offsets below the high watermarks of two running replicas at which these hold different records.
 
     out: as anomalies(); witness = the records, by replica
     """
-    end = same("node", "high_watermark")
-    facts = {
-        fold.REPLICA: Facts("final_log", end, {"event": [REPLICA_FOUND], "running": [True]}),
-        fold.ENTRY: Facts("final_log", same("node", "offset", "record", "crc"), {"event": [LOG_ENTRY_FOUND]}),
-    }
-    folding = Folding(fold.diverged, facts, fold.REPLICA_COLUMNS, loose_events_of)
-    return files.few(RESULT_TABLES["anomalies"].ddl, folding)
+    return files.few(RESULT_TABLES["anomalies"].ddl, DIVERGED)
+
+
+_MADE = Facts("control", same("seq"), {"event": [PARTITION_CREATED]}, ahead=True)
+"""When a partition was made, and made again with its topic."""
+
+_ITS = same("seq", "client", "offset")
+REGRESSIONS = Folding(
+    fold.regressions,
+    {fold.SEEN: Facts("consume", _ITS, {"event": [END_OFFSET_SEEN], "error": [None]}), fold.MADE: _MADE},
+    fold.CLIENT_COLUMNS,
+)
+JUMPS = Folding(
+    fold.jumps,
+    {
+        fold.READ: Facts("consume", _ITS, {"event": [RECORD_READ]}),
+        # A seek by the user is a reset that no error caused: records read after it have no predecessor.
+        fold.SEEK: Facts("consume", _ITS, {"event": [POSITION_RESET], "error": [None]}),
+        fold.MADE: _MADE,
+    },
+    fold.CLIENT_COLUMNS,
+)
 
 
 def offset_regressions(files: RunFiles) -> DataFrame:
@@ -88,13 +118,7 @@ def offset_regressions(files: RunFiles) -> DataFrame:
 
     out: as anomalies(); witness = the client
     """
-    seen = Facts("consume", same("seq", "client", "offset"), {"event": [END_OFFSET_SEEN], "error": [None]})
-    facts = {fold.SEEN: seen, fold.MADE: _MADE}
-    return files.few(RESULT_TABLES["anomalies"].ddl, Folding(fold.regressions, facts, fold.CLIENT_COLUMNS))
-
-
-_MADE = Facts("control", same("seq"), {"event": [PARTITION_CREATED]})
-"""When a partition was made, and made again with its topic."""
+    return files.few(RESULT_TABLES["anomalies"].ddl, REGRESSIONS)
 
 
 def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
@@ -105,15 +129,8 @@ def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
     out: as anomalies(); witness = the client
     """
     of_consumer = [*PARTITION_KEY, "client"]
-    its = same("seq", "client", "offset")
-    facts = {
-        fold.READ: Facts("consume", its, {"event": [RECORD_READ]}),
-        # A seek by the user is a reset that no error caused: records read after it have no predecessor.
-        fold.SEEK: Facts("consume", its, {"event": [POSITION_RESET], "error": [None]}),
-        fold.MADE: _MADE,
-    }
     none = none_of(trace.files.spark, RESULT_TABLES["anomalies"].ddl)
-    found = trace.files.few(_JUMPS, Folding(fold.jumps, facts, fold.CLIENT_COLUMNS))
+    found = trace.files.few(JUMPS_DDL, JUMPS)
     if has_no_rows(found):
         return none
     gaps = settled(
@@ -145,7 +162,7 @@ def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-_JUMPS = (
+JUMPS_DDL = (
     "run string, topic string, partition bigint, witness string, from_offset bigint, to_offset bigint, since_seq bigint"
 )
 

@@ -25,6 +25,7 @@ from spark_reports.transforms.partitions import LASTING_VERBS
 from spark_reports.transforms.verdict import VERDICT_ORDER
 from spark_reports.transforms.witness import TOLD_BY_THEIR_NODE
 from spark_reports.verdicts import FATES, judge_runs
+from tests.spark.folds import sliced
 from tests.spark.slow import elections as slow_elections
 from tests.spark.slow import fetching as slow_fetching
 from tests.spark.slow import losses as slow_losses
@@ -131,10 +132,9 @@ def values_of(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(tuple(value) if isinstance(value, list) else value for value in row.values())
 
 
-def differences(spark: SparkSession, run_dirs: Sequence[Path]) -> tuple[list[str], set[str]]:
+def differences(tables: ResultTables, run_dirs: Sequence[Path]) -> tuple[list[str], set[str]]:
     """Rows that Spark, asked once for all runs, finds and plain Python does not (+), and the reverse (-); and the
     tables that had rows to compare."""
-    tables = ResultTables(read_trace(spark, run_dirs))
     found: dict[tuple[str, str], Counter[Any]] = defaultdict(Counter)
     for name, columns in COMPARED.items():
         for row in tables[name].select("run", *columns).toArrow().to_pylist():
@@ -169,8 +169,13 @@ def random_runs(seeds: Sequence[int], runs_dir: Path) -> dict[str, RunResult]:
 def agree(spark: SparkSession, results: Mapping[str, RunResult]) -> set[str]:
     """out: the tables that had rows to compare"""
     judged_alike(spark, results)
-    found, compared = differences(spark, [Path(str(result.run_dir)) for result in results.values()])
+    run_dirs = [Path(str(result.run_dir)) for result in results.values()]
+    tables = ResultTables(read_trace(spark, run_dirs))
+    found, compared = differences(tables, run_dirs)
     assert not found, "\n".join([f"{len(found)} differences", *found[:40]])
+    draw = random.Random(5)
+    for run_dir in run_dirs:
+        sliced.agree(tables, run_dir, draw, (2, 20))
     return compared
 
 

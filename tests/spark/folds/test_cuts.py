@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_reports.folds import catch_ups, hw_stalls, terms
+from spark_reports.folds.events import Cut
 from spark_reports.folds.files import WORD
-from spark_reports.folds.rows import Cut, Fold
+from spark_reports.folds.rows import Fold
 
 KEY = ("run", "topic", "partition")
 WORDS = {"run", "topic", "what", "leader", "node", "follower", "ended_by", "previous_leader", "reason"}
@@ -159,7 +160,7 @@ def test_an_election_is_the_same_without_later_appends(events: list[Event]) -> N
 
 LEADS = {"leader": "b1", "leader_epoch": 0, "partition": 0}
 HW = [
-    {"what": hw_stalls.TERM, **LEADS, "log_end_offset": 0, "high_watermark": 0, "until_seq": 99, "until_us": 99},
+    {"what": hw_stalls.TERM, **LEADS, "log_end_offset": 0, "high_watermark": 0, "until_seq": 11, "until_us": 99},
     *({"what": hw_stalls.FETCHED, **LEADS, "follower": "b2", "fetch_offset": 0} for _ in range(9)),
     {"what": hw_stalls.APPENDED, **LEADS, "log_end_offset": 1},
     {"what": hw_stalls.MOVED, **LEADS, "log_end_offset": 1, "high_watermark": 1},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_reports.folds import exchange
-from spark_reports.folds.files import (
-    Facts,
-    Its,
-    PartFiles,
-    Share,
-    events_of,
-    kinds_of,
-    read_here,
-    same,
-    with_words,
-)
+from spark_reports.folds.events import Events, FoldedShare, Folding, Made
+from spark_reports.folds.files import Facts, PartFiles, Share, chunks_here, kinds_of, same, with_words
 from spark_reports.folds.parts import DamagedPart, read_part
+from spark_reports.folds.slices import Chunk, slices
 
 PARTITION = pa.field("partition", pa.int64(), nullable=False)
 LOG = with_words(pa.schema([("seq", pa.int64()), ("topic", pa.string()), PARTITION, ("node", pa.string())]))
@@ -62,8 +54,24 @@ def _write(folder: Path, place: int, columns: dict[str, Any]) -> None:
     pq.write_table(pa.table(columns), folder / f"part-{place:05}.parquet")
 
 
+def _slices(share: Share, facts: Mapping[str, Facts], chunks: Sequence[Chunk], most: int) -> list[pa.Table]:
+    """The events of each slice."""
+    found = []
+
+    def make(schema: pa.Schema, events: Events) -> Made:
+        found.append(events.rows)
+        return (), events.rows.slice(0, 0)
+
+    folded = FoldedShare(Folding(make, facts, COLUMNS), LOG, SCHEMAS, share)
+    for piece in slices(chunks, "seq", lambda: most):
+        folded.rows(piece)
+    return found
+
+
 def _read(share: Share, facts: Mapping[str, Facts]) -> pa.Table:
-    return events_of(share, facts, COLUMNS, SCHEMAS, read_here(share, kinds_of([facts]), SCHEMAS))
+    chunks = chunks_here(share, kinds_of([facts], "seq"), SCHEMAS, "seq")
+    (found,) = _slices(share, facts, chunks, 1 << 20)
+    return found
 
 
 def _events(run_dir: Path, place: int, shares: int) -> list[tuple[Any, ...]]:
@@ -106,16 +114,16 @@ def test_a_share_that_is_sent_its_facts_has_what_it_would_read(
     facts = FACTS | {"none": Facts("log", same("seq", "node"), {"node": ["b9"]})}
     facts |= {name: Facts(told, same("seq", "node")) for name in table}
     shares = [Share(str(run_dir), place, 3) for place in range(3)]
-    kinds = kinds_of([facts])
+    kinds = kinds_of([facts], "seq")
     tasks = [PartFiles(str(run_dir), "log", [str(part)]) for part in sorted(run_dir.glob("trace/log/*"))]
     batches = [pa.RecordBatch.from_arrays([pa.array([0, 1])], ["id"])]
     schema = pa.schema([("share", pa.int64())])
     folder = tmp_path if in_files else None
-    values = pa.Table.from_batches(exchange.send_to_shares(tasks, kinds, SCHEMAS, shares, folder, iter(batches)))
+    values = pa.Table.from_batches(exchange.send_to_shares(tasks, kinds, SCHEMAS, "seq", shares, folder, iter(batches)))
     met: list[int] = []
 
-    def rows(share: Share, its: Its) -> list[pa.RecordBatch]:
-        found = events_of(share, facts, COLUMNS, SCHEMAS, its)
+    def rows(share: Share, chunks: Sequence[Chunk]) -> list[pa.RecordBatch]:
+        (found,) = _slices(share, facts, chunks, 1 << 20)
         assert found.equals(_read(share, facts).cast(found.schema))
         return [pa.RecordBatch.from_arrays([pa.array([share.place] * len(found), pa.int64())], schema=schema)]
 
@@ -129,7 +137,7 @@ def test_a_kind_of_events_is_read_once_with_all_columns_that_are_needed() -> Non
     where = {"node": ["b1"]}
     one = {"appended": Facts("log", same("seq"), where), "stopped": FACTS["stopped"]}
     other = {"written": Facts("log", {"seq": "node"}, where), "all": Facts("log", same("seq"))}
-    found = kinds_of([one, other])
+    found = kinds_of([one, other], "seq")
     assert [(kind.where, [*kind.columns]) for kind in found.values()] == [(where, ["seq", "node"]), ({}, ["seq"])]
 
 

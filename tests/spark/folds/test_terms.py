@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_reports.folds import lag, terms
+from spark_reports.folds.events import Events
 from spark_reports.held import columns_of
 from spark_reports.results import RESULT_TABLES
 
@@ -47,8 +49,9 @@ def test_a_leader_of_a_topic_made_again_knows_nothing_of_its_followers_before() 
     words = ("run", "topic", "what", "leader", "follower")
     names = ("run", "topic", "partition", *lag.COLUMNS)
     columns = pa.schema([(name, pa.string() if name in words else pa.int64()) for name in names])
-    rows = [dict(zip(names, ("0001-run", "t", 0, *fact), strict=True)) for fact in facts]
-    events = pa.Table.from_pylist(rows, columns)
+    told = [dict(zip(names, ("0001-run", "t", 0, *fact), strict=True)) for fact in facts]
+    events = pa.Table.from_pylist(told, columns)
     schema = to_arrow_schema(columns_of(RESULT_TABLES["replication_lag"].ddl))
-    found = pa.Table.from_batches(lag.replication_lag(schema, events)).select(["seq", "follower"]).to_pylist()
+    rows, _ = lag.replication_lag(schema, Events(events, np.ones(len(events), bool), is_last=True))
+    found = pa.Table.from_batches(rows).select(["seq", "follower"]).to_pylist()
     assert [tuple(row.values()) for row in found] == [(1, "b2"), (2, "b2"), (4, "b3"), (5, "b3")]
