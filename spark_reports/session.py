@@ -19,10 +19,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from spark_reports.class_archive import WRITTEN_WITHIN_S, ClassArchive, kept_archive
 from spark_reports.environment import environment
-from spark_reports.gateway import SparkJvm, is_begun_elsewhere
 from spark_reports.jars import first_on_class_path, jars_needed, spark_home
 from spark_reports.java import find_java, java_home_for_spark
-from spark_reports.jvm_end import log_tail, why_it_ended
+from spark_reports.jvm.end import log_tail, why_it_ended
+from spark_reports.jvm.gateway import SparkJvm, is_begun_elsewhere
 from spark_reports.settings import DEFAULTS, JAVA_OPTIONS, driver_memory_mb
 
 if TYPE_CHECKING:
@@ -186,8 +186,8 @@ def _begun(jvm: SparkJvm | None, place: _Place) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    from spark_reports.py4j_names import remember_names
-    from spark_reports.sql_begins import sql_begins
+    from spark_reports.jvm.py4j_names import remember_names
+    from spark_reports.jvm.sql_begins import sql_begins
 
     _silence_broken_calls()
     on_interrupt = signal.getsignal(signal.SIGINT)

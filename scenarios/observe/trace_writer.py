@@ -18,6 +18,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from replica.trace.error import TraceError as TraceError
 from replica.trace.events import (
     CLASS_OF_EVENT,
     OBSERVED_BY,
@@ -33,7 +34,6 @@ from replica.trace.events import (
 )
 from replica.wording import spelt_out
 from scenarios.observe.arrow_columns import column
-from scenarios.observe.trace_error import TraceError as TraceError
 
 ROWS_PER_PART = 65_536
 ROWS_PER_CHUNK = 8_192
