@@ -100,11 +100,7 @@ class NodeConnection:
         return self.state is ConnectionState.READY
 
     def can_send(self, max_in_flight: int, now_us: int) -> bool:
-        return (
-            self.state is ConnectionState.READY
-            and len(self.in_flight) < max_in_flight
-            and self.throttled_until_us <= now_us
-        )
+        return self.is_ready and len(self.in_flight) < max_in_flight and self.throttled_until_us <= now_us
 
     def rank(self, max_in_flight: int, now_us: int) -> tuple[int, int] | None:
         """The lowest is the least loaded; None: it cannot be used now. source: NetworkClient.leastLoadedNode"""
