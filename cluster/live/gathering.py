@@ -55,9 +55,9 @@ class GatheringTime(LiveTime):
         """It has told everything."""
         self._sources.remove(source)
 
-    def begin(self, cause: int | None) -> None:
+    def enter(self, cause: int | None = None) -> None:
         self.gather()
-        super().begin(cause)
+        super().enter(cause)
         self._latest_us = self.now_us
 
     def gather(self) -> bool:

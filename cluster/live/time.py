@@ -49,8 +49,6 @@ class LiveTime:
         self._seq = 0
         self._driver: trio.lowlevel.Task | None = None
         """The driver while it sleeps."""
-        self._between: Callable[[], bool] = _no_work
-        """What the driver asks, as long as it sleeps."""
         self._failure: BaseException | None = None
         self._stopped = False
         self.measures_requests = True
@@ -75,31 +73,10 @@ class LiveTime:
     # --------------------------------------------------------------------------------------------------------- steps
 
     def enter(self, cause: int | None = None) -> None:
-        """A step begins: its events happen now, and follow from `cause`. The driver looks at its results afterwards."""
-        self.begin(cause)
-        self._wake_driver()
-
-    def begin(self, cause: int | None) -> None:
-        """`enter`, for a step that does not wait and ends with `done`: only if it leaves something to do for the driver
-        is that one woken, which is a switch of tasks and another look at the sockets."""
+        """A step begins: its events happen now, and follow from `cause`."""
         self.now_us = self._trace.at_us = self.clock_us()
         self._trace.cause = cause
         self.events += 1
-
-    def done(self) -> None:
-        """The step that `begin` began is over."""
-        if self._driver is None:
-            return
-        self._trace.cause = None
-        try:
-            if self._between():
-                self._wake_driver()
-        except (Exception, KeyboardInterrupt) as failure:
-            self._fail(failure)
-
-    def _fail(self, failure: BaseException) -> None:
-        """The driver raises it: one failure ends the run, and comes out as itself."""
-        self._failure = failure
         self._wake_driver()
 
     @property
@@ -165,7 +142,8 @@ class LiveTime:
         try:
             await task(*args)
         except (Exception, KeyboardInterrupt) as failure:
-            self._fail(failure)
+            self._failure = failure  # The driver raises it: one failure ends the run, and comes out as itself.
+            self._wake_driver()
 
     # -------------------------------------------------------------------------------------------------------- driver
 
@@ -216,7 +194,6 @@ class LiveTime:
             self._driver = None
             return trio.lowlevel.Abort.SUCCEEDED
 
-        self._between = between
         with trio.move_on_after((next_us - self.now_us) / 1_000_000):
             while True:
                 self._driver = trio.lowlevel.current_task()
@@ -231,7 +208,3 @@ class LiveTime:
     def _next_us(self, until_us: int) -> int:
         """When the driver has something to do by the passing of time alone."""
         return min(self._queue[0][0], until_us + 1) if self._queue else until_us + 1
-
-
-def _no_work() -> bool:
-    return False

@@ -123,23 +123,6 @@ def test_a_full_socket_holds_nobody_up_and_a_file_that_goes_away_is_sent_all_the
     Bench().run(test)
 
 
-def test_an_answer_of_one_piece_that_the_socket_does_not_take_whole_is_sent_to_its_end() -> None:
-    data = os.urandom(24 * MIB)
-
-    async def test(bench: Bench) -> None:
-        bench.far.send([len(data).to_bytes(4, "big") + data], PRODUCE, "response", None)
-        assert bench.b.bytes.protocol == 0, "most of it is still to be sent"
-        bench.far.send([b"\0\0\0\6second"], PRODUCE, "response", None)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(bench.read, bench.near)
-            await bench.wait_for(lambda: len(bench.received) == 2)
-            nursery.cancel_scope.cancel()
-        assert bench.received == [data, b"second"]
-        assert bench.b.bytes.protocol == len(data) + len(b"second") + 2 * 4
-
-    Bench().run(test)
-
-
 def test_several_answers_may_wait_for_a_full_socket_and_each_is_known_to_have_left(tmp_path: Path) -> None:
     """Those that a fault has held are released at once."""
     data = os.urandom(24 * MIB)
