@@ -33,6 +33,7 @@ from spark_reports.folds.files import (
     found_in_batches,
     found_in_files,
     kinds_of,
+    together,
     with_words,
 )
 from spark_reports.folds.parcels import PARCELS, NumbersOf, unpacked
@@ -217,10 +218,10 @@ class RunFiles(NamedTuple):
         files = self._parts(facts, _EXCHANGED_BYTES)
         found = [exchange.found_in(parts, facts, schemas, steps.found) for parts in files]
         found += [_called(what, collected(rows)) for what, rows in told.items()]
-        together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
-        if not len(together):
+        facts_found = together(found)
+        if not len(facts_found):
             return schema.empty_table()
-        return steps.of_partitions(steps.of_records(together)).select(schema.names).cast(schema)
+        return steps.of_partitions(steps.of_records(facts_found)).select(schema.names).cast(schema)
 
     def _parts(self, facts: Mapping[str, Facts], most_bytes: int) -> Iterator[PartFiles]:
         """Files of one table of one run, together so large at most; or one larger file."""

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from replica.trace.error import TraceError
 from scenarios.agree.facts import RunFacts, epochs_in, facts_of
 from scenarios.agree.phases import in_phase, phases_of_run
 from scenarios.language.spec import Scenario
 from scenarios.language.write import lock
-from scenarios.observe.trace_writer import TraceError, read_rows
+from scenarios.observe.trace_writer import read_rows
 from scenarios.run.runs import RunNotFound, list_runs, lock_sha256, read_summary
 
 Play = Callable[[Scenario, Path], Path]

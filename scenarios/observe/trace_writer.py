@@ -18,7 +18,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica.trace.error import TraceError as TraceError
+from replica.trace.error import TraceError
 from replica.trace.events import (
     CLASS_OF_EVENT,
     OBSERVED_BY,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_reports.folds.codes import begins
-from spark_reports.folds.files import WORD, Facts, Share, each_called, facts_at_hand, facts_of_kind
+from spark_reports.folds.files import WORD, Facts, Share, each_called, facts_at_hand, facts_of_kind, together
 from spark_reports.folds.parts import KEY
 from spark_reports.folds.slices import END, UNKNOWN, Slice
 
@@ -141,21 +141,17 @@ class FoldedShare:
             found = [needed.drop_columns("run"), *found]
             columns = [*dict.fromkeys([*columns, *needed.column_names[len(("run", *KEY)) :]])]
             kept = len(needed)
-        together = pa.concat_tables(found, promote_options="default").unify_dictionaries().combine_chunks()
-        is_new = np.arange(len(together)) >= kept
-        if self._folding.is_ordered:
-            order = _order(together)
-            together, is_new = together.select([*KEY, *columns]).take(pa.array(order)), is_new[order]
-        rows = each_called(together.select([*KEY, *columns]), 0, "run", self._run)
-        return Events(rows, is_new, is_last)
+        rows = together(found).select([*KEY, *columns])
+        events = Events(each_called(rows, 0, "run", self._run), np.arange(len(rows)) >= kept, is_last)
+        return events.taken(_order(rows, self._folding.along)) if self._folding.is_ordered else events
 
 
-def _order(events: pa.Table) -> Any:
-    """By partition and seq."""
-    seq, topic = events["seq"].to_numpy(), events["topic"].combine_chunks().indices.to_numpy().astype(np.int64)
+def _order(events: pa.Table, along: str) -> Any:
+    """By partition and this column."""
+    place, topic = events[along].to_numpy(), events["topic"].combine_chunks().indices.to_numpy().astype(np.int64)
     number = (topic << 32) + events["partition"].to_numpy()
     # Sorting goes along what is sorted already: not by partition, if there is one.
-    return np.lexsort((seq, number)) if begins(number).sum() > 1 else np.argsort(seq, kind="stable")
+    return np.lexsort((place, number)) if begins(number).sum() > 1 else np.argsort(place, kind="stable")
 
 
 def _distinct(partitions: pa.Table) -> list[tuple[str, int]]:

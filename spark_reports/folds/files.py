@@ -201,6 +201,11 @@ def facts_in(parts: PartFiles, facts: Mapping[str, Facts], schemas: Mapping[str,
             yield each_called(each_called(pa.table(named), 0, "run", whole.run), len(key) + 1, "what", what)
 
 
+def together(tables: Sequence[pa.Table]) -> pa.Table:
+    """All their rows; those that lack a column of others have null there."""
+    return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
+
+
 def each_called(rows: pa.Table, place: int, column: str, word: str) -> pa.Table:
     same_word = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
     return rows.add_column(place, column, pa.DictionaryArray.from_arrays(same_word, [word]))

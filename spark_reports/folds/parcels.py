@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reports.folds.files import WORD
+from spark_reports.folds.files import WORD, together
 
 PARCELS = "share bigint, rows binary, file string, first bigint, bytes bigint, lowest bigint"
 """DDL: the number of a share, and some rows of it; or the file in which they stand, and where. Of rows in an order:
@@ -99,12 +99,8 @@ def _batch(
 
 
 def unpacked(parcels: pa.Table) -> pa.Table:
-    """All rows of these parcels; those that lack a column of others have null there."""
-    return _together([read() for _, read in each_parcel(parcels)])
-
-
-def _together(tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
+    """All rows of these parcels."""
+    return together([read() for _, read in each_parcel(parcels)])
 
 
 def each_parcel(parcels: pa.Table) -> Iterator[tuple[int | None, Callable[[], pa.Table]]]:

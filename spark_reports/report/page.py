@@ -220,11 +220,16 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
 def _watched(section: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
     """What the page of a watched cluster has instead."""
     headline, mood = watched.said(tables)
-    new_leader = _new_leader(tables["elections"], tables["stopped_intervals"])
     return {
         "headline": [headline],
         "mood": mood,
-        "tiles": watched.tiles(tables, new_leader),
+        "tiles": [
+            _summed("offline_us", "offline", tables),
+            _summed("under_min_isr_us", "under min ISR", tables),
+            _summed("under_replicated_us", "under-replicated", tables),
+            watched.stood_still(tables),
+            _new_leader(tables["elections"], tables["stopped_intervals"]),
+        ],
         "notes": [*section["notes"], watched.NOTE],
     }
 
@@ -290,22 +295,27 @@ def _tiles(counts: Sequence[Row], tables: Tables) -> list[tuple[str, str, str]]:
     def total(column: str) -> int:
         return sum(count[column] for count in counts)
 
-    lost, offline = total("lost"), sum(tables["availability"].values("offline_us"))
-    under = sum(tables["availability"].values("under_min_isr_us"))
+    lost = total("lost")
     longest = max((row["until_us"] - row["from_us"] for row in tables["write_stalls"]), default=None)
     return [
         (f"{total('sent'):,}", "records sent", ""),
         (f"{total('acked'):,}", "acknowledged", ""),
         (f"{lost:,}", "acknowledged, then lost", "bad" if lost else "good"),
         (f"{total('duplicated'):,}", "duplicated", "warn" if total("duplicated") else "good"),
-        (words.short_time(offline), "offline, summed over partitions", "warn" if offline else "good"),
-        (words.short_time(under), "under min ISR, summed over partitions", "warn" if under else "good"),
+        _summed("offline_us", "offline", tables),
+        _summed("under_min_isr_us", "under min ISR", tables),
         _new_leader(tables["elections"], tables["stopped_intervals"]),
         # An hour without a leader delays no write if none is attempted: then the tiles before this one agree with it.
         ("none", f"write that waited {words.seconds(SHORTEST_STALL_US)} or more", "")
         if longest is None
         else (words.short_time(longest), "longest time no write succeeded", ""),
     ]
+
+
+def _summed(column: str, what: str, tables: Tables) -> tuple[str, str, str]:
+    """A tile. column: a time of availability"""
+    us = sum(tables["availability"].values(column))
+    return (words.short_time(us), f"{what}, summed over partitions", "warn" if us else "good")
 
 
 def _new_leader(elections: Rows, stopped: Iterable[Row]) -> tuple[str, str, str]:

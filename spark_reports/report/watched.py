@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_reports.report.rows import Rows
-from spark_reports.report.words import counted, joined, seconds, short_time, were
+from spark_reports.report.words import counted, joined, seconds, were
 
 Tables = Mapping[str, Rows]
 
@@ -28,19 +28,7 @@ def said(tables: Tables) -> tuple[str, str]:
     return (f"{joined(troubles)}.", "warn") if troubles else (_WELL, "ok")
 
 
-def tiles(tables: Tables, new_leader: tuple[str, str, str]) -> list[tuple[str, str, str]]:
-    """(number, its unit, class). new_leader: the tile about elections"""
-
-    def summed(column: str, what: str) -> tuple[str, str, str]:
-        us = sum(tables["availability"].values(column))
-        return (short_time(us), f"{what}, summed over partitions", "warn" if us else "good")
-
-    stood = tables["hw_stalls"]
-    longest = max((row["until_us"] - row["from_us"] for row in stood), default=0)
-    return [
-        summed("offline_us", "offline"),
-        summed("under_min_isr_us", "under min ISR"),
-        summed("under_replicated_us", "under-replicated"),
-        (seconds(longest), "longest time a high watermark stood still", "warn" if longest else "good"),
-        new_leader,
-    ]
+def stood_still(tables: Tables) -> tuple[str, str, str]:
+    """A tile: the longest such time. in: that run's rows of hw_stalls"""
+    longest = max((row["until_us"] - row["from_us"] for row in tables["hw_stalls"]), default=0)
+    return (seconds(longest), "longest time a high watermark stood still", "warn" if longest else "good")

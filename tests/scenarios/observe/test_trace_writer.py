@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from replica.trace.error import TraceError
 from replica.trace.events import (
     CLASS_OF_EVENT,
     TABLES,
@@ -21,7 +22,7 @@ from replica.trace.events import (
     columns_of_table,
 )
 from scenarios.observe import trace_writer
-from scenarios.observe.trace_writer import TraceError, TraceWriter, arrow_schema, part_files, read_rows, trace_sha256
+from scenarios.observe.trace_writer import TraceWriter, arrow_schema, part_files, read_rows, trace_sha256
 
 SAMPLES: dict[str, Any] = {
     "int64": 7,

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from spark_reports.report import watched
+from spark_reports.report import page, watched
 from spark_reports.report.heading import heading_of
 from spark_reports.report.rows import Rows
 from tests.spark.columns import rows_of
@@ -25,7 +25,8 @@ def stood(number: int, from_s: float, until_s: float) -> Row:
 
 
 def tables(availability: list[Row], stalls: list[Row]) -> dict[str, Rows]:
-    return {"availability": rows_of("availability", availability), "hw_stalls": rows_of("hw_stalls", stalls)}
+    found = {"availability": rows_of("availability", availability), "hw_stalls": rows_of("hw_stalls", stalls)}
+    return {**found, **{name: rows_of(name) for name in ("elections", "stopped_intervals")}}
 
 
 def test_each_kind_of_trouble_is_counted_by_partition() -> None:
@@ -46,14 +47,13 @@ def test_a_cluster_without_trouble_is_said_to_be_well() -> None:
 
 
 def test_no_figure_is_about_records_that_a_watch_does_not_see() -> None:
-    new_leader = ("none", "was elected leader", "")
-    tiles = watched.tiles(tables([partition(0, under_replicated_us=2 * S)], [stood(0, 1, 4.5)]), new_leader)
-    assert tiles == [
+    seen = tables([partition(0, under_replicated_us=2 * S)], [stood(0, 1, 4.5)])
+    assert page._watched({"notes": []}, seen)["tiles"] == [
         ("0", "offline, summed over partitions", "good"),
         ("0", "under min ISR, summed over partitions", "good"),
         ("2 s", "under-replicated, summed over partitions", "warn"),
         ("3.5 s", "longest time a high watermark stood still", "warn"),
-        new_leader,
+        ("none", "was elected leader", ""),
     ]
 
 
