@@ -144,7 +144,8 @@ class RunFiles(NamedTuple):
         schema, folder = to_arrow_schema(kinds), self._new_table(name)
         with self._parcels_folder() as parcels:
             by_record, shares = self._by_record(steps, facts, told, parcels)
-            end = exchange.plain_step(functools.partial(exchange.end, steps.of_partitions, schema, folder))
+            make = functools.partial(exchange.end, steps.of_partitions, steps.along, schema, folder)
+            end = exchange.plain_step(make)
             if folder is None:
                 return settled(_by_share(by_record, shares).applyInArrow(end, RESULT_TABLES[name].ddl))
             _by_share(by_record, shares).applyInArrow(end, "share bigint").collect()
@@ -160,8 +161,8 @@ class RunFiles(NamedTuple):
         for what, rows in told.items():
             send_rows = functools.partial(exchange.send_rows, functools.partial(_called, what), shares)
             sent = sent.unionByName(rows.mapInArrow(send_rows, PARCELS))
-        send_on = exchange.plain_step(functools.partial(exchange.send_on, steps.of_records, shares, parcels))
-        return _by_share(sent, shares).applyInArrow(send_on, PARCELS), shares
+        make = functools.partial(exchange.send_on, steps.of_records, steps.along, shares, parcels)
+        return _by_share(sent, shares).applyInArrow(exchange.plain_step(make), PARCELS), shares
 
     def gathered(self, found: Step, facts: Mapping[str, Facts], columns: pa.Schema) -> pa.Table:
         """All that follows from the facts of one kind in each file, for what is little: sums, or rare events.
@@ -221,7 +222,7 @@ class RunFiles(NamedTuple):
         facts_found = together(found)
         if not len(facts_found):
             return schema.empty_table()
-        return steps.of_partitions(steps.of_records(facts_found)).select(schema.names).cast(schema)
+        return exchange.at_once(steps, facts_found).select(schema.names).cast(schema)
 
     def _parts(self, facts: Mapping[str, Facts], most_bytes: int) -> Iterator[PartFiles]:
         """Files of one table of one run, together so large at most; or one larger file."""

@@ -10,27 +10,50 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_reports.folds.files import Facts, PartFiles, Share, facts_in, partition_numbers
-from spark_reports.folds.parcels import NumbersOf, Part, apart, each_parcel, nothing_for_each, parcels, unpacked
-from spark_reports.folds.slices import UNKNOWN, Chunk, Its
-from spark_reports.folds.written import RowsOf, write_rows
+from spark_reports.folds.events import Events
+from spark_reports.folds.files import Facts, PartFiles, Share, facts_in, partition_numbers, together
+from spark_reports.folds.parcels import (
+    NumbersOf,
+    Part,
+    apart,
+    cut_along,
+    each_parcel,
+    nothing_for_each,
+    parcels,
+    unpacked,
+)
+from spark_reports.folds.slices import UNKNOWN, Chunk, Its, Kind, slices
+from spark_reports.folds.written import RowGroups, RowsOf
 
 _LETTERS = 8
 _MIXED = np.uint64(0x9E37_79B9_7F4A_7C15)
 """Fibonacci hashing: 2**64 by the golden ratio."""
 
+_ROWS: Kind = ("rows",)
+
+SLICE_RECORDS = 1 << 16
+"""Of partitions at a time: what is known of a record takes as much memory as several events."""
+
+_MOST_PIECES = 64
+"""For one slice: a parcel is read as a whole, and tasks send so many for it together; but more, if they are more."""
+
 Step = Callable[[pa.Table], pa.Table]
+
+MakeRows = Callable[[Events], tuple[pa.Table, pa.Table]]
+"""Rows of some partitions, slice by slice -> the rows of the table that follow from the new ones, and those that are
+needed for the next slice's, to which it may add columns."""
 
 
 class Steps(NamedTuple):
     """found:         facts of one kind in a file -> what of them is needed
     of_records:    all of that of some records, whatever their partitions -> rows with a partition
-    of_partitions: all those rows of some partitions -> the rows of the table
+    of_partitions: all those rows of some partitions, in slices along this column of theirs -> the rows of the table
     """
 
     found: Step
     of_records: Step
-    of_partitions: Step
+    of_partitions: MakeRows
+    along: str
 
 
 def record_numbers(rows: pa.Table) -> Any:
@@ -127,9 +150,11 @@ def _by_kind(kinds: Mapping[str, Facts], read: Callable[[], pa.Table]) -> Its:
     return {kinds[rows["what"][0].as_py()].kind: rows} if len(rows) else {}
 
 
-def send_on(make: Step, shares: int, folder: Path | None, values: pa.Table) -> pa.Table:
-    """What follows from all rows of one share of the records. in: PARCELS     out: PARCELS, by partition"""
-    parts = apart(make(unpacked(values)), partition_numbers, shares)
+def send_on(make: Step, along: str, shares: int, folder: Path | None, values: pa.Table) -> pa.Table:
+    """What follows from all rows of one share of the records. in: PARCELS     out: PARCELS, by partition and `along`"""
+    rows = make(unpacked(values))
+    in_order = rows.take(pa.array(np.argsort(rows[along].to_numpy(), kind="stable")))
+    parts = cut_along(apart(in_order, partition_numbers, shares), along, -(-SLICE_RECORDS // min(shares, _MOST_PIECES)))
     return pa.Table.from_batches(parcels(parts, _file(folder, "on", values["share"][0].as_py())), values.schema)
 
 
@@ -138,13 +163,45 @@ def plain_step(step: Step) -> Step:
     return lambda values: step(values)
 
 
-def end(make: Step, schema: pa.Schema, folder: Path | None, values: pa.Table) -> pa.Table:
+def at_once(steps: Steps, facts: pa.Table) -> pa.Table:
+    """The rows of a table that follow from all that was found."""
+    rows = steps.of_records(facts)
+    return steps.of_partitions(Events(rows, np.ones(len(rows), bool), True))[0]
+
+
+def end(make: MakeRows, along: str, schema: pa.Schema, folder: Path | None, values: pa.Table) -> pa.Table:
     """The rows of a table that follow from all of one share of the partitions; or none, if they are written as a file
-    in `folder`. in: PARCELS
+    in `folder`. in: PARCELS, by `along`
     """
-    rows = make(unpacked(values)).select(schema.names).cast(schema)
+    tables = (rows.select(schema.names).cast(schema) for rows in _made(make, along, values))
     if folder is None:
-        return rows
+        return pa.concat_tables(tables)
     share: int = values["share"][0].as_py()
-    write_rows(rows, folder / f"share-{share:05}.parquet")
+    with RowGroups(folder / f"share-{share:05}.parquet", schema) as file:
+        for rows in tables:
+            file.write(rows.to_batches())
     return values.select(["share"]).slice(0, 0)
+
+
+def _made(make: MakeRows, along: str, values: pa.Table) -> Iterator[pa.Table]:
+    """Slice by slice."""
+    chunks = [
+        Chunk(UNKNOWN if lowest is None else lowest, False, functools.partial(_its, read))
+        for lowest, read in each_parcel(values)
+    ]
+    needed: list[pa.Table] = []
+
+    def most() -> int:
+        return max(SLICE_RECORDS, sum(map(len, needed)))
+
+    for piece in slices(chunks, along, most):
+        rows = together([*needed, *piece.its.values()])
+        is_new = np.arange(len(rows)) >= sum(map(len, needed))
+        made, kept = make(Events(rows, is_new, piece.is_last))
+        needed[:] = [kept]
+        del piece, rows  # They are not held while the next slice is read.
+        yield made
+
+
+def _its(read: Callable[[], pa.Table]) -> Its:
+    return {_ROWS: read()}

@@ -9,12 +9,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_reports.folds.codes import begins, codes, first_place, highest_so_far, is_one_of, numbers, of_kind
+from spark_reports.folds.codes import (
+    begins,
+    codes,
+    ends,
+    first_place,
+    highest_so_far,
+    is_one_of,
+    last_of,
+    numbers,
+    of_kind,
+)
+from spark_reports.folds.events import Events
 from spark_reports.folds.files import WORD
 
 SENT, ACKED, HANDED_OVER, FAILED, STORED, READ, PROMISED, KNOWN = (
     "sent", "acked", "handed over", "failed", "stored", "read", "promised", "known",
 )  # fmt: skip
+PLACE = "place"
+"""Column of fates() by which those of a partition are in order: their offsets. Those of records that are not in the log
+stand anywhere between."""
+
 TOLD_ACKED, TOLD_FAILED, TOLD_NOTHING = "acked", "failed", "unknown"
 
 _Rows = Any
@@ -124,7 +139,7 @@ class _Events:
 
 
 def fates(facts: pa.Table) -> pa.Table:
-    """A row for each record. One that is sent before it has a partition (-1) gets it from later events."""
+    """A row for each record, and its PLACE. One that is sent without a partition (-1) gets it from later events."""
     events = _Events(all_columns(facts))
     facts = events.facts
     is_sent, is_acked, is_failed = (of_kind(facts, what) for what in (SENT, ACKED, FAILED))
@@ -169,7 +184,8 @@ def fates(facts: pa.Table) -> pa.Table:
     for why in ("deleted", "expired", "compacted", "aborted", "committed"):
         name = f"is_{why}" if why in ("aborted", "committed") else why
         found[name] = events.has(is_one_of(facts["why"], [why]))
-    return pa.table(found)
+    place = np.where(stored >= 0, events.column("offset")[stored], np.arange(events.records))
+    return pa.table({**found, PLACE: place})
 
 
 def _least_offset(events: _Events, rows: _Rows) -> Any:
@@ -181,8 +197,9 @@ def _least_offset(events: _Events, rows: _Rows) -> Any:
     return found
 
 
-def with_anomalies(fates: pa.Table) -> pa.Table:
-    """All records of some partitions, with what is wrong with them."""
+def with_anomalies(events: Events) -> tuple[pa.Table, pa.Table]:
+    """Records of some partitions in slices by PLACE, with what is wrong with them."""
+    fates = events.rows
 
     def flag(name: str) -> Any:
         return fates[name].to_numpy()
@@ -199,31 +216,35 @@ def with_anomalies(fates: pa.Table) -> pa.Table:
     # It is there, and the marker that committed it is in no log that counts.
     is_stranded = flag("is_committed") & (copies > 0) & (settled == 0)
     is_sent = fates["sent_seq"].is_valid().to_numpy()
+    is_reordered, is_needed = _reordered(fates, present & is_sent)
     flags = {
         "lost": (is_acked & is_gone & ~flag("is_aborted")) | is_undone,
         "unseen": is_acked & present & (~flag("readable") | is_stranded),
         "missing": is_told(TOLD_NOTHING) & is_sent & is_gone,
         "duplicated": settled > 1,
         "dirty": flag("read") & is_gone,
-        "reordered": _is_reordered(fates, present & is_sent),
+        "reordered": is_reordered,
         "aborted": is_acked & is_aborted & ~is_undone,
     }
     for name, values in flags.items():
         fates = fates.append_column(name, pa.array(values))
-    return fates
+    return fates.drop_columns(PLACE).filter(pa.array(events.is_new)), events.needed(is_needed)
 
 
-def _is_reordered(fates: pa.Table, counts: _Rows) -> Any:
-    """Whether it stands after a record of its producer's that was sent later.
+def _reordered(fates: pa.Table, counts: _Rows) -> tuple[Any, Any]:
+    """Whether it stands after a record of its producer's that was sent later; and whether it is the last of its
+    producer's that was sent so far: records that follow may stand after it.
 
     counts: whether a record was sent and is in its partition's log
     """
     places = np.flatnonzero(counts)
     code, offset = codes(fates, "run", "topic", "partition", "client")[places], numbers(fates, "offset")[places]
     order = np.lexsort((offset, code))
-    latest = highest_so_far(numbers(fates, "sent_seq")[places[order]], begins(code[order]))
+    first, sent_seq = begins(code[order]), numbers(fates, "sent_seq")[places[order]]
+    latest = highest_so_far(sent_seq, first)
     last = numbers(fates, "last_sent_seq")[places[order]]
-    found = np.zeros(len(fates), bool)
+    is_reordered, is_latest = np.zeros(len(fates), bool), np.zeros(len(fates), bool)
     # Of its own sending the first is not later than the last: it need not be left out.
-    found[places[order]] = last < latest
-    return found
+    is_reordered[places[order]] = last < latest
+    is_latest[places[order[last_of(sent_seq == latest, first)[ends(first)]]]] = True
+    return is_reordered, is_latest

@@ -57,6 +57,13 @@ def apart(
         yield Part(first + place, its, None if along is None else pc.min(its[along]).as_py())
 
 
+def cut_along(parts: Iterator[Part], along: str, most: int) -> Iterator[Part]:
+    """Each part as parts of so many rows at most. in: rows in the order of the column `along`"""
+    for share, rows, _ in parts:
+        for begin in range(0, len(rows), most):
+            yield Part(share, rows.slice(begin, most), rows[along][begin].as_py())
+
+
 def nothing_for_each(shares: int) -> Iterator[Part]:
     """Of every share a part without rows: a share that is sent nothing is there, too."""
     return (Part(share, _NOTHING) for share in range(shares))

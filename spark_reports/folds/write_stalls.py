@@ -6,11 +6,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_reports.folds.codes import begins, codes, last_of, numbers, of_kind
-from spark_reports.folds.files import WORD
+from spark_reports.folds.codes import begins, codes, ends, last_of, numbers, of_kind
+from spark_reports.folds.events import Events
+from spark_reports.folds.files import WORD, each_called
 
 SENT, WRITTEN, FAILED, REFUSED = "sent", "written", "failed", "refused"
+_BEGUN = "begun"
+"""For events of earlier slices: since then records have waited, and now so many as it changes."""
+
+_PRODUCER = ("run", "topic", "partition", "client")
 
 
 class Ends(NamedTuple):
@@ -44,6 +50,8 @@ def placed(facts: pa.Table) -> pa.Table:
     """Events of records, each in the partition that its record has at last; of a refused batch there is no record. Two
     producers may send a record of one name: each waits for its own.
     """
+    if "error" not in facts.column_names:
+        facts = facts.append_column("error", pa.nulls(len(facts), WORD))
     record, partition = codes(facts, "run", "topic", "client", "record"), numbers(facts, "partition")
     order = np.lexsort((partition, record))
     last = np.flatnonzero(np.append(begins(record[order])[1:], True))
@@ -51,66 +59,114 @@ def placed(facts: pa.Table) -> pa.Table:
     known[order] = np.repeat(partition[order][last], np.diff(last, prepend=-1))
     is_refused = of_kind(facts, REFUSED)
     known[is_refused] = partition[is_refused]
-    return facts.set_column(facts.schema.get_field_index("partition"), "partition", pa.array(known)).drop_columns(
-        "record"
-    )
+    return _with(facts, partition=known).select([*_PRODUCER, "what", "seq", "at_us", "error"])
 
 
-def write_stalls(ends: Ends, shortest_us: int, facts: pa.Table) -> pa.Table:
+def _with(facts: pa.Table, **columns: Any) -> pa.Table:
+    """With these columns of integers, in the place of those that it has."""
+    for name, values in columns.items():
+        place, column = facts.schema.get_field_index(name), pa.array(values, pa.int64())
+        facts = facts.append_column(name, column) if place < 0 else facts.set_column(place, name, column)
+    return facts
+
+
+def _counted(facts: pa.Table) -> pa.Table:
+    """With `change`, so many records more wait after it, and `times`, so many events it stands for; of events of
+    earlier slices both are known."""
+    is_answer = of_kind(facts, WRITTEN, FAILED)
+    change, times = np.where(of_kind(facts, SENT), 1, np.where(is_answer, -1, 0)), np.ones(len(facts), np.int64)
+    if "times" not in facts.column_names:
+        return _with(facts, change=change, times=times)
+    known = {"change": pa.array(change), "times": pa.array(times)}
+    return _with(facts, **{name: pc.coalesce(facts[name], its).combine_chunks() for name, its in known.items()})
+
+
+class _Waiting:
+    """Events of producers in their order, and how many records wait after each.
+
+    stretch: of each event the place where the stretch began that it is in or ends, -1 in none
+    begun:   the same of what waits after it
+    is_end:  whether a stretch ends with it
+    last:    places of the last events of each life of a producer
+    is_over: whether nothing follows in that life
+    """
+
+    def __init__(self, ends_of_lives: Ends, events: Events) -> None:
+        seq = numbers(events.rows, "seq")
+        life, end_us = ends_of_lives.lives(events.rows, seq)
+        producer = codes(events.rows, *_PRODUCER)
+        order = np.lexsort((seq, life, producer))
+        self.rows, self.end_us = _counted(events.rows).take(pa.array(order)), end_us[order]
+        first = begins(producer[order], life[order])
+        change = numbers(self.rows, "change")
+        total = np.cumsum(change)
+        self.waiting = total - (total - change)[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
+        waited, waits = self.waiting - change > 0, self.waiting > 0
+        is_success = of_kind(self.rows, WRITTEN)
+        starts = waits & (is_success | ~waited)
+        # The last place up to each, and the last before each, where a stretch has begun.
+        begun = last_of(starts, first)
+        self.begun = np.where(starts[begun], begun, -1)
+        before = np.where(first, -1, np.concatenate([[-1], self.begun[:-1]]))
+        self.stretch = np.where(waited, before, -1)
+        self.is_end = waited & (is_success | ~waits)
+        self.last = np.flatnonzero(ends(first))
+        self.is_over = ~ends(begins(producer[order][self.last])) | events.is_last
+
+
+def write_stalls(ends_of_lives: Ends, shortest_us: int, events: Events) -> tuple[pa.Table, pa.Table]:
     """One row per stretch of at least `shortest_us`. It begins when a record starts to wait, or with the last success
     while others wait; it ends with the next success, when none waits any more, or with the life of the client.
     """
-    if "error" not in facts.column_names:
-        facts = facts.append_column("error", pa.nulls(len(facts), WORD))
-    producer, seq, at_us = (
-        codes(facts, "run", "topic", "partition", "client"),
-        numbers(facts, "seq"),
-        numbers(facts, "at_us"),
-    )
-    life, end_us = ends.lives(facts, seq)
-    order = np.lexsort((seq, life, producer))
-    facts = facts.take(pa.array(order))
-    producer, seq, at_us, life, end_us = (each[order] for each in (producer, seq, at_us, life, end_us))
-    first = begins(producer, life)
-    is_last = np.append(first[1:], True)
-    is_success, is_failed = of_kind(facts, WRITTEN), of_kind(facts, FAILED)
-    change = np.where(of_kind(facts, SENT), 1, np.where(is_success | is_failed, -1, 0))
-    total = np.cumsum(change)
-    waiting = total - (total - change)[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-    waited, waits = waiting - change > 0, waiting > 0
-    starts = waits & (is_success | ~waited)
-    # The last place up to each, and the last before each, where a stretch has begun; -1 without one.
-    mine = last_of(starts, first)
-    mine = np.where(starts[mine], mine, -1)
-    before = np.where(first, -1, np.concatenate([[-1], mine[:-1]]))
-    ended = waited & (is_success | ~waits)
-    unended = waits & is_last
-    begun = np.concatenate([before[ended], mine[unended]])
-    until_us = np.concatenate([at_us[ended], end_us[unended]])
-    recovered = np.concatenate([is_success[ended], np.zeros(int(unended.sum()), bool)])
+    its = _Waiting(ends_of_lives, events)
+    at_us = numbers(its.rows, "at_us")
+    unended = its.last[its.is_over & (its.waiting[its.last] > 0)]
+    begun = np.concatenate([its.stretch[its.is_end], its.begun[unended]])
+    until_us = np.concatenate([at_us[its.is_end], its.end_us[unended]])
+    recovered = np.concatenate([of_kind(its.rows, WRITTEN)[its.is_end], np.zeros(len(unended), bool)])
     long = until_us - at_us[begun] >= shortest_us
     begun, until_us, recovered = begun[long], until_us[long], recovered[long]
-    refused, errors = _trouble(facts, np.where(waited, before, -1), begun)
-    found = facts.select(["run", "topic", "partition", "client"]).take(pa.array(begun))
+    refused, errors = _trouble(its, begun)
+    found = its.rows.select(_PRODUCER).take(pa.array(begun))
     values = {
         "from_us": pa.array(at_us[begun]), "until_us": pa.array(until_us), "refused": pa.array(refused, pa.int64()),
         "errors": pa.array(errors, pa.list_(pa.string())), "recovered": pa.array(recovered),
     }  # fmt: skip
     for name, column in values.items():
         found = found.append_column(name, column)
-    return found
+    return found, _needed(its)
 
 
-def _trouble(facts: pa.Table, stretch: Any, begun: Any) -> tuple[list[int], list[list[str]]]:
+def _needed(its: _Waiting) -> pa.Table:
+    """Of lives that go on: since when how many records wait, and what has gone wrong since."""
+    last = its.last[~its.is_over]
+    last = last[its.waiting[last] != 0]
+    since = its.rows.take(pa.array(np.where(its.waiting[last] > 0, its.begun[last], last)))
+    since = since.drop_columns(["what", "error"]).append_column("error", pa.nulls(len(since), WORD))
+    since = each_called(_with(since, change=its.waiting[last], times=np.ones(len(last))), 0, "what", _BEGUN)
+    wrong = np.flatnonzero(_is_wrong(its) & np.isin(its.stretch, its.begun[last]))
+    trouble = its.rows.take(pa.array(wrong))
+    _, first, alike = np.unique(codes(trouble, *_PRODUCER, "what", "error"), return_index=True, return_inverse=True)
+    times = np.bincount(alike, numbers(trouble, "times"), len(first))
+    once = _with(trouble.take(pa.array(first)), change=np.zeros(len(first)), times=times)
+    return pa.concat_tables([since.select(once.column_names), once])
+
+
+def _is_wrong(its: _Waiting) -> Any:
+    """Whether each event tells of an error in a stretch."""
+    return its.rows["error"].is_valid().to_numpy() & (its.stretch >= 0)
+
+
+def _trouble(its: _Waiting, begun: Any) -> tuple[list[int], list[list[str]]]:
     """How many batches were refused in each stretch, and the errors of those and of records that failed.
 
-    stretch: of each event the place where its stretch began; -1 in none     begun: places of those that are asked for
+    begun: places where these stretches began
     """
-    places = np.flatnonzero(facts["error"].is_valid().to_numpy() & np.isin(stretch, begun))
-    told = facts.select(["what", "error"]).take(pa.array(places)).to_pylist()
+    places = np.flatnonzero(_is_wrong(its) & np.isin(its.stretch, begun))
+    told = its.rows.select(["what", "error", "times"]).take(pa.array(places)).to_pylist()
     refused = dict.fromkeys(begun.tolist(), 0)
     errors: dict[int, set[str]] = {place: set() for place in refused}
-    for place, row in zip(stretch[places].tolist(), told, strict=True):
-        refused[place] += row["what"] == REFUSED
+    for place, row in zip(its.stretch[places].tolist(), told, strict=True):
+        refused[place] += row["times"] if row["what"] == REFUSED else 0
         errors[place].add(row["error"])
-    return list(refused.values()), [sorted(its) for its in errors.values()]
+    return list(refused.values()), [sorted(each) for each in errors.values()]

@@ -53,7 +53,7 @@ def write_share(
     folded = [FoldedShare(table.folding, table.out, schemas, share) for table in tables]
     with ExitStack() as stack:
         name = f"{share.run}-{share.place:05}.parquet"
-        files = [stack.enter_context(_RowGroups(table.folder / name, table.out)) for table in tables]
+        files = [stack.enter_context(RowGroups(table.folder / name, table.out)) for table in tables]
         for piece in slices(chunks, tables[0].folding.along, functools.partial(_most, folded)):
             for one, file in zip(folded, files, strict=True):
                 file.write(one.rows(piece))
@@ -61,7 +61,7 @@ def write_share(
     yield from ()
 
 
-class _RowGroups:
+class RowGroups:
     """A file of a table; rows wait until they are a row group."""
 
     def __init__(self, file: Path, schema: pa.Schema) -> None:
@@ -69,7 +69,7 @@ class _RowGroups:
         self._schema = schema
         self._waiting: list[pa.RecordBatch] = []
 
-    def __enter__(self) -> _RowGroups:
+    def __enter__(self) -> RowGroups:
         return self
 
     def __exit__(self, *raised: object) -> None:

@@ -120,5 +120,5 @@ def write_stalls(files: RunFiles, control: DataFrame, ends: DataFrame) -> DataFr
     }
     stops = control.filter(F.col("event") == NODE_STOPPED).select(RUN, F.col("node").alias("client"), "seq", "at_us")
     until = fold.Ends(few_rows(stops), few_rows(ends))
-    steps = Steps(all_of_it, fold.placed, functools.partial(fold.write_stalls, until, SHORTEST_STALL_US))
+    steps = Steps(all_of_it, fold.placed, functools.partial(fold.write_stalls, until, SHORTEST_STALL_US), "seq")
     return files.exchanged("write_stalls", steps, facts)

@@ -242,7 +242,7 @@ def record_fates(trace: Trace, known: DataFrame) -> DataFrame:
         fold.READ: Facts("consume", same("record"), {"event": [RECORD_READ]}),
         fold.PROMISED: Facts("consume", same("record"), {"event": [OUTPUT_PROMISED]}),
     }
-    steps = Steps(_final_logs(trace).entries, fold.fates, fold.with_anomalies)
+    steps = Steps(_final_logs(trace).entries, fold.fates, fold.with_anomalies, fold.PLACE)
     return trace.files.exchanged("records", steps, facts, {fold.KNOWN: known})
 
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_reports import from_files
 from spark_reports import tables as reported
+from spark_reports.folds import exchange
 from spark_reports.folds.events import FoldedShare, Folding
+from spark_reports.folds.exchange import Steps
 from spark_reports.folds.files import Share, chunks_here, kinds_of
+from spark_reports.folds.parcels import apart, parcels
 from spark_reports.folds.slices import END, UNKNOWN, Slice, slices
 from spark_reports.held import columns_of
 from spark_reports.results import RESULT_TABLES
@@ -76,6 +82,41 @@ def agree(tables: ResultTables, run_dir: Path, draw: random.Random, counts: Sequ
         for count in counts:
             bounds = sorted(draw.randrange(last) for _ in range(count))
             assert folded(folding, out, run_dir, bounds) == whole, f"{run_dir.name} {name} {bounds}"
+
+
+def exchanged(steps: Steps, schema: pa.Schema, facts: pa.Table, shares: int, slice_records: int) -> pa.Table:
+    """The rows of a table as tasks make them that send each other what they find, and look at so many events at a time.
+    The facts are those of one task."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchange, "SLICE_RECORDS", slice_records)
+        sent = pa.Table.from_batches(parcels(apart(facts, exchange.record_numbers, shares)))
+        by_record = [exchange.send_on(steps.of_records, steps.along, shares, None, one) for one in _by_share(sent)]
+        ends = _by_share(pa.concat_tables(by_record))
+        return pa.concat_tables(exchange.end(steps.of_partitions, steps.along, schema, None, one) for one in ends)
+
+
+def _by_share(sent: pa.Table) -> list[pa.Table]:
+    return [sent.filter(pc.equal(sent["share"], share)) for share in pc.unique(sent["share"]).to_pylist()]
+
+
+@contextmanager
+def all_exchanged(draw: random.Random) -> Iterator[None]:
+    """What the block makes of records' facts all at once comes out the same from tasks and slices."""
+    at_once = exchange.at_once
+
+    def both(steps: Steps, facts: pa.Table) -> pa.Table:
+        whole = at_once(steps, facts)
+        its = exchanged(steps, whole.schema, facts, draw.choice((1, 2, 5)), draw.choice((1, 4, 30)))
+        assert rows_in(its) == rows_in(whole)
+        return whole
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchange, "at_once", both)
+        yield
+
+
+def rows_in(table: pa.Table) -> Rows:
+    return Counter(map(str, table.to_pylist()))
 
 
 def _last_seq(run_dir: Path) -> int:
