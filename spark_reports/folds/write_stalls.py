@@ -153,7 +153,7 @@ def _needed(its: _Waiting) -> pa.Table:
 
 
 def _is_wrong(its: _Waiting) -> Any:
-    """Whether each event tells of an error in a stretch."""
+    """Whether each event is of an error in a stretch."""
     return its.rows["error"].is_valid().to_numpy() & (its.stretch >= 0)
 
 
