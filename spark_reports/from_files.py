@@ -101,10 +101,10 @@ class RunFiles(NamedTuple):
             return {name: self.few(RESULT_TABLES[name].ddl, folding) for name, folding in foldings.items()}
         tables, stored = [], {}
         for name, folding in foldings.items():
-            kinds, folder = columns_of(RESULT_TABLES[name].ddl), self._new_table(name)
+            row_type, folder = columns_of(RESULT_TABLES[name].ddl), self._new_table(name)
             assert folder is not None
-            tables.append(WrittenTable(folding, to_arrow_schema(kinds), folder))
-            stored[name] = functools.partial(self._stored, folder, kinds)
+            tables.append(WrittenTable(folding, to_arrow_schema(row_type), folder))
+            stored[name] = functools.partial(self._stored, folder, row_type)
         with self._parcels_folder() as parcels:
             write = functools.partial(write_share, tables, _schemas())
             self._spread(write, [*foldings.values()], "share bigint", parcels).collect()
@@ -115,15 +115,15 @@ class RunFiles(NamedTuple):
 
         Of a short trace the driver makes them: starting Python workers, with all that they import, would take longer.
         """
-        kinds = columns_of(out)
-        schema, schemas = to_arrow_schema(kinds), _schemas()
+        row_type = columns_of(out)
+        schema, schemas = to_arrow_schema(row_type), _schemas()
         rows = functools.partial(rows_of, folding, schema, schemas)
         if not is_for_short_traces(self.spark):
             return self._spread(rows, [folding], out, self._new_folder())
         shares = [Share(str(run_dir.resolve()), 0, 1) for run_dir in self.run_dirs]
         needed = kinds_of([folding.facts], folding.along)
         each = chain.from_iterable(rows(share, chunks_here(share, needed, schemas, folding.along)) for share in shares)
-        return held(self.spark, pa.Table.from_batches(each, schema), kinds)
+        return held(self.spark, pa.Table.from_batches(each, schema), row_type)
 
     def exchanged(
         self,
@@ -138,10 +138,11 @@ class RunFiles(NamedTuple):
         others: facts that Spark has, by their `what`
         """
         told = {what: rows for what, rows in others.items() if not has_no_rows(rows)}
-        kinds = columns_of(RESULT_TABLES[name].ddl)
+        row_type = columns_of(RESULT_TABLES[name].ddl)
+        schema = to_arrow_schema(row_type)
         if is_for_short_traces(self.spark):
-            return settled(held(self.spark, self._exchanged_here(steps, facts, told, to_arrow_schema(kinds)), kinds))
-        schema, folder = to_arrow_schema(kinds), self._new_table(name)
+            return settled(held(self.spark, self._exchanged_here(steps, facts, told, schema), row_type))
+        folder = self._new_table(name)
         with self._parcels_folder() as parcels:
             by_record, shares = self._by_record(steps, facts, told, parcels)
             make = functools.partial(exchange.end, steps.of_partitions, steps.along, schema, folder)
@@ -149,7 +150,7 @@ class RunFiles(NamedTuple):
             if folder is None:
                 return settled(_by_share(by_record, shares).applyInArrow(end, RESULT_TABLES[name].ddl))
             _by_share(by_record, shares).applyInArrow(end, "share bigint").collect()
-        return self._stored(_with_a_file(folder, schema), kinds)
+        return self._stored(_with_a_file(folder, schema), row_type)
 
     def _by_record(
         self, steps: Steps, facts: Mapping[str, Facts], told: Mapping[str, DataFrame], parcels: Path | None
@@ -182,11 +183,11 @@ class RunFiles(NamedTuple):
 
         find: gets these columns of some rows, strings as words by number
         """
-        kinds, asked = columns_of(out), rows.select(*columns)
-        read, schema = with_words(to_arrow_schema(asked.schema)), to_arrow_schema(kinds)
+        row_type, asked = columns_of(out), rows.select(*columns)
+        read, schema = with_words(to_arrow_schema(asked.schema)), to_arrow_schema(row_type)
         if is_for_short_traces(self.spark):
             found = find(collected(asked).cast(read)).select(schema.names).cast(schema)
-            return held(self.spark, found, kinds)
+            return held(self.spark, found, row_type)
         if self.folders is None:
             return asked.mapInArrow(functools.partial(found_in_batches, find, read, schema), out)
         files = sorted(map(str, (self.folders.tables / name).glob("*.parquet")))
@@ -195,8 +196,8 @@ class RunFiles(NamedTuple):
 
     def of_rows(self, name: str, rows: Sequence[dict[str, Any]]) -> DataFrame:
         """The table `name` of these rows; columns that a row lacks are null."""
-        kinds = columns_of(RESULT_TABLES[name].ddl)
-        return held(self.spark, pa.Table.from_pylist(rows, to_arrow_schema(kinds)), kinds)
+        row_type = columns_of(RESULT_TABLES[name].ddl)
+        return held(self.spark, pa.Table.from_pylist(rows, to_arrow_schema(row_type)), row_type)
 
     def _sent(
         self,
