@@ -82,33 +82,37 @@ class TcpConnection(Passage[Sequence[Segment]]):
                 if self._mute or not self._may_run(self._wake):
                     await self._live_time.park(self._parking)
                     continue
-                if await self._hand_over(take):
-                    continue
-                reads = 0 if await self._fill() else reads + 1
+                frame = self._frames.take()
+                if frame is None:
+                    if not await self._fill():
+                        reads = 0
+                        continue
+                    reads += 1
+                    frame = self._frames.take()
+                if frame is not None:
+                    await self._hand_over(frame, take)
+                    del frame  # It no longer belongs to the connection.
                 if reads == READS_PER_TURN:
                     await trio.lowlevel.checkpoint()
                     reads = 0
         except FrameTooLarge as large:
             self.give_up(str(large))
+        self._live_time.enter()  # The shell's own step with it: another task may have ended the connection long ago.
         raise ConnectionGone(self.gone or FROM_HERE)
 
-    async def _hand_over(self, take: Callable[[bytearray], None]) -> bool:
-        """The next frame, if it is whole. It is not kept here: a returned frame no longer belongs to the connection."""
-        frame = self._frames.take()
-        if frame is None:
-            return False
+    async def _hand_over(self, frame: bytearray, take: Callable[[bytearray], None]) -> None:
         if self.accepted and isinstance(frame, LargeFrame):
             self._fabric.request_memory.hand_over(self, frame)
         if not self._is_let_in_at_once() and not await self._comes_in(frame):
             self._drop_unread()  # It lost the connection on its way, and so did all that is behind it.
-            return True
+            return
         self._mute = self.accepted
-        self._live_time.enter(self._heard.popleft() if self._heard else None)
+        self._live_time.begin(self._heard.popleft() if self._heard else None)
         self._read_along(frame)
         take(frame)
         if self._tap is not None and self.gone is not None:
             self._tap.ended(self.gone)
-        return True
+        self._live_time.done()
 
     def _is_let_in_at_once(self) -> bool:
         entrance = self._entrance
@@ -145,7 +149,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         return self._is_closed_here or (self.gone is not None and not self._frames.has_frame)
 
     async def _fill(self) -> bool:
-        """Read what there is, or wait for something; returns whether it had to wait. raises: FrameTooLarge"""
+        """Read what there is; false: there was nothing, and it has waited, or the end. raises: FrameTooLarge"""
         try:
             before_bytes = self._frames.large_bytes
             count = self._frames.fill()
@@ -157,13 +161,13 @@ class TcpConnection(Passage[Sequence[Segment]]):
             except (trio.ClosedResourceError, OSError, ValueError):
                 if self._sock_open:
                     raise
-            return True
+            return False
         except OSError as error:
             await self._ended(why_it_ended(error, RESET))
-        else:
-            if count == 0:
-                await self._ended(CLOSED)
-        return False
+            return False
+        if count == 0:
+            await self._ended(CLOSED)
+        return count > 0
 
     async def _ended(self, reason: str) -> None:
         """The kernel says so; a network that is cut, or a machine without power, would not."""

@@ -50,6 +50,8 @@ class Bench:
         self.a, self.b = self.fabric.add_host("a"), self.fabric.add_host("b")
         self.received: list[bytes] = []
         self.ended: list[str] = []
+        self.driver_saw = 0
+        """So many ends."""
         self.near: TcpConnection
         self.far: TcpConnection
 
@@ -62,7 +64,7 @@ class Bench:
                     shell: Any = SimpleNamespace(core=SimpleNamespace(accepts=True), end=int)
                     host.process = Process(shell=shell)
                 self.b.listen()
-                nursery.start_soon(self.time.drive, 60_000_000, bool, trio.lowlevel.checkpoint)
+                nursery.start_soon(self.time.drive, 60_000_000, self._between, trio.lowlevel.checkpoint)
                 self.near = await self.fabric.connect(self.a, *self.fabric.address("b", 0))
                 self.far = await self.accept()
                 self.far.allow(100 * MIB)
@@ -72,6 +74,10 @@ class Bench:
                 nursery.cancel_scope.cancel()
 
         trio.run(main)
+
+    def _between(self) -> bool:
+        self.driver_saw = len(self.ended)
+        return False
 
     async def accept(self) -> TcpConnection:
         assert self.b.listener is not None
@@ -337,6 +343,7 @@ def test_what_has_come_in_before_a_reset_is_read_until_an_answer_fails(answers: 
             nursery.start_soon(bench.read, bench.far, take)
         assert bench.received == ([b"first"] if answers else [b"first", b"second"])
         assert bench.ended == [RESET, RESET]
+        await bench.wait_for(lambda: bench.driver_saw == 2)
 
     Bench().run(test)
 
