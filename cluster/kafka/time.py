@@ -42,8 +42,8 @@ class KafkaTime(LiveTime):
         self._wall_clocks.append(clock)
         return clock
 
-    def enter(self, cause: int | None = None) -> None:
-        super().enter(cause)
+    def begin(self, cause: int | None) -> None:
+        super().begin(cause)
         self._trace.at_us = max(0, self.now_us)
 
     async def drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:

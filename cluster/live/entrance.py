@@ -29,6 +29,11 @@ class Entrance:
         self._hold: HoldRule | None = None
         self._held_event = NO_EVENT
 
+    def is_clear(self, client: str) -> bool:
+        """Nothing holds its requests up: neither of the questions below needs to be asked."""
+        network = self._fabric.network
+        return self._hold is None and not network.holds and network.link(client, self._node).is_clear
+
     def arrival_us(self, client: str, frame: bytearray) -> int:
         """When the request would be here if nothing held it up."""
         link = self._fabric.network.link(client, self._node)

@@ -91,7 +91,7 @@ class SocketFrameReader:
 
     def take(self) -> bytearray | None:
         """The next frame, if it is whole, without its size prefix. raises: FrameTooLarge"""
-        if not self.has_frame:
+        if not (self._buffer or self._large) or not self.has_frame:
             return None
         if self._large is not None:
             large, self._large = self._large, None

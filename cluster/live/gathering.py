@@ -55,9 +55,9 @@ class GatheringTime(LiveTime):
         """It has told everything."""
         self._sources.remove(source)
 
-    def enter(self, cause: int | None = None) -> None:
+    def begin(self, cause: int | None) -> None:
         self.gather()
-        super().enter(cause)
+        super().begin(cause)
         self._latest_us = self.now_us
 
     def gather(self) -> bool:

@@ -82,37 +82,47 @@ class TcpConnection(Passage[Sequence[Segment]]):
                 if self._mute or not self._may_run(self._wake):
                     await self._live_time.park(self._parking)
                     continue
-                if await self._hand_over(take):
-                    continue
-                reads = 0 if await self._fill() else reads + 1
+                frame = self._frames.take()
+                if frame is None:
+                    if not await self._fill():
+                        reads = 0
+                        continue
+                    reads += 1
+                    frame = self._frames.take()
+                if frame is not None:
+                    await self._hand_over(frame, take)
+                    del frame  # It no longer belongs to the connection.
                 if reads == READS_PER_TURN:
                     await trio.lowlevel.checkpoint()
                     reads = 0
         except FrameTooLarge as large:
             self.give_up(str(large))
+        self._live_time.enter()  # The shell's own step with it: another task may have ended the connection long ago.
         raise ConnectionGone(self.gone or FROM_HERE)
 
-    async def _hand_over(self, take: Callable[[bytearray], None]) -> bool:
-        """The next frame, if it is whole. It is not kept here: a returned frame no longer belongs to the connection."""
-        frame = self._frames.take()
-        if frame is None:
-            return False
+    async def _hand_over(self, frame: bytearray, take: Callable[[bytearray], None]) -> None:
         if self.accepted and isinstance(frame, LargeFrame):
             self._fabric.request_memory.hand_over(self, frame)
-        if self._entrance is not None and self.open and not await self._comes_in(self._entrance, frame):
+        if not self._is_let_in_at_once() and not await self._comes_in(frame):
             self._drop_unread()  # It lost the connection on its way, and so did all that is behind it.
-            return True
+            return
         self._mute = self.accepted
-        self._live_time.enter(self._heard.popleft() if self._heard else None)
+        self._live_time.begin(self._heard.popleft() if self._heard else None)
         self._read_along(frame)
         take(frame)
         if self._tap is not None and self.gone is not None:
             self._tap.ended(self.gone)
-        return True
+        self._live_time.done()
 
-    async def _comes_in(self, entrance: Entrance, frame: bytearray) -> bool:
+    def _is_let_in_at_once(self) -> bool:
+        entrance = self._entrance
+        return entrance is None or not self.open or (self._is_identified and entrance.is_clear(self.peer))
+
+    async def _comes_in(self, frame: bytearray) -> bool:
         """Wait for as long as the network between the client and us takes, then for our process to run. False if the
         connection ends on the way, or is closed here; data received before a reset is there."""
+        entrance = self._entrance
+        assert entrance is not None, "what comes from another node of the cluster was held up where it left"
         client = entrance.client(self.peer, frame, is_identified=self._is_identified)
         arrival_us = entrance.arrival_us(client, frame)
         if arrival_us > self._live_time.now_us:
@@ -139,7 +149,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         return self._is_closed_here or (self.gone is not None and not self._frames.has_frame)
 
     async def _fill(self) -> bool:
-        """Read what there is, or wait for something; returns whether it had to wait. raises: FrameTooLarge"""
+        """Read what there is; false: there was nothing, and it has waited, or the end. raises: FrameTooLarge"""
         try:
             before_bytes = self._frames.large_bytes
             count = self._frames.fill()
@@ -151,13 +161,13 @@ class TcpConnection(Passage[Sequence[Segment]]):
             except (trio.ClosedResourceError, OSError, ValueError):
                 if self._sock_open:
                     raise
-            return True
+            return False
         except OSError as error:
             await self._ended(why_it_ended(error, RESET))
-        else:
-            if count == 0:
-                await self._ended(CLOSED)
-        return False
+            return False
+        if count == 0:
+            await self._ended(CLOSED)
+        return count > 0
 
     async def _ended(self, reason: str) -> None:
         """The kernel says so; a network that is cut, or a machine without power, would not."""
@@ -248,6 +258,10 @@ class TcpConnection(Passage[Sequence[Segment]]):
         cause = self._live_time.cause if cause is None else cause
         if self._told is not None:
             self._told.append(cause)
+        on_its_way = self._under_way or self.stopped or self.let_through
+        if not on_its_way and not self._network.holds and self._link.is_clear:
+            self._put(segments, api, on_sent)
+            return
         size_bytes = sum(segment.length if isinstance(segment, FileSlice) else len(segment) for segment in segments)
         self._depart(Message(segments, api, part, size_bytes, on_sent=on_sent), cause)
 
@@ -272,17 +286,24 @@ class TcpConnection(Passage[Sequence[Segment]]):
     def _deliver(self, message: Message[Sequence[Segment]]) -> None:
         if message.frame is None:
             self._close_socket()
-        elif self._sock_open:
-            # Checked first: a client that has its answer may be gone an instant later.
-            there = self._tap is not None and self._peer_is_there()
-            tells_first = self._fabric.tells_acks_first and message.api == PRODUCE
-            if there and tells_first:
-                self._read_along(answer=message.frame)
-            self._out.add(message.frame, message.on_sent)
-            if not self._writing:
-                self._write()
-            if there and not tells_first:
-                self._read_along(answer=message.frame)
+        else:
+            self._put(message.frame, message.api, message.on_sent)
+
+    def _put(self, segments: Sequence[Segment], api: int, on_sent: OnSent | None) -> None:
+        """A frame into the socket. raises: TornSend"""
+        if not self._sock_open:
+            return
+        # Checked first: a client that has its answer may be gone an instant later.
+        there = self._tap is not None and self._peer_is_there()
+        tells_first = self._fabric.tells_acks_first and api == PRODUCE
+        if there and tells_first:
+            self._read_along(answer=segments)
+        if self._writing:
+            self._out.add(segments, on_sent)
+        else:
+            self._write(segments, on_sent)
+        if there and not tells_first:
+            self._read_along(answer=segments)
 
     def _peer_is_there(self) -> bool:
         """False once the other side has closed and reads nothing further."""
@@ -293,13 +314,14 @@ class TcpConnection(Passage[Sequence[Segment]]):
         except OSError:
             return False
 
-    def _write(self) -> None:
+    def _write(self, segments: Sequence[Segment], on_sent: OnSent | None) -> None:
         """raises: TornSend"""
         try:
-            if not self._out.flush():
+            if not self._out.write(segments, on_sent):
                 self._writing = True
                 self._fabric.nursery.start_soon(self._go_on_writing)
-            self._out.tell()
+            if self._out.has_news:
+                self._out.tell()
         except OSError:
             # Not now: a step is in progress, and it need not learn before it is over.
             self._live_time.at(self._live_time.now_us, self._broken)

@@ -1,8 +1,8 @@
 """Wall time, with the same face as virtual time: one queue of callbacks, and a driver that runs those that are due.
 
-The only difference is what decides the next step. Here sockets do, too: a task that comes back from one calls `enter`,
-which sets the clock for the whole step, so that within a step time stands still as it does in a simulation. Steps are
-synchronous, so the events of a run are in one total order in this world as well.
+The only difference is what decides the next step. Here sockets do, too: a task that comes back from one calls `enter`
+(or `begin`), which sets the clock for the whole step, so that within a step time stands still as it does in a
+simulation. Steps are synchronous, so the events of a run are in one total order in this world as well.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class LiveTime:
         self._seq = 0
         self._driver: trio.lowlevel.Task | None = None
         """The driver while it sleeps."""
+        self._between: Callable[[], bool] = _no_work
+        """What the driver asks; only while there is one, since it holds the whole run."""
         self._failure: BaseException | None = None
         self._stopped = False
         self.measures_requests = True
@@ -73,10 +75,31 @@ class LiveTime:
     # --------------------------------------------------------------------------------------------------------- steps
 
     def enter(self, cause: int | None = None) -> None:
-        """A step begins: its events happen now, and follow from `cause`."""
+        """A step begins: its events happen now, and follow from `cause`. The driver looks at its results afterwards."""
+        self.begin(cause)
+        self._wake_driver()
+
+    def begin(self, cause: int | None) -> None:
+        """`enter`, for a step that does not wait and ends with `done`: only if it leaves something to do for the driver
+        is that one woken, which is a switch of tasks and another look at the sockets."""
         self.now_us = self._trace.at_us = self.clock_us()
         self._trace.cause = cause
         self.events += 1
+
+    def done(self) -> None:
+        """The step that `begin` began is over."""
+        if self._driver is None:
+            return
+        self._trace.cause = None
+        try:
+            if self._between():
+                self._wake_driver()
+        except (Exception, KeyboardInterrupt) as failure:
+            self._fail(failure)
+
+    def _fail(self, failure: BaseException) -> None:
+        """The driver raises it: one failure ends the run, and comes out as itself."""
+        self._failure = failure
         self._wake_driver()
 
     @property
@@ -142,8 +165,7 @@ class LiveTime:
         try:
             await task(*args)
         except (Exception, KeyboardInterrupt) as failure:
-            self._failure = failure  # The driver raises it: one failure ends the run, and comes out as itself.
-            self._wake_driver()
+            self._fail(failure)
 
     # -------------------------------------------------------------------------------------------------------- driver
 
@@ -153,6 +175,14 @@ class LiveTime:
         between: called after every callback and after steps of other tasks; true if `work` is to be done now
         raises: the exception of a failed task
         """
+        self._between = between
+        try:
+            await self._drive(until_us, between, work)
+        finally:
+            self._between = _no_work
+        self._trace.cause = None
+
+    async def _drive(self, until_us: int, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
         while True:
             if self._failure is not None:
                 raise self._failure
@@ -162,9 +192,8 @@ class LiveTime:
                 self.enter()
                 continue
             if self._stopped or self.now_us > until_us:
-                break
+                return
             await self._sleep(until_us, between)
-        self._trace.cause = None
 
     async def _run_due(self, between: Callable[[], bool], work: Callable[[], Awaitable[None]]) -> None:
         queue = self._queue
@@ -208,3 +237,7 @@ class LiveTime:
     def _next_us(self, until_us: int) -> int:
         """When the driver has something to do by the passing of time alone."""
         return min(self._queue[0][0], until_us + 1) if self._queue else until_us + 1
+
+
+def _no_work() -> bool:
+    return False

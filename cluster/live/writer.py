@@ -75,6 +75,26 @@ class FrameWriter:
     def pending(self) -> bool:
         return bool(self._pieces)
 
+    def write(self, segments: Sequence[Segment], on_sent: OnSent | None = None) -> bool:
+        """`add` and `flush`. raises: TornSend, OSError"""
+        if self._pieces or on_sent is not None or len(segments) != 1 or not isinstance(frame := segments[0], bytes):
+            self.add(segments, on_sent)
+            return self.flush()
+        # As good as always, of all but fetches: one piece, which the socket takes whole.
+        try:
+            self._sent = self._sock.send(frame)
+        except OSError as error:
+            self._pieces.append(_Piece(frame, 0, None, True))  # It waits, for good where the connection is broken.
+            if isinstance(error, BlockingIOError):
+                return False
+            raise
+        if self._sent < len(frame):
+            self._pieces.append(_Piece(frame, 0, None, True))
+            return False
+        self._sent = 0
+        self._counts.protocol += len(frame)
+        return True
+
     def add(self, segments: Sequence[Segment], on_sent: OnSent | None = None) -> None:
         """segments: of one frame, the first of which has bytes"""
         watched = None if on_sent is None else _WatchedFrame(on_sent, self._stopwatch())

@@ -51,6 +51,12 @@ class Link:
     def is_cut(self) -> bool:
         return bool(self.cuts)
 
+    @property
+    def is_clear(self) -> bool:
+        """Every message arrives the moment that it leaves."""
+        is_disturbed = self.cuts or self.added or self.loss or self.bytes_per_second
+        return not (is_disturbed or self.base.low_us or self.base.high_us)
+
     def arrival_us(self, now_us: int, size_bytes: int) -> int:
         """When a message that leaves now would arrive."""
         leaves_us = now_us

@@ -157,6 +157,8 @@ class ScenarioRun:
         self.timeline = Timeline(self.cluster, self.sight, self.faults, self.workloads, self.answers)
         self.is_ready = trio.Event()
         """Every broker serves, and the scenario's topics exist."""
+        self._is_ready_now = False
+        """To be said by the driver's own task, not in the step that unfenced a broker: it listens a step later."""
         self.name_batch: NameBatch = self.mirror.sent.records
         self._companions = companions
         self._rounds = PartitionRounds(self.view, self.invariants.touched)
@@ -213,12 +215,12 @@ class ScenarioRun:
             self._state_violations()
         if self._progress is not None:
             self._tell_progress(self._progress)
-        return self.timeline.is_due() or len(self._stops) > 0
+        return self.timeline.is_due() or len(self._stops) > 0 or self._is_ready_now
 
     def _look_for_topics(self) -> None:
         self._topics_exist = self._first_topics.are_there()
         if self._topics_exist:
-            self.is_ready.set()
+            self._is_ready_now = True
         elif self._time.now_us > TOPICS_MUST_EXIST_BY_US and not self.cluster.has_died_out:
             raise NotPossibleNow("the brokers did not come up within 30 s, so the topics could not be created")
 
@@ -235,6 +237,9 @@ class ScenarioRun:
             progress(self._time.now_us, self.scenario.duration_us, self.trace.next_seq)
 
     async def work(self) -> None:
+        if self._is_ready_now:
+            self._is_ready_now = False
+            self.is_ready.set()
         await self.workloads.perform_due()
         await self.timeline.perform_due()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from cluster.live.fabric import TcpFabric
 from cluster.live.request_memory import RequestMemory
 from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
+from cluster.timers import Timer
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
 from scenarios.language.spec import Scenario
@@ -108,18 +110,31 @@ class LiveCluster:
         return coordinator
 
     def kept(self) -> Kept:
-        """Objects of its nodes and of those who observe it, but for the trace; and without fetch sessions, of which a
-        broker keeps 1,000 whose client is gone (FetchSessionCache), as Kafka's does."""
+        """Objects of its nodes, of those who observe it, and of the run, which its clock knows; without the trace,
+        which `events` has, too; and without fetch sessions, of which a broker keeps 1,000 whose client is gone
+        (FetchSessionCache), as Kafka's does."""
         run = self._run
         observers = [run.view, run.mirror, run.ledger, run.story, run.invariants, run.expectations, run.unread]
         elsewhere = (TcpConnection, trio.lowlevel.Task, trio.Nursery, trio.CancelScope, FetchSessionCache)
 
         def count() -> Kept:
             nodes = [run.cluster.brokers(), run.cluster.controllers()]
-            world = [run.cluster.fabric, run.cluster, run.trace, *objects_of(elsewhere)]
+            world = [run.cluster.fabric, run.cluster, run.trace, run.writer, run.rows, *objects_of(elsewhere)]
             return kept_by([observers, nodes], world)
 
         found: Kept = self._call(count)
+        return found
+
+    def waiting(self) -> Counter[str]:
+        """What waits for its time, cancelled deadlines of its nodes included; its connections, and trio's tasks."""
+
+        def count() -> Counter[str]:
+            time = self._run.cluster.time
+            assert isinstance(time, LiveTime)
+            kinds = (Timer, TcpConnection, trio.lowlevel.Task)
+            return Counter(callbacks=len(time._queue)) + Counter(type(one).__name__ for one in objects_of(kinds))
+
+        found: Counter[str] = self._call(count)
         return found
 
     def events(self, kind: type[TraceEvent]) -> list[Any]:

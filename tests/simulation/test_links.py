@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from random import Random
+
 import pytest
 from lab import FETCH, MS, PRODUCE, Lab, Node, frame, milliseconds
 
@@ -205,6 +208,26 @@ def test_loss_costs_retransmission_timeouts_and_never_the_message() -> None:
     assert all(delay in steps for delay in delays)
     assert 900 < delays.count(0) < 1100
     assert 400 < delays.count(steps[1]) < 600
+
+
+@pytest.mark.parametrize("disturb", [
+    lambda link: link.cuts.append("fault"),
+    lambda link: link.added.update(fault=Latency("constant", 1)),
+    lambda link: link.loss.update(fault=0.1),
+    lambda link: link.bytes_per_second.update(fault=1000),
+])  # fmt: skip
+def test_a_link_is_clear_only_where_no_fault_is_on_it(disturb: Callable[[Link], None]) -> None:
+    link = Link("a", "b", Random(1), Latency("constant", 0))
+    assert link.is_clear
+    disturb(link)
+    assert not link.is_clear
+    link.remove("fault")
+    assert link.is_clear
+
+
+@pytest.mark.parametrize("base", [Latency("constant", 1), Latency("uniform", 0, 1), Latency("exponential", 0, 1)])
+def test_a_link_that_takes_some_time_is_not_clear(base: Latency) -> None:
+    assert not Link("a", "b", Random(1), base).is_clear
 
 
 def test_links_draw_from_streams_of_their_own() -> None:

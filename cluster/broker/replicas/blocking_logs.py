@@ -59,6 +59,19 @@ class BlockingLogs:
         now_us: int,
         transactional_id: str | None = None,
     ) -> None:
+        is_apart = self._works_apart and takes_long(records for _, records in entries)
+        if not is_apart and self._pass_at_once(entries):
+            self._replicas.append_records(
+                required_acks,
+                timeout_us,
+                entries,
+                peer,
+                api_version,
+                respond,
+                now_us,
+                transactional_id=transactional_id,
+            )
+            return
         names = [name for name, _ in entries]
         inspected: list[Inspected | None] = []
 
@@ -93,7 +106,7 @@ class BlockingLogs:
             else:
                 begin(now_us)
 
-        if self._works_apart and takes_long(records for _, records in entries):
+        if is_apart:
             batches = [self._to_inspect(name, records) for name, records in entries]
             self._outbox.work_apart(
                 lambda: inspected.extend(batch and inspect(*batch) for batch in batches),
@@ -101,6 +114,15 @@ class BlockingLogs:
             )
         else:
             begin_unless_barred(now_us)
+
+    def _pass_at_once(self, entries: Entries) -> bool:
+        """Whether neither a slow disk nor a change of leadership keeps them waiting, which is as good as always."""
+        partitions = self._replicas.partitions
+        for name, _ in entries:
+            partition = partitions.get(name)
+            if partition is not None and partition.log.disk.speed.in_force:
+                return False
+        return self._locks.are_free
 
     def _to_inspect(self, name: TopicPartition, records: memoryview | None) -> tuple[memoryview, InsideLimits] | None:
         """The batch, and how much may be in it; None: it is refused or not known yet."""

@@ -6,6 +6,7 @@ source: ReplicaManager.scala, DelayedProduce.scala
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Protocol, cast
 
@@ -232,24 +233,17 @@ class ReplicaManager:
         source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend, appendRecords
         """
 
-        def append(
-            guards: Mapping[TopicPartition, int], errors: Mapping[TopicPartition, ErrorCode], at_us: int
-        ) -> None:
-            refused = {name: error for name, error in errors.items() if error is not ErrorCode.NONE}
-            self._append(
-                required_acks,
-                timeout_us,
-                entries,
-                peer,
-                api_version,
-                respond,
-                at_us,
-                inspected,
-                internal_topics_allowed,
-                guards,
-                refused,
-            )
-
+        append = partial(
+            self._append,
+            required_acks,
+            timeout_us,
+            entries,
+            peer,
+            api_version,
+            respond,
+            inspected,
+            internal_topics_allowed,
+        )
         if transactional_id is None:
             append({} if guard == NOT_ASKED_FOR else {name: guard for name, _ in entries}, {}, now_us)
         else:
@@ -273,13 +267,15 @@ class ReplicaManager:
         peer: str,
         api_version: int,
         respond: Callable[[ProduceResults, int | None], None],
-        now_us: int,
         inspected: Sequence[Inspected | None],
         internal_topics_allowed: bool,
         guards: Mapping[TopicPartition, int],
-        refused: Mapping[TopicPartition, ErrorCode],
+        errors: Mapping[TopicPartition, ErrorCode],
+        now_us: int,
     ) -> None:
-        """guards: see VerificationStates     refused: by the coordinator of the transaction, or before it was asked"""
+        """guards: see VerificationStates
+        errors: NONE, or why the coordinator of the transaction refuses, or a batch was refused before it was asked
+        """
         default_guard = NOT_ASKED_FOR if internal_topics_allowed else self.transaction_checks.guard
         results: ProduceResults = {}
         appended: dict[TopicPartition, ProducedBatch] = {}
@@ -289,11 +285,12 @@ class ReplicaManager:
                 partition, batch = self._admit(name, records, required_acks, api_version)
                 if name.topic in INTERNAL_TOPICS and not internal_topics_allowed:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot append to an internal topic")
-                if name in refused:
+                error_before = errors.get(name, ErrorCode.NONE)
+                if error_before is not ErrorCode.NONE:
                     said_it = "the coordinator of the transaction says"
-                    is_own = refused[name] in NOT_LED
-                    message = f"{self._node} does not lead {name}" if is_own else f"{said_it} {refused[name].name}"
-                    raise KafkaError(refused[name], message)
+                    is_own = error_before in NOT_LED
+                    message = f"{self._node} does not lead {name}" if is_own else f"{said_it} {error_before.name}"
+                    raise KafkaError(error_before, message)
                 produced = partition.append_as_leader(
                     batch,
                     1 if name.topic in self._with_any_isr else required_acks,

@@ -42,6 +42,11 @@ class PartitionLocks:
         self._changes.append((names, work))
         self._make_changes(now_us)
 
+    @property
+    def are_free(self) -> bool:
+        """No change is waiting."""
+        return not self._changes
+
     def is_change_waiting(self, names: Sequence[TopicPartition]) -> bool:
         return any(name in waiting for waiting, _ in self._changes for name in names)
 

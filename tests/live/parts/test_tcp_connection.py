@@ -20,9 +20,10 @@ from cluster.live.observations import ConnectionEnded, Observation, ProduceAnswe
 from cluster.live.request_memory import RequestMemory
 from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
+from cluster.live.writer import FrameWriter
 from cluster.network.host import Process
 from cluster.network.links import HoldRule, Latency, Link, Network
-from cluster.network.passage import CLOSED, RESET
+from cluster.network.passage import CLOSED, RESET, ByteCounts
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request, encode_produce_response
@@ -49,6 +50,8 @@ class Bench:
         self.a, self.b = self.fabric.add_host("a"), self.fabric.add_host("b")
         self.received: list[bytes] = []
         self.ended: list[str] = []
+        self.driver_saw = 0
+        """So many ends."""
         self.near: TcpConnection
         self.far: TcpConnection
 
@@ -61,7 +64,7 @@ class Bench:
                     shell: Any = SimpleNamespace(core=SimpleNamespace(accepts=True), end=int)
                     host.process = Process(shell=shell)
                 self.b.listen()
-                nursery.start_soon(self.time.drive, 60_000_000, bool, trio.lowlevel.checkpoint)
+                nursery.start_soon(self.time.drive, 60_000_000, self._between, trio.lowlevel.checkpoint)
                 self.near = await self.fabric.connect(self.a, *self.fabric.address("b", 0))
                 self.far = await self.accept()
                 self.far.allow(100 * MIB)
@@ -71,6 +74,10 @@ class Bench:
                 nursery.cancel_scope.cancel()
 
         trio.run(main)
+
+    def _between(self) -> bool:
+        self.driver_saw = len(self.ended)
+        return False
 
     async def accept(self) -> TcpConnection:
         assert self.b.listener is not None
@@ -121,6 +128,35 @@ def test_a_full_socket_holds_nobody_up_and_a_file_that_goes_away_is_sent_all_the
         assert bench.b.bytes.sendfile == len(data) and bench.b.bytes.fetch_payload_through_python == 0
 
     Bench().run(test)
+
+
+def test_an_answer_of_one_piece_that_the_socket_does_not_take_whole_is_sent_to_its_end() -> None:
+    data = os.urandom(24 * MIB)
+
+    async def test(bench: Bench) -> None:
+        bench.far.send([len(data).to_bytes(4, "big") + data], PRODUCE, "response", None)
+        assert bench.b.bytes.protocol == 0, "most of it is still to be sent"
+        bench.far.send([b"\0\0\0\6second"], PRODUCE, "response", None)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.near)
+            await bench.wait_for(lambda: len(bench.received) == 2)
+            nursery.cancel_scope.cancel()
+        assert bench.received == [data, b"second"]
+        assert bench.b.bytes.protocol == len(data) + len(b"second") + 2 * 4
+
+    Bench().run(test)
+
+
+@pytest.mark.parametrize("segments", [[b"\0\0\0\4body"], [b"\0\0\0\4", b"body"]])
+def test_what_a_broken_connection_did_not_take_waits_whatever_its_pieces(segments: list[Segment]) -> None:
+    """Behind a cut its end may not be known, and the next request is not looked at before this answer has left."""
+    near, far = socket.socketpair()
+    far.close()
+    with near:
+        writer = FrameWriter(near, ByteCounts(), int)
+        with pytest.raises(BrokenPipeError):
+            writer.write(segments)
+        assert writer.pending
 
 
 def test_several_answers_may_wait_for_a_full_socket_and_each_is_known_to_have_left(tmp_path: Path) -> None:
@@ -307,6 +343,7 @@ def test_what_has_come_in_before_a_reset_is_read_until_an_answer_fails(answers: 
             nursery.start_soon(bench.read, bench.far, take)
         assert bench.received == ([b"first"] if answers else [b"first", b"second"])
         assert bench.ended == [RESET, RESET]
+        await bench.wait_for(lambda: bench.driver_saw == 2)
 
     Bench().run(test)
 

@@ -76,6 +76,18 @@ def test_a_change_of_leader_waits_for_the_append_in_progress_and_keeps_new_ones_
     assert two.produced().error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_an_append_waits_behind_a_change_also_where_the_disk_is_fast_again(world):
+    slow(world, append_us=200 * MS)
+    one, two = world.call("p1"), world.call("p2")
+    one.produce(batch("r0"), acks=1)
+    world.decide(ElectLeader(now_us=world.now_us, topic="t", partition=0, desired=B2))
+    world.disk.speed.in_force.clear()
+    two.produce(batch("s0"), acks=1)
+    world.run(200)
+    assert one.produced().error is ErrorCode.NONE
+    assert two.produced().error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 def test_slow_reads_hold_up_the_answer_and_with_it_what_the_fetch_acknowledges(world):
     world.call("p1").produce(batch("r0"), acks=1)
     slow(world, read_us=30 * MS)
