@@ -381,6 +381,17 @@ def test_a_search_draws_what_each_search_covered_and_found_run_by_run(tmp_path: 
     assert "b# cuts its log F 1 L 1" in text
 
 
+@pytest.mark.soak
+def test_a_searchs_charts_are_as_wide_as_the_window(tmp_path: Path) -> None:
+    path = tmp_path / "search.html"
+    path.write_text(search_page.render([searched("blind", 300)], "", ""), encoding="utf-8")
+    fades = "document.querySelector('.chart').classList.contains('more-right')"
+    with chromium() as browser:
+        for width in (420, 1280):
+            with driven(browser, path.as_uri(), width, ready=".canvas svg.marks") as shown:
+                assert not shown.page.evaluate(fades)
+
+
 @pytest.mark.parametrize(
     ("last", "ticks"),
     [(0, [1]), (1, [1]), (3, [1, 2, 3]), (100, [1, *range(10, 101, 10)]), (1001, [1, 200, 400, 600, 800, 1000])],
