@@ -172,6 +172,20 @@ def test_charts_have_the_width_of_the_window_and_the_whole_of_their_titles(
 
 
 @pytest.mark.soak
+def test_words_of_a_fault_end_within_their_panel(report: ReportResult, tmp_path: Path) -> None:
+    path = tmp_path / "named.html"
+    path.write_text(re.sub(r"(?<!-)\bb1\b", "broker_of_the_cluster_of_these_tests", report.path.read_text()))
+    panel = "[...document.querySelectorAll('.concat_0_group')].at(-1)"
+    words = f"[...{panel}.querySelectorAll('.mark-text.role-mark text')].filter((one) => one.textContent)"
+    ends = "{ const {left, right} = one.getBoundingClientRect(); return [left, right]; }"
+    with chromium() as browser, driven(browser, path.as_uri(), 420, 3000, ready=".canvas svg.marks") as shown:
+        said = shown.page.evaluate(f"{words}.map((one) => one.textContent)")
+        assert any(word.endswith("…") for word in said), said
+        ((left, right),) = shown.page.evaluate(f"[{panel}.querySelector('.background')].map((one) => {ends})")
+        assert all(left <= start < end <= right for start, end in shown.page.evaluate(f"{words}.map((one) => {ends})"))
+
+
+@pytest.mark.soak
 def test_a_broker_may_have_a_name_that_every_object_of_javascript_knows(report: ReportResult, tmp_path: Path) -> None:
     path = tmp_path / "named.html"
     path.write_text(re.sub(r"(?<!-)\bb1\b", "constructor", report.path.read_text()))
