@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +57,25 @@ def test_of_many_partitions_an_overview_stands_before_the_story_and_the_charts(r
     assert "t-0, with most trouble:" in text_of(html)
     alone = html_of(report, lambda _, rows: rows)
     assert 'id="run-1-overview"' not in alone and "with most trouble" not in alone
+
+
+def test_variants_have_titles_of_their_own_and_one_question(report: ReportResult) -> None:
+    def begins(*questions: str) -> str:
+        titles = {name: Heading(f"Title {name}", asked) for name, asked in zip(("a", "b"), questions, strict=True)}
+        return text_of(html_of(report, several("run", "a", "b"), titles)).partition("What differs")[0]
+
+    assert begins("Can it?", "Can it?").endswith("2 runs Can it? ")
+    assert begins("Can it?", "Must it?").endswith("2 runs ")
+
+
+def test_what_only_some_runs_have_comes_after_what_stands_beside_each_other(report: ReportResult) -> None:
+    def change(table: str, rows: pa.Table) -> pa.Table:
+        rows = several("run", "a", "b")(table, rows)
+        return rows.filter(pa.compute.equal(rows["run"], "a")) if table == "data_at_risk" else rows
+
+    charts = re.findall(r'<script type="application/json">(.*?)</script>', html_of(report, change))
+    one, other = ([panel["title"]["text"] for panel in json.loads(chart)["vconcat"]] for chart in charts)
+    assert one[: len(other)] == other and "At risk" in one[-1]
 
 
 def test_one_more_partition_is_named() -> None:
