@@ -78,6 +78,19 @@ def test_what_only_some_runs_have_comes_after_what_stands_beside_each_other(repo
     assert one[: len(other)] == other and "At risk" in one[-1]
 
 
+def test_a_watch_claims_nothing_about_producers(report: ReportResult) -> None:
+    watched = Heading("w", is_watched=True)
+    run = next(iter(report.verdicts))
+    text = text_of(html_of(report, lambda _, rows: rows, {run: watched}))
+    told = text.partition("LEO log end offset")[0]
+    assert "replication factor 3" in told and "Elections" in told
+    for claim in ("Records: what was promised", "Time to the ack", "seed", "acks 1"):
+        assert claim not in told and claim in text_of(html_of(report, lambda _, rows: rows))
+    # Beside a run that is none, it has no value where that has one.
+    both = text_of(html_of(report, several("run", "a", "b"), {"a": watched}))
+    assert "acks – 1" in both and "seed – 1" in both
+
+
 def test_one_more_partition_is_named() -> None:
     named = [moments._in_words([f"t-{place}" for place in range(count)]) for count in (5, 6)]
     assert named == ["t-0, t-1, t-2, t-3, t-4", "t-0, t-1, t-2, t-3 and 2 more partitions"]
