@@ -260,6 +260,10 @@
       began = undefined;
     });
     pane.addEventListener("dblclick", DOES.whole);
+    // The clock stays at the top of the window: what an address leads to begins below it.
+    const measure = () => document.documentElement.style.setProperty("--clock-height", `${clock.offsetHeight + 8}px`);
+    new ResizeObserver(measure).observe(clock);
+    measure();
   }
   window.addEventListener("hashchange", follow);
   follow();

@@ -172,6 +172,32 @@ def test_charts_have_the_width_of_the_window_and_the_whole_of_their_titles(
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("width", [700, 1280])
+def test_the_contents_lead_to_headings_that_the_clock_does_not_cover(report: ReportResult, width: int) -> None:
+    tops = "[document.getElementById(decodeURIComponent(location.hash.slice(1))), document.querySelector('.clock')]"
+    tops += ".map((one) => one.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])"
+    with chromium() as browser, driven(browser, report.path.as_uri(), width, 500, ready=".canvas svg.marks") as shown:
+        links = shown.page.locator("nav.contents a")
+        for place in range(links.count()):
+            links.nth(place).click()
+            shown.settle()
+            (heading, _), (_, clock) = shown.page.evaluate(tops)
+            assert clock <= heading, links.nth(place).inner_text()
+
+
+@pytest.mark.soak
+def test_the_part_of_the_clock_that_has_the_focus_shows_it(report: ReportResult) -> None:
+    with chromium() as browser, driven(browser, report.path.as_uri(), 1280, ready=".canvas svg.marks") as shown:
+        part = shown.page.locator(".clock-part")
+        for key in ("d", "0"):  # the decisive moment, and all of the run
+            part.focus()
+            shown.press(key)
+            focused = shown.page.screenshot()
+            part.blur()
+            assert shown.page.screenshot() != focused, key
+
+
+@pytest.mark.soak
 def test_words_of_a_fault_end_within_their_panel(report: ReportResult, tmp_path: Path) -> None:
     path = tmp_path / "named.html"
     path.write_text(re.sub(r"(?<!-)\bb1\b", "broker_of_the_cluster_of_these_tests", report.path.read_text()))
