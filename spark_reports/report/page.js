@@ -85,7 +85,6 @@
         tooltip: { theme: dark.matches ? "dark" : "light", id: "vg-tooltip-element" },
       });
       if (view.broken) throw view.broken;
-      document.getElementById("vg-tooltip-element")?.classList.add("hw-tooltip");
       const { instants, replicas } = spec.usermeta ?? {};
       if (instants) {
         drawn.set(figure, { view, instants: spec.datasets[instants], replicas });

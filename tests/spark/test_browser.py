@@ -198,6 +198,25 @@ def test_the_part_of_the_clock_that_has_the_focus_shows_it(report: ReportResult)
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("width", [420, 700, 900])
+def test_the_state_at_the_pointer_is_within_the_window(report: ReportResult, width: int) -> None:
+    edges = "(({left, right}) => [left, right])(document.querySelector('#vg-tooltip-element.visible')"
+    edges += ".getBoundingClientRect())"
+    with chromium() as browser, driven(browser, report.path.as_uri(), width, ready=".canvas svg.marks") as shown:
+        drawn = shown.page.locator(".concat_2_group .background").first
+        drawn.scroll_into_view_if_needed()
+        panel = drawn.bounding_box()
+        assert panel is not None
+        for share in (0.05, 0.5, 0.95):
+            for pixel in (0, 2):  # Vega answers a pointer that moves.
+                shown.page.mouse.move(panel["x"] + share * panel["width"] + pixel, panel["y"] + 20)
+                shown.settle()
+            shown.page.wait_for_selector("#vg-tooltip-element.visible")
+            left, right = shown.page.evaluate(edges)
+            assert 0 <= left < right <= width, share
+
+
+@pytest.mark.soak
 def test_words_of_a_fault_end_within_their_panel(report: ReportResult, tmp_path: Path) -> None:
     path = tmp_path / "named.html"
     path.write_text(re.sub(r"(?<!-)\bb1\b", "broker_of_the_cluster_of_these_tests", report.path.read_text()))
