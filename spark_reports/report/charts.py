@@ -34,6 +34,8 @@ WIDTH_PX = 1000
 _LABELS_PX = (44, 110)
 """Room for the labels of all y axes, by the longest name of a broker; at most a quarter of a narrow window."""
 
+_WORD_PX, _WORD_CHARACTERS = 80, 10
+"""Of a word that takes WORD_SHARE of a panel: page.js makes it so."""
 
 _BARE: dict[str, Any] = {"ticks": False, "domain": False, "grid": False}
 _FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
@@ -53,10 +55,6 @@ def partition_chart(
 
 # Altair's chained calls lose their types; drawing the chart checks the result.
 Layer = Any
-
-
-_WORD_PX, _WORD_CHARACTERS = 80, 10
-"""Of a word that takes WORD_SHARE of a panel."""
 
 
 def _room(share: str) -> alt.ExprRef:
