@@ -23,7 +23,7 @@ Spec = dict[str, Any]
 
 # Variables of the style sheet. Every broker also has a dash pattern, every standing also a height and a word.
 WATER, LEADER, IN_SYNC, OUT_OF_SYNC = "var(--water)", "var(--leader)", "var(--in-sync)", "var(--out-of-sync)"
-FAULT, ELECTION = "var(--fault)", "var(--election)"
+FAULT, ELECTION, PAGE = "var(--fault)", "var(--election)", "var(--page)"
 
 FROM, UNTIL, AT, WORD_SHARE = "from_s", "until_s", "at_s", "word_share"
 
@@ -34,6 +34,8 @@ WIDTH_PX = 1000
 _LABELS_PX = (44, 110)
 """Room for the labels of all y axes, by the longest name of a broker; at most a quarter of a narrow window."""
 
+_WORD_PX, _WORD_CHARACTERS = 80, 10
+"""Of a word that takes WORD_SHARE of a panel: page.js makes it so."""
 
 _BARE: dict[str, Any] = {"ticks": False, "domain": False, "grid": False}
 _FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
@@ -53,6 +55,11 @@ def partition_chart(
 
 # Altair's chained calls lose their types; drawing the chart checks the result.
 Layer = Any
+
+
+def _room(share: str) -> alt.ExprRef:
+    """Pixels of this share of a panel, less what is between a mark and its words."""
+    return alt.ExprRef(f"({share}) * {_WORD_PX} / {WORD_SHARE} - 8")
 
 
 def _has_x(layer: Layer) -> bool:
@@ -96,12 +103,13 @@ class _PartitionChart:
         panels = [*([self._fault_lanes()] if self.faults else []), self._ribbon()]
         panels += [self._replica(node) for node in self.replicas]
         panels.append(self._measure("Uncommitted: log end offset − high watermark, records", self.lines, "gap"))
-        if self.risk:
-            title = "At risk: records acknowledged above the leader's high watermark, gone if it died then"
-            panels.append(self._measure(title, self.risk, "records"))
         if self.lags:
             panels.append(self._measure("Replication lag, records the follower lacks", self.lags, "records"))
             panels.append(self._measure("Replication lag, age of the oldest of them in seconds", self.lags, "seconds"))
+        # The last: of runs beside each other some have it, and all others stand in rows.
+        if self.risk:
+            title = "At risk: records acknowledged above the leader's high watermark, gone if it died then"
+            panels.append(self._measure(title, self.risk, "records"))
         shown = {FROM: 0, UNTIL: series.to_s(self.end_us), AT: -1, WORD_SHARE: 1 / 12}
         selection: Layer = self.hover.param
         hover = {**selection.to_dict(validate=False), "views": self._pointers}
@@ -134,13 +142,14 @@ class _PartitionChart:
         return alt.X("s:Q", axis=axis, scale=_SHOWN)
 
     def _y(self, field: str, points: Points, *also: str) -> alt.Y:
-        """From 0 to a little over the largest value, so that the top line is not cut in half."""
+        """From a little under 0 to a little over the largest value: no line or mark is cut in half."""
         largest = max((point[name] or 0 for point in points for name in (field, *also)), default=0)
         whole = field != "seconds"
         # Vega would put a tick at half a record.
         ticks: dict[str, Any] = {"values": list(range(max(2, largest + 1)))} if whole and largest < 4 else {}
         axis = alt.Axis(tickCount=3, format="~s" if whole else "~f", **ticks, **self._plain_y)
-        return alt.Y(f"{field}:Q", axis=axis, stack=None, scale=alt.Scale(domain=[0, largest * 1.12 or 1], nice=False))
+        most = largest * 1.12 or 1
+        return alt.Y(f"{field}:Q", axis=axis, stack=None, scale=alt.Scale(domain=[-0.1 * most, most], nice=False))
 
     def _colour(self) -> alt.Color:
         colours = [f"var(--b{place})" for place in self.places]
@@ -210,12 +219,13 @@ class _PartitionChart:
             if own := [fault for fault in self.faults if fault["undone"] is undone]:
                 bars.append(self._chart(own).mark_bar(color=FAULT, clip=True, **style).encode(x2="until:Q"))
         starts = data.mark_point(shape="triangle-right", color=FAULT, filled=True, opacity=1, size=80, clip=True)
-        # Words of a fault that begins late would run out of the panel: they stand before it.
-        late = f"datum.s > {FROM} + 0.75 * ({UNTIL} - {FROM})"
+        # Words that would run out of the panel stand before their fault, if there is more room; else they are cut.
+        begins = f"(datum.seen_s - {FROM}) / ({UNTIL} - {FROM})"
+        is_late = f"{begins} > 0.5 && {begins} + length(datum.lane) * {WORD_SHARE} / {_WORD_CHARACTERS} > 1"
         seen = self._in_view(data)
         words = [
-            self._words(seen.transform_filter(f"!({late})"), "lane:N"),
-            self._words(seen.transform_filter(late), "lane:N", before=True),
+            self._words(seen.transform_filter(f"!({is_late})"), "lane:N", limit=_room(f"1 - {begins}")),
+            self._words(seen.transform_filter(is_late), "lane:N", before=True, limit=_room(begins)),
         ]
         layers = [layer.encode(y=y, tooltip=tooltip) for layer in (*bars, starts, *words)]
         return self._panel("Faults", 21 * len(lanes), on_top=layers, labels=False)
@@ -235,12 +245,14 @@ class _PartitionChart:
             if own:
                 layers.append(self._chart(own).mark_bar(clip=True, **style).encode(x2="until:Q"))
         if crowned := [stretch for stretch in self.standings if stretch["word"]]:
-            layers.append(self._words(self._in_view(self._chart(crowned)), "fitting:N", "#1b1300"))
+            layers.append(self._words(self._in_view(self._chart(crowned)), "fitting:N", color="#1b1300"))
         if self.down:
             frame: dict[str, Any] = {"fillOpacity": 0, "stroke": FAULT, "strokeWidth": 2, "strokeDash": [4, 3]}
             layers.append(self._chart(self.down).mark_bar(height=24, clip=True, **frame).encode(x2="until:Q"))
             down = self._in_view(self._chart(self.down))
-            layers.append(self._words(down, "fitting:N", FAULT, x="seen_until:Q", before=True))
+            # Outlined: a broker that is down may still be the leader, and its bar has a colour near the word's.
+            outlined: dict[str, Any] = {"color": FAULT, "stroke": PAGE, "strokeWidth": 4}
+            layers.append(self._words(down, "fitting:N", x="seen_until:Q", before=True, **outlined))
         tooltip = [alt.Tooltip(f"{field}:N") for field in ("node", "standing", "when", "reason")]
         title = "In-sync replicas · tall ♛: leader · half: in sync · thread below: out of sync · "
         title += f"dashed {SIGNS['down']}: broker down, {SIGNS['ended']}: stopped in order"
@@ -291,11 +303,8 @@ class _PartitionChart:
             .transform_calculate(fitting=f"!datum.word || {has_room} ? datum.word : slice(datum.word, 0, 1)")
         )
 
-    def _words(
-        self, places: Layer, text: str, colour: str | None = None, *, x: str = "seen_s:Q", before: bool = False
-    ) -> Layer:
+    def _words(self, places: Layer, text: str, *, x: str = "seen_s:Q", before: bool = False, **style: Any) -> Layer:
         """Words beside each place, of those in view: after it, or `before` it."""
         side: dict[str, Any] = {"align": "right", "dx": -6} if before else {"align": "left", "dx": 7}
-        paint: dict[str, Any] = {} if colour is None else {"color": colour}
-        marks = places.mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **paint)
+        marks = places.mark_text(baseline="middle", fontSize=13, fontWeight=600, clip=True, **side, **style)
         return marks.encode(text=text, x=alt.X(x, title=None, scale=_SHOWN))

@@ -36,32 +36,36 @@ def decisive_span(tables: Tables, why: Sequence[tuple[str, Sequence[Step]]], end
     why: of `words.why_lost`: causes of losses, each with its steps
     """
     outages = tables["unavailability"]
-    moment = (
-        _of_a_loss(tables["lost_records"], why)
-        or _longest(row for row in outages if row["kind"] in (LEADERLESS, LEADER_DOWN))
+    moments = _of_a_loss(tables["lost_records"], why) or [
+        _longest(row for row in outages if row["kind"] in (LEADERLESS, LEADER_DOWN))
         or _longest(row for row in outages if row["kind"] == UNDER_MIN_ISR)
         or _longest(tables["write_stalls"])
         or _longest(tables["hw_stalls"])
         or _longest(outages)
         or _around(tables["elections"])
-    )
-    whole = Span(0, end_us)
-    if moment is None:
-        return whole
+        or Span(0, end_us)
+    ]
+    wide = (_with_margin(moment, end_us) for moment in moments)
+    return next((span for span in wide if span.length_us < _WORTH_ZOOMING * end_us), Span(0, end_us))
+
+
+def _with_margin(moment: Span, end_us: int) -> Span:
     margin = max(round(moment.length_us * _MARGIN), round((end_us * _SHORTEST - moment.length_us) / 2))
-    wide = Span(max(0, moment.from_us - margin), min(end_us, moment.until_us + margin))
-    return wide if wide.length_us < _WORTH_ZOOMING * end_us else whole
+    return Span(max(0, moment.from_us - margin), min(end_us, moment.until_us + margin))
 
 
-def _of_a_loss(lost: Rows, why: Sequence[tuple[str, Sequence[Step]]]) -> Span | None:
-    """From the first step to it until the records were doomed: a new leader without them, or a truncation."""
+def _of_a_loss(lost: Rows, why: Sequence[tuple[str, Sequence[Step]]]) -> list[Span]:
+    """From the first step to it until the records were doomed: a new leader without them, or a truncation. Then without
+    that step, and so on: a fault may have been there since long before.
+    """
     if not why:
-        return None
+        return []
     first = min(lost, key=lambda row: row["acked_us"])
     dooms = (first["elected_us"], first["erased_us"], first["disk_lost_us"])
     doomed_us = min((at_us for at_us in dooms if at_us is not None), default=first["acked_us"])
-    steps = [at_us for at_us, _ in why[0][1]]
-    return Span(min([*steps, first["acked_us"]]), max(doomed_us, first["acked_us"]))
+    until_us = max(doomed_us, first["acked_us"])
+    begins = sorted({first["acked_us"], *(at_us for at_us, _ in why[0][1])})
+    return [Span(at_us, until_us) for at_us in begins if at_us <= first["acked_us"]]
 
 
 def _longest(stretches: Iterable[Row]) -> Span | None:

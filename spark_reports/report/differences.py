@@ -26,7 +26,8 @@ def differences(runs: Sequence[Section]) -> Differences | None:
     if not 1 < len(runs) <= RUNS_COMPARED:
         return None
     built = [("scenario", [run["title"] for run in runs])]
-    built += [(name, [run["settings"][name] for run in runs]) for name in runs[0]["settings"]]
+    names = dict.fromkeys(name for run in runs for name in run["settings"])  # a watch has fewer
+    built += [(name, [run["settings"].get(name, "–") for run in runs]) for name in names]
     found = [(name, [value(run) for run in runs]) for name, value in _RESULTS]
     same = [(name, values[0]) for name, values in (*built, *found) if len(set(values)) == 1]
     return Differences(_that_differ(built), _that_differ(found), same)

@@ -35,6 +35,7 @@ def environment() -> jinja2.Environment:
         joined=words.joined,
         reader=words.reader,
         ranges=words.name_ranges,
+        in_pieces=words.in_pieces,
     )
     return made
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from replica.trace.signs import sign_of
 from spark_reports.report.rows import Rows
-from spark_reports.report.words import counted
 
 PLACES_NAMED = 4
 
@@ -36,6 +35,6 @@ def _line(together: Rows, several_partitions: bool) -> dict[str, Any]:
 
 
 def _in_words(names: Sequence[str]) -> str:
-    if len(names) <= PLACES_NAMED:
+    if len(names) <= PLACES_NAMED + 1:  # "1 more partition" is no shorter than its name
         return ", ".join(names)
-    return f"{', '.join(names[:PLACES_NAMED])} and {counted(len(names) - PLACES_NAMED, 'more partition')}"
+    return f"{', '.join(names[:PLACES_NAMED])} and {len(names) - PLACES_NAMED:,} more partitions"

@@ -85,7 +85,6 @@
         tooltip: { theme: dark.matches ? "dark" : "light", id: "vg-tooltip-element" },
       });
       if (view.broken) throw view.broken;
-      document.getElementById("vg-tooltip-element")?.classList.add("hw-tooltip");
       const { instants, replicas } = spec.usermeta ?? {};
       if (instants) {
         drawn.set(figure, { view, instants: spec.datasets[instants], replicas });
@@ -260,6 +259,10 @@
       began = undefined;
     });
     pane.addEventListener("dblclick", DOES.whole);
+    // The clock stays at the top of the window: what an address leads to begins below it.
+    const measure = () => document.documentElement.style.setProperty("--clock-height", `${clock.offsetHeight + 8}px`);
+    new ResizeObserver(measure).observe(clock);
+    measure();
   }
   window.addEventListener("hashchange", follow);
   follow();

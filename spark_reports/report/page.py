@@ -214,7 +214,10 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
         "partitions_left_out": max(0, len(tables["availability"]) - PARTITIONS_DRAWN),
         "overview_left_out": max(0, len(tables["availability"]) - ROWS_SHOWN),
     }
-    return section | _watched(section, tables) if heading.is_watched and not verdict else section
+    if not heading.is_watched:
+        return section
+    section |= watched.without_clients(section["settings"], section["contents"])
+    return section if verdict else section | _watched(section, tables)
 
 
 def _watched(section: Mapping[str, Any], tables: Tables) -> dict[str, Any]:

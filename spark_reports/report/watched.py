@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from spark_reports.report.rows import Rows
 from spark_reports.report.words import counted, joined, seconds, were
@@ -26,6 +27,14 @@ def said(tables: Tables) -> tuple[str, str]:
     ]
     troubles = [f"{counted(count, 'partition')} {what}" for count, what in found if count]
     return (f"{joined(troubles)}.", "warn") if troubles else (_WELL, "ok")
+
+
+def without_clients(settings: Mapping[str, str], contents: Sequence[tuple[str, Any, Any]]) -> dict[str, Any]:
+    """Both without what only a producer knows, or a run of a scenario."""
+    return {
+        "settings": {name: value for name, value in settings.items() if name not in ("acks", "seed")},
+        "contents": [one for one in contents if one[0] != "acks"],
+    }
 
 
 def stood_still(tables: Tables) -> tuple[str, str, str]:

@@ -35,6 +35,15 @@ def clock(us: int) -> str:
     return f"{us / 1_000_000:,.3f}"
 
 
+_PIECE = re.compile(r"(?<![\w.-])((?=[\w.-]{1,24}(?![\w-]))[\w.]+(?:-\w+)+|\d[\d,.]* (?:m?s|%)(?!\w))")
+
+
+def in_pieces(text: str) -> list[str]:
+    """For lines in large type. Every second piece should not be broken: a name at its hyphens, unless it is long, or a
+    number and its unit."""
+    return _PIECE.split(text)
+
+
 def acks_name(acks: int | None) -> str:
     return "acks=all" if acks == -1 else f"acks={acks}"
 

@@ -22,6 +22,8 @@ WIDTH_PX = 900
 """Nominal; the page sets the real width before it draws."""
 BARS_MAX = 40
 FIRST_RUN = 1
+_LABEL_PX = 70
+"""Of `run 10,000`."""
 
 
 def growth_chart(searches: Sequence[Search]) -> Spec:
@@ -109,7 +111,8 @@ _PLAIN_Y: dict[str, Any] = {"minExtent": 48, "maxExtent": 48}
 
 def _x(last: int, field: str = "run") -> alt.X:
     told: dict[str, Any] = {"format": ",d", "labelExpr": "'run ' + datum.label"}
-    axis = alt.Axis(title=None, values=run_ticks(last), grid=False, **told)
+    # A label that stood out on the right would widen the chart, which would fade there.
+    axis = alt.Axis(title=None, values=run_ticks(last), grid=False, labelFlush=_LABEL_PX / 2, **told)
     domain = [FIRST_RUN - 0.5, max(FIRST_RUN, last) + 0.5]
     return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False))
 

@@ -172,6 +172,65 @@ def test_charts_have_the_width_of_the_window_and_the_whole_of_their_titles(
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("width", [700, 1280])
+def test_the_contents_lead_to_headings_that_the_clock_does_not_cover(report: ReportResult, width: int) -> None:
+    tops = "[document.getElementById(decodeURIComponent(location.hash.slice(1))), document.querySelector('.clock')]"
+    tops += ".map((one) => one.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])"
+    with chromium() as browser, driven(browser, report.path.as_uri(), width, 500, ready=".canvas svg.marks") as shown:
+        links = shown.page.locator("nav.contents a")
+        for place in range(links.count()):
+            links.nth(place).click()
+            shown.settle()
+            (heading, _), (_, clock) = shown.page.evaluate(tops)
+            assert clock <= heading, links.nth(place).inner_text()
+
+
+@pytest.mark.soak
+def test_the_part_of_the_clock_that_has_the_focus_shows_it(report: ReportResult) -> None:
+    with chromium() as browser, driven(browser, report.path.as_uri(), 1280, ready=".canvas svg.marks") as shown:
+        part = shown.page.locator(".clock-part")
+        for key in ("d", "0"):  # the decisive moment, and all of the run
+            part.focus()
+            shown.press(key)
+            focused = shown.page.screenshot()
+            part.blur()
+            assert shown.page.screenshot() != focused, key
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("width", [420, 700, 900])
+def test_the_state_at_the_pointer_is_within_the_window(report: ReportResult, width: int) -> None:
+    edges = "(({left, right}) => [left, right])(document.querySelector('#vg-tooltip-element.visible')"
+    edges += ".getBoundingClientRect())"
+    with chromium() as browser, driven(browser, report.path.as_uri(), width, ready=".canvas svg.marks") as shown:
+        drawn = shown.page.locator(".concat_2_group .background").first
+        drawn.scroll_into_view_if_needed()
+        panel = drawn.bounding_box()
+        assert panel is not None
+        for share in (0.05, 0.5, 0.95):
+            for pixel in (0, 2):  # Vega answers a pointer that moves.
+                shown.page.mouse.move(panel["x"] + share * panel["width"] + pixel, panel["y"] + 20)
+                shown.settle()
+            shown.page.wait_for_selector("#vg-tooltip-element.visible")
+            left, right = shown.page.evaluate(edges)
+            assert 0 <= left < right <= width, share
+
+
+@pytest.mark.soak
+def test_words_of_a_fault_end_within_their_panel(report: ReportResult, tmp_path: Path) -> None:
+    path = tmp_path / "named.html"
+    path.write_text(re.sub(r"(?<!-)\bb1\b", "broker_of_the_cluster_of_these_tests", report.path.read_text()))
+    panel = "[...document.querySelectorAll('.concat_0_group')].at(-1)"
+    words = f"[...{panel}.querySelectorAll('.mark-text.role-mark text')].filter((one) => one.textContent)"
+    ends = "{ const {left, right} = one.getBoundingClientRect(); return [left, right]; }"
+    with chromium() as browser, driven(browser, path.as_uri(), 420, 3000, ready=".canvas svg.marks") as shown:
+        said = shown.page.evaluate(f"{words}.map((one) => one.textContent)")
+        assert any(word.endswith("…") for word in said), said
+        ((left, right),) = shown.page.evaluate(f"[{panel}.querySelector('.background')].map((one) => {ends})")
+        assert all(left <= start < end <= right for start, end in shown.page.evaluate(f"{words}.map((one) => {ends})"))
+
+
+@pytest.mark.soak
 def test_a_broker_may_have_a_name_that_every_object_of_javascript_knows(report: ReportResult, tmp_path: Path) -> None:
     path = tmp_path / "named.html"
     path.write_text(re.sub(r"(?<!-)\bb1\b", "constructor", report.path.read_text()))
@@ -379,6 +438,17 @@ def test_a_search_draws_what_each_search_covered_and_found_run_by_run(tmp_path: 
     # After 6 runs the blind search has not come to what it alone reached in its 10th.
     assert "states and branches 5 4" in text and "that no other reached 1 0" in text
     assert "b# cuts its log F 1 L 1" in text
+
+
+@pytest.mark.soak
+def test_a_searchs_charts_are_as_wide_as_the_window(tmp_path: Path) -> None:
+    path = tmp_path / "search.html"
+    path.write_text(search_page.render([searched("blind", 300)], "", ""), encoding="utf-8")
+    fades = "document.querySelector('.chart').classList.contains('more-right')"
+    with chromium() as browser:
+        for width in (420, 1280):
+            with driven(browser, path.as_uri(), width, ready=".canvas svg.marks") as shown:
+                assert not shown.page.evaluate(fades)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,9 @@ def test_a_second_report_takes_the_place_of_the_first(
     for row in ("acks 1 –", "verdict ✕ lost ✓ ok", "sent 6 0", "acked 6 0", "lost 2: r3, r4 0"):
         assert f" {row} " in text
     assert "what happened 2 acknowledged records were lost: r3, r4." in text and "No anomaly was found." in text
-    assert "The same in all: replication factor 3, min.insync.replicas 2, era kafka-3.9, seed 1, partitions 1" in text
+    assert (
+        "The same in all: replication factor 3 · min.insync.replicas 2 · era kafka-3.9 · seed 1 · partitions 1" in text
+    )
     assert text.index("What differs") < text.index("Partition t-0")
     # Words of a trace stay words.
     assert "<script>alert(2)" not in html and "<img src=x" not in html
