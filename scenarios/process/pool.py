@@ -36,7 +36,7 @@ def in_order(
     raises: any exception of `play`, and ProcessDied in the place of a job whose process died
     """
     # Ctrl-C may come while a run removes its own temporary files: they go with the directory that they are in.
-    with tempfile.TemporaryDirectory(prefix="highwater-", dir=folder) as scratch, contextlib.ExitStack() as running:
+    with _scratch_folder(folder) as scratch, contextlib.ExitStack() as running:
         if processes == 1 or len(work) < 2:
             running.callback(setattr, tempfile, "tempdir", tempfile.tempdir)
             tempfile.tempdir = scratch
@@ -44,6 +44,20 @@ def in_order(
         else:
             players = [running.enter_context(_Player(play, scratch)) for _ in range(min(processes, len(work)))]
             yield from _played(players, work)
+
+
+@contextlib.contextmanager
+def _scratch_folder(folder: str | None) -> Iterator[str]:
+    """Gone afterwards: a Ctrl-C that comes while it is removed waits until it is."""
+    scratch = tempfile.TemporaryDirectory(prefix="highwater-", dir=folder)
+    try:
+        yield scratch.name
+    finally:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+        try:
+            scratch.cleanup()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _played(players: Sequence[_Player[Job]], work: Sequence[Job]) -> Iterator[Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,3 +119,25 @@ def test_closing_ends_what_still_plays(tmp_path: Path) -> None:
 def test_files_of_runs_are_in_the_chosen_folder_and_gone_with_them(processes: int, tmp_path: Path) -> None:
     assert set(in_order(folder_of_a_run, range(3), processes, str(tmp_path))) == {tmp_path}
     assert list(tmp_path.iterdir()) == []
+
+
+def leave_a_file(_: int) -> Path:
+    descriptor, file = tempfile.mkstemp()
+    os.close(descriptor)
+    return Path(file)
+
+
+def test_ctrl_c_while_the_files_of_runs_are_removed_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = shutil.rmtree
+
+    def interrupted(*args: Any, **options: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        remove(*args, **options)
+
+    runs = in_order(leave_a_file, [1], 1)
+    file = next(runs)
+    assert file.exists()
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runs.close()
+    assert not file.parent.exists()
