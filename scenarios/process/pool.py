@@ -11,6 +11,7 @@ import multiprocessing
 import pickle
 import signal
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
@@ -53,11 +54,25 @@ def _scratch_folder(folder: str | None) -> Iterator[str]:
     try:
         yield scratch.name
     finally:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
-        try:
+        with _stopping_waits():
             scratch.cleanup()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _stopping_waits() -> Iterator[None]:
+    """Signals that stop this process act after the block. Blocked, they would go to another thread and act at once."""
+    if threading.current_thread() is not threading.main_thread():  # Their handlers never interrupt it.
+        yield
+        return
+    came: list[int] = []
+    before = {sign: signal.signal(sign, lambda number, _: came.append(number)) for sign in _STOPPING}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def _played(players: Sequence[_Player[Job]], work: Sequence[Job]) -> Iterator[Any]:
