@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from replica.trace import events as trace
 from scenarios.observe.trace_writer import check_trace, read_rows
 from scenarios.run.runs import read_lock, read_summary
 from scenarios.view.page import run_of_page
+from scenarios.watch.cluster_watch import HOLD_TOLD_FROM_US
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.live
@@ -129,6 +131,7 @@ def check_hold(bootstrap: str, folder: Path, freeze: Callable[[], object], thaw:
         producer.produce("t", b"held")
         producer.poll(0)
         until(process, "HW held (b3 holds HW", "b3 does not answer")
+        time.sleep(HOLD_TOLD_FROM_US / 1e6)  # The screen has it at once, the trace from then on.
         thaw()
         until(process, "b3 answers again")
         assert producer.flush(60) == 0
