@@ -24,7 +24,8 @@ def test_neither_answers_nor_connections_leave_anything_that_waits(tmp_path: Pat
         ask(cluster, 1)
         early = cluster.waiting()
         ask(cluster, ROUNDS)
-        wait_for(lambda: cluster.waiting()["TcpConnection"] <= early["TcpConnection"])
+        # Nodes may have connected to each other meanwhile.
+        wait_for(lambda: cluster.waiting()["TcpConnection"] <= early["TcpConnection"] + ROUNDS // 8)
         grown = cluster.waiting() - early - Counter(Timer=TIMERS_MAX)
     assert grown.total() < ROUNDS // 4, grown
 
