@@ -11,6 +11,7 @@ source: ReplicaManager.appendRecords and fetchMessages, which run in a handler's
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceResults
 from cluster.broker.replicas.manager import ReplicaManager
@@ -59,43 +60,31 @@ class BlockingLogs:
         now_us: int,
         transactional_id: str | None = None,
     ) -> None:
+        append = partial(
+            self._replicas.append_records,
+            required_acks,
+            timeout_us,
+            entries,
+            peer,
+            api_version,
+            respond,
+            transactional_id=transactional_id,
+        )
         is_apart = self._works_apart and takes_long(records for _, records in entries)
         if not is_apart and self._pass_at_once(entries):
-            self._replicas.append_records(
-                required_acks,
-                timeout_us,
-                entries,
-                peer,
-                api_version,
-                respond,
-                now_us,
-                transactional_id=transactional_id,
-            )
+            append(now_us)
             return
         names = [name for name, _ in entries]
         inspected: list[Inspected | None] = []
 
-        def append(now_us: int) -> None:
-            self._replicas.append_records(
-                required_acks,
-                timeout_us,
-                entries,
-                peer,
-                api_version,
-                respond,
-                now_us,
-                inspected=inspected,
-                transactional_id=transactional_id,
-            )
-
         def write(now_us: int) -> None:
-            append(now_us)
+            append(now_us, inspected=inspected)
             self._locks.end_append(names, now_us)
 
         def begin(now_us: int) -> None:
             written_us = self._written_us(required_acks, entries, now_us)
             if written_us == now_us:
-                append(now_us)
+                append(now_us, inspected=inspected)
                 return
             self._locks.begin_append(names)
             self._timers.at(written_us, self._handlers.block(write))
