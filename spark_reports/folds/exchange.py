@@ -137,16 +137,24 @@ def of_share(
 ) -> pa.Table:
     """What follows from all that one share was sent. kinds: by the `what` of their events     in: PARCELS"""
     share = shares[values["share"][0].as_py()]
-    chunks = [
-        Chunk(UNKNOWN if lowest is None else lowest, lowest is None, functools.partial(_by_kind, kinds, read))
-        for lowest, read in each_parcel(values)
-    ]
+    chunks = _chunks(values, functools.partial(_by_kind, kinds))
     return pa.Table.from_batches(rows(share, chunks), schema)
 
 
-def _by_kind(kinds: Mapping[str, Facts], read: Callable[[], pa.Table]) -> Its:
+def _chunks(parcels: pa.Table, its: Callable[[pa.Table], Its]) -> list[Chunk]:
+    """its: from the rows of a parcel"""
+    return [
+        Chunk(UNKNOWN if lowest is None else lowest, lowest is None, functools.partial(_read, its, read))
+        for lowest, read in each_parcel(parcels)
+    ]
+
+
+def _read(its: Callable[[pa.Table], Its], read: Callable[[], pa.Table]) -> Its:
+    return its(read())
+
+
+def _by_kind(kinds: Mapping[str, Facts], rows: pa.Table) -> Its:
     """in: events of one `what`"""
-    rows = read()
     return {kinds[rows["what"][0].as_py()].kind: rows} if len(rows) else {}
 
 
@@ -185,16 +193,12 @@ def end(make: MakeRows, along: str, schema: pa.Schema, folder: Path | None, valu
 
 def _made(make: MakeRows, along: str, values: pa.Table) -> Iterator[pa.Table]:
     """Slice by slice."""
-    chunks = [
-        Chunk(UNKNOWN if lowest is None else lowest, False, functools.partial(_its, read))
-        for lowest, read in each_parcel(values)
-    ]
     needed: list[pa.Table] = []
 
     def most() -> int:
         return max(SLICE_RECORDS, sum(map(len, needed)))
 
-    for piece in slices(chunks, along, most):
+    for piece in slices(_chunks(values, _its), along, most):
         rows = together([*needed, *piece.its.values()])
         is_new = np.arange(len(rows)) >= sum(map(len, needed))
         made, kept = make(Events(rows, is_new, piece.is_last))
@@ -203,5 +207,5 @@ def _made(make: MakeRows, along: str, values: pa.Table) -> Iterator[pa.Table]:
         yield made
 
 
-def _its(read: Callable[[], pa.Table]) -> Its:
-    return {_ROWS: read()}
+def _its(rows: pa.Table) -> Its:
+    return {_ROWS: rows}

@@ -54,7 +54,7 @@ def placed(facts: pa.Table) -> pa.Table:
         facts = facts.append_column("error", pa.nulls(len(facts), WORD))
     record, partition = codes(facts, "run", "topic", "client", "record"), numbers(facts, "partition")
     order = np.lexsort((partition, record))
-    last = np.flatnonzero(np.append(begins(record[order])[1:], True))
+    last = np.flatnonzero(ends(begins(record[order])))
     known = partition.copy()
     known[order] = np.repeat(partition[order][last], np.diff(last, prepend=-1))
     is_refused = of_kind(facts, REFUSED)
