@@ -266,7 +266,7 @@ class Truth:
         corrupted[event.node] = min(event.offset, corrupted.get(event.node, event.offset))
 
     def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
-        if event.broker is None:
+        if event.broker is None or self.view.nodes[event.broker].registered_again:
             return
         is_seen = self.rules.elr and self.view.nodes[event.broker].came_in_disorder
         for (topic, number), committed in self.committed.items():

@@ -63,8 +63,9 @@ class PartitionView:
 class NodeView:
     """A broker, controller or client process. Of brokers only, as the controller sees them: fenced, broker_epoch.
 
-    in_disorder: it went down in disorder, or its disk was replaced, since it last registered
-    came_in_disorder: it had, when it last registered
+    in_disorder: it went down in disorder, or its disk was replaced, since this life of it registered
+    came_in_disorder: it had, when this life registered
+    registered_again: its last registration repeats that of the same life, as a copy that arrives late does
     """
 
     name: str
@@ -74,6 +75,7 @@ class NodeView:
     broker_epoch: int = -1
     in_disorder: bool = False
     came_in_disorder: bool = False
+    registered_again: bool = False
 
 
 class ClusterView:
@@ -231,6 +233,9 @@ class ClusterView:
 
     def _broker_registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         node = self._node(event.broker or event.node)
+        node.registered_again = node.broker_epoch == event.broker_epoch
+        if node.registered_again:
+            return  # it stays as fenced as it is: ClusterControlManager.registerBroker amends what it has
         node.broker_epoch = event.broker_epoch
         node.fenced |= self._registration_fences
         node.came_in_disorder, node.in_disorder = node.in_disorder, False

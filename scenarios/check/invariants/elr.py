@@ -68,7 +68,10 @@ class LossyIsStruckOut(Invariant):
 
     def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         node = event.broker
-        if node is None or not self.checker.rules.elr or not self.view.nodes[node].came_in_disorder:
+        if node is None or not self.checker.rules.elr:
+            return
+        known = self.view.nodes[node]
+        if known.registered_again or not known.came_in_disorder:
             return
         for partition, state in self.view.partitions.items():
             if node in state.isr or node in state.elr:

@@ -238,9 +238,30 @@ def alone_since_before(script: TraceScript) -> None:
     script.at(7)
 
 
+def registers_again(script: TraceScript) -> None:
+    """A late copy of the registration: the broker stays unfenced, and in the ISR that it has joined meanwhile."""
+    kip_966(script)
+    script.unfence("b1")
+    script.append("b1", 0, "r0", epoch=0)
+    script.fetch("b1", 1)
+    script.propose(("b2", "b1"))
+    script.commit_isr("b2", "b1")
+    script.register("b1")
+    script.at(13)
+
+
 @pytest.mark.parametrize(
     "story",
-    [shrink_below_min, last_one_goes, kip_966, exhausted, left_over, left_over_is_cleared, alone_since_before],
+    [
+        shrink_below_min,
+        last_one_goes,
+        kip_966,
+        exhausted,
+        left_over,
+        left_over_is_cleared,
+        alone_since_before,
+        registers_again,
+    ],
 )
 def test_what_kafka_does_breaks_nothing(story: Story) -> None:
     script = TraceScript(rules=PROFILES["kafka-4.1"])

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from replica.trace.events import BrokerFenced, BrokerUnfenced, ControllerActivated, TraceLog
+from replica.trace.events import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnfenced,
+    ControllerActivated,
+    NodeStopped,
+    TraceLog,
+)
 from scenarios.observe.view import ClusterView
 
 
@@ -19,3 +26,19 @@ def test_what_a_replaced_controller_says_of_brokers_does_not_count_in_the_zookee
     assert view.nodes["b4"].fenced
     trace.emit(BrokerUnfenced(node="b1", broker="b4", reason="it is there"))
     assert view.nodes["b4"].fenced
+
+
+def test_a_late_copy_of_a_registration_changes_nothing() -> None:
+    """Neither fences the broker, nor makes anyone forget that this life of it has ended in disorder."""
+    view = ClusterView(("b1",))
+    trace = TraceLog([view])
+    registered = BrokerRegistered(node="c1", broker="b1", broker_epoch=59, reason="b1 registered")
+    trace.emit(registered)
+    trace.emit(BrokerUnfenced(node="c1", broker="b1", reason="it is caught up"))
+    trace.emit(registered)
+    assert not view.nodes["b1"].fenced
+    trace.emit(NodeStopped(node="b1", how="kill", reason="killed"))
+    trace.emit(registered)
+    trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70, reason="b1 registered a new incarnation"))
+    assert view.nodes["b1"].fenced
+    assert view.nodes["b1"].came_in_disorder
