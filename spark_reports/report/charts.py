@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import altair as alt
 from altair.utils import schemapi
@@ -37,12 +37,40 @@ _LABELS_PX = (44, 110)
 _WORD_PX, _WORD_CHARACTERS = 80, 10
 """Of a word that takes WORD_SHARE of a panel: page.js makes it so."""
 
+_WIDTHS_PX = (2.2, 5.0)
+"""Of a line that nothing is to be seen behind, and of one that lies behind all others of its panel."""
+
 _BARE: dict[str, Any] = {"ticks": False, "domain": False, "grid": False}
 _FAULT_TOLD = {"lane": "fault", "when": "when", "reason": "reason"}
 
 
+class Heights(NamedTuple):
+    """The largest value of each kind of panel about one partition: runs beside each other have one scale for all."""
+
+    offset: int
+    uncommitted_records: int
+    lag_records: int
+    lag_s: float
+    at_risk_records: int
+
+    @staticmethod
+    def of(tables: Mapping[str, Rows]) -> Heights:
+        """tables: rows of the result tables about the partition, of all runs of a page"""
+
+        def largest(name: str, *columns: str) -> int:
+            return max((value or 0 for column in columns for value in tables[name].values(column)), default=0)
+
+        return Heights(
+            offset=largest("replica_timeline", "log_end_offset", "high_watermark"),
+            uncommitted_records=largest("replica_timeline", "uncommitted_records"),
+            lag_records=largest("replication_lag", "lag_records"),
+            lag_s=series.to_s(largest("replication_lag", "lag_us", "peak_lag_us")),
+            at_risk_records=largest("data_at_risk", "at_risk_records"),
+        )
+
+
 def partition_chart(
-    tables: Mapping[str, Rows], replicas: Sequence[str], places: Mapping[str, int], end_us: int
+    tables: Mapping[str, Rows], replicas: Sequence[str], places: Mapping[str, int], end_us: int, heights: Heights
 ) -> Spec:
     """Rows of the result tables about one partition -> a Vega-Lite specification with its data inside.
 
@@ -50,7 +78,7 @@ def partition_chart(
     """
     # Else Altair checks each part against Vega-Lite's schema as it is made, a third of a page's time: a test does that.
     with schemapi.debug_mode(False):
-        return _PartitionChart(tables, replicas, places, end_us).build()
+        return _PartitionChart(tables, replicas, places, end_us, heights).build()
 
 
 # Altair's chained calls lose their types; drawing the chart checks the result.
@@ -68,8 +96,14 @@ def _has_x(layer: Layer) -> bool:
 
 class _PartitionChart:
     def __init__(
-        self, tables: Mapping[str, Rows], replicas: Sequence[str], places: Mapping[str, int], end_us: int
+        self,
+        tables: Mapping[str, Rows],
+        replicas: Sequence[str],
+        places: Mapping[str, int],
+        end_us: int,
+        heights: Heights,
     ) -> None:
+        self.heights = heights
         self.replicas = list(replicas)
         self.places = [places[node] for node in replicas]
         self.end_us = end_us
@@ -85,10 +119,10 @@ class _PartitionChart:
         self.elections = series.election_moments(tables["elections"])
         self.lines = [
             # By number: Vega refuses some names, constructor among them, in an expression.
-            {**line, "replica": self.replicas.index(line["node"]) if line["node"] in self.replicas else -1}
+            {**line, "replica": self._place(line["node"])}
             for line in series.replica_lines(self.timeline, end_us)
         ]
-        self.lags = series.lag_lines(tables["replication_lag"])
+        self.lags = sorted(series.lag_lines(tables["replication_lag"]), key=lambda line: self._place(line["node"]))
         self.risk = series.risk_lines(tables["data_at_risk"])
         self.standings = series.standing_stretches(tables["isr_intervals"])
         self.frozen = series.frozen_stretches(tables["fault_intervals"], replicas)
@@ -98,18 +132,25 @@ class _PartitionChart:
             name="hover", on="pointermove", clear="pointerout", nearest=True, fields=["s"], encodings=["x"], empty=False
         )
 
+    def _place(self, node: str) -> int:
+        return self.replicas.index(node) if node in self.replicas else -1
+
     def build(self) -> Spec:
         """Altair makes the layers. It would copy them with all that is in them, several times, to put them together."""
         panels = [*([self._fault_lanes()] if self.faults else []), self._ribbon()]
         panels += [self._replica(node) for node in self.replicas]
-        panels.append(self._measure("Uncommitted: log end offset − high watermark, records", self.lines, "gap"))
+        most = self.heights
+        title = "Uncommitted: log end offset − high watermark, records"
+        panels.append(self._measure(title, self.lines, "gap", most.uncommitted_records))
         if self.lags:
-            panels.append(self._measure("Replication lag, records the follower lacks", self.lags, "records"))
-            panels.append(self._measure("Replication lag, age of the oldest of them in seconds", self.lags, "seconds"))
+            title = "Replication lag, records the follower lacks"
+            panels.append(self._measure(title, self.lags, "records", most.lag_records))
+            title = "Replication lag, age of the oldest of them in seconds"
+            panels.append(self._measure(title, self.lags, "seconds", most.lag_s))
         # The last: of runs beside each other some have it, and all others stand in rows.
         if self.risk:
             title = "At risk: records acknowledged above the leader's high watermark, gone if it died then"
-            panels.append(self._measure(title, self.risk, "records"))
+            panels.append(self._measure(title, self.risk, "records", most.at_risk_records))
         shown = {FROM: 0, UNTIL: series.to_s(self.end_us), AT: -1, WORD_SHARE: 1 / 12}
         selection: Layer = self.hover.param
         hover = {**selection.to_dict(validate=False), "views": self._pointers}
@@ -117,7 +158,7 @@ class _PartitionChart:
             "$schema": alt.SCHEMA_URL,
             "vconcat": panels,
             "spacing": 12,
-            "resolve": {"scale": {"color": "shared", "strokeDash": "shared"}},
+            "resolve": {"scale": {"color": "shared", "strokeDash": "shared", "strokeWidth": "independent"}},
             "params": [hover, *({"name": name, "value": value} for name, value in shown.items())],
             "datasets": self._datasets,
             "usermeta": {
@@ -141,12 +182,11 @@ class _PartitionChart:
         axis = alt.Axis(labels=labels, ticks=labels, title=None, labelExpr="datum.label + ' s'", tickCount=10)
         return alt.X("s:Q", axis=axis, scale=_SHOWN)
 
-    def _y(self, field: str, points: Points, *also: str) -> alt.Y:
+    def _y(self, field: str, largest: float) -> alt.Y:
         """From a little under 0 to a little over the largest value: no line or mark is cut in half."""
-        largest = max((point[name] or 0 for point in points for name in (field, *also)), default=0)
         whole = field != "seconds"
         # Vega would put a tick at half a record.
-        ticks: dict[str, Any] = {"values": list(range(max(2, largest + 1)))} if whole and largest < 4 else {}
+        ticks: dict[str, Any] = {"values": list(range(max(2, int(largest) + 1)))} if whole and largest < 4 else {}
         axis = alt.Axis(tickCount=3, format="~s" if whole else "~f", **ticks, **self._plain_y)
         most = largest * 1.12 or 1
         return alt.Y(f"{field}:Q", axis=axis, stack=None, scale=alt.Scale(domain=[-0.1 * most, most], nice=False))
@@ -158,6 +198,15 @@ class _PartitionChart:
     def _dash(self) -> alt.StrokeDash:
         dashes = [list(BROKER_MARKS[place].dash or (1, 0)) for place in self.places]
         return alt.StrokeDash("node:N", scale=alt.Scale(domain=self.replicas, range=dashes), legend=None)
+
+    def _width(self, points: Points) -> Any:
+        """Of two lines that are equal the one behind shows on both sides of the other."""
+        nodes = [node for node in self.replicas if any(point["node"] == node for point in points)]
+        last, first = _WIDTHS_PX
+        if len(nodes) < 2:
+            return alt.value(last)
+        widths = [first + (last - first) * place / (len(nodes) - 1) for place in range(len(nodes))]
+        return alt.StrokeWidth("node:N", scale=alt.Scale(domain=nodes, range=widths), legend=None)
 
     def _span(self) -> Layer:
         """Invisible: a panel without anything else has its axis."""
@@ -267,29 +316,33 @@ class _PartitionChart:
         end = own.mark_line(interpolate="step-after", strokeWidth=2.5, clip=True)
         glyphs: list[Layer] = []
         layers = [
-            water.encode(y=self._y("hw", self.lines, "leo")),
-            end.encode(y=self._y("leo", self.lines, "hw"), color=self._colour(), strokeDash=self._dash()),
+            water.encode(y=self._y("hw", self.heights.offset)),
+            end.encode(y=self._y("leo", self.heights.offset), color=self._colour(), strokeDash=self._dash()),
         ]
         if marks := series.marks_on_log(node, self.timeline, self.lost):
             text = self._chart(marks).mark_text(fontSize=17, fontWeight="bold", color=FAULT, dy=-1, clip=True)
-            y = self._y("leo", self.lines, "hw")
+            y = self._y("leo", self.heights.offset)
             glyphs.append(text.encode(y=y, text="glyph:N", tooltip=[alt.Tooltip("what:N", title="here")]))
         title = f"{node} · line: log end offset · water: high watermark"
         if node == self.replicas[0]:
             title += " · ✕ acked here, lost · ✂ truncated · ▾ stopped · ↺ recovered"
         return self._panel(title, 84, *layers, on_top=glyphs, labels=node == self.replicas[-1])
 
-    def _measure(self, title: str, points: Points, field: str) -> Spec:
+    def _measure(self, title: str, points: Points, field: str, largest: float) -> Spec:
         # An age grows between two events; a count holds until the next one.
-        line = self._chart(points).mark_line(
-            interpolate="linear" if field == "seconds" else "step-after", strokeWidth=2.2, clip=True
-        )
+        line = self._chart(points).mark_line(interpolate="linear" if field == "seconds" else "step-after", clip=True)
         # One line per leader's term: nothing is known between two of them.
         detail = alt.Detail("node:N" if field == "gap" else "term:N")
         return self._panel(
             title,
             84,
-            line.encode(y=self._y(field, points), color=self._colour(), strokeDash=self._dash(), detail=detail),
+            line.encode(
+                y=self._y(field, largest),
+                color=self._colour(),
+                strokeDash=self._dash(),
+                strokeWidth=self._width(points),
+                detail=detail,
+            ),
         )
 
     def _in_view(self, stretches: Layer) -> Layer:

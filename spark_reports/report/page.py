@@ -15,7 +15,7 @@ from replica.trace.broker_marks import BROKER_MARKS, in_broker_order, mark_place
 from replica.trace.events import REAL_KAFKA
 from replica.trace.signs import SIGNS
 from spark_reports.report import standstill, watched, words
-from spark_reports.report.charts import partition_chart
+from spark_reports.report.charts import Heights, partition_chart
 from spark_reports.report.coordinators import coordinator_notes
 from spark_reports.report.decisive import Span, decisive_span, together
 from spark_reports.report.differences import differences
@@ -92,7 +92,7 @@ def render(tables: Tables, versions: str, headings: Mapping[str, Heading] | None
     clock_us = max((row["end_us"] for row in runs), default=0) or 1
     own = {row["run"]: _of_run(row["run"], tables) for row in runs}
     sections = [
-        _run(row, own[row["run"]], number, (headings or {}).get(row["run"], Heading()), clock_us)
+        _run(row, own[row["run"]], number, (headings or {}).get(row["run"], Heading()), clock_us, tables)
         for number, row in enumerate(runs, start=1)
     ]
     shown = _shown_first([section["decisive"] for section in sections], clock_us)
@@ -150,7 +150,7 @@ def _draw(sections: Sequence[dict[str, Any]]) -> None:
 # ---------------------------------------------------------------------------------------------------------- one run
 
 
-def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int) -> dict[str, Any]:
+def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int, of_all_runs: Tables) -> dict[str, Any]:
     # A verdict is about internal topics, too.
     internal, anomalies = internal_topics(tables), tables["anomalies"]
     tables = users(tables)
@@ -209,7 +209,8 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int)
         **lists,
         "contents": _contents(lists, internal),
         "partitions": [
-            functools.partial(_partition, one, row["end_us"], tables, places) for one in worst[:PARTITIONS_DRAWN]
+            functools.partial(_partition, one, row["end_us"], tables, of_all_runs, places)
+            for one in worst[:PARTITIONS_DRAWN]
         ],
         "partitions_left_out": max(0, len(tables["availability"]) - PARTITIONS_DRAWN),
         "overview_left_out": max(0, len(tables["availability"]) - ROWS_SHOWN),
@@ -408,13 +409,14 @@ def _overview(brokers: Sequence[str], worst: Sequence[Row], tables: Tables, end_
     return lines
 
 
-def _partition(row: Row, end_us: int, tables: Tables, places: Mapping[str, int]) -> _Partition:
+def _partition(row: Row, end_us: int, tables: Tables, of_all_runs: Tables, places: Mapping[str, int]) -> _Partition:
     """Drawn: a chart takes a second or two."""
     own: dict[str, Rows] = {name: _in_time(_about(row, tables[name])) for name in _DRAWN}
     first = own["partition_states"][0]
     replicas = in_broker_order({*first["replicas"], *own["isr_intervals"].values("node")})
     name = f"{row['topic']}-{row['partition']}"
-    chart = partition_chart(own, replicas, places, end_us)
+    heights = Heights.of({name: _about(row, of_all_runs[name]) for name in _DRAWN})
+    chart = partition_chart(own, replicas, places, end_us, heights)
     description = f"Timelines of partition {name}; the tables on this page hold the same events."
     summary = f"min.insync.replicas {first['min_isr']}"
     marks = [places[node] for node in replicas]

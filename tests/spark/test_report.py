@@ -26,7 +26,7 @@ from spark_reports import from_files, io, java, settings
 from spark_reports.io import read_trace
 from spark_reports.jars import Jars
 from spark_reports.report import ReportResult, differences, page, series, write_report
-from spark_reports.report.charts import partition_chart
+from spark_reports.report.charts import Heights, partition_chart
 from spark_reports.report.embedding import page_style
 from spark_reports.report.words import blame, headline, name_ranges, notes, seconds, why_lost
 from spark_reports.results import RESULT_TABLES
@@ -370,6 +370,30 @@ def test_a_paused_replica_is_framed_as_frozen_in_its_place() -> None:
     assert (frozen["node"], frozen["s"], frozen["until"], frozen["word"]) == ("b1", 2.0, 9.0, "‖ frozen")
 
 
+def test_runs_beside_each_other_have_one_scale() -> None:
+    """Else a lag of 300 ms in one stands as high as one of 30 s in the other."""
+
+    def of_run(lag_us: int, end: int) -> dict[str, list[dict[str, Any]]]:
+        lag = {"at_us": 1, "follower": "b2", "leader": "b1", "leader_epoch": 0, "lag_records": 1}
+        ends = {"log_end_offset": end, "high_watermark": 5, "uncommitted_records": end - 5}
+        return {
+            "replication_lag": [{**lag, "lag_us": 0, "peak_lag_us": lag_us}],
+            "replica_timeline": [{"at_us": 1, "node": node, **ends} for node in ("b1", "b2")],
+        }
+
+    quick, slow = of_run(300_000, 50), of_run(30_000_000, 8)
+    tables = {name: rows_of(name, quick.get(name, ())) for name in RESULT_TABLES}
+    both = Heights.of(
+        {name: rows_of(name, [*quick.get(name, ()), *slow.get(name, ())]) for name in RESULT_TABLES},
+    )
+    assert both == Heights(offset=50, uncommitted_records=45, lag_records=1, lag_s=30.0, at_risk_records=0)
+    assert Heights.of(tables).lag_s == 0.3
+    panels = partition_chart(tables, ["b1", "b2"], {"b1": 0, "b2": 1}, 1_000_000, both)["vconcat"]
+    age = next(panel for panel in panels if "seconds" in panel["title"]["text"])
+    tops = [layer["encoding"]["y"]["scale"]["domain"][1] for layer in age["layer"] if "y" in layer["encoding"]]
+    assert tops == [pytest.approx(30 * 1.12)]
+
+
 def test_a_broker_looks_the_same_in_every_partition() -> None:
     places = {"b1": 0, "b2": 1, "b3": 2, "b10": 3}
 
@@ -383,7 +407,7 @@ def test_a_broker_looks_the_same_in_every_partition() -> None:
                 search(one)
 
         tables = {name: rows_of(name) for name in RESULT_TABLES}
-        search(partition_chart(tables, replicas, places, 1_000_000))
+        search(partition_chart(tables, replicas, places, 1_000_000, Heights.of(tables)))
         colours, dashes = found[:2]
         return {
             node: (colour, dash) for node, colour, dash in zip(replicas, colours["range"], dashes["range"], strict=True)
