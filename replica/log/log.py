@@ -163,7 +163,7 @@ class Log:
                     self.producers.validate_marker(header, marker)
             else:
                 if header.attributes & TRANSACTIONAL and guard != NOT_ASKED_FOR:
-                    self._check_verified(header, guard)
+                    self.producers.check_verified(header, guard)
                 self.producers.validate(header, from_client=from_client)
         latest = self.leader_epochs.latest_epoch
         assert latest is None or latest <= leader_epoch, "a leader never appends in an older epoch"
@@ -227,11 +227,6 @@ class Log:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
         return AppendInfo(first.base_offset, last_offset, False, headers, size_bytes, self.log_end_offset, reason)
 
-    def _check_verified(self, header: BatchHeader, guard: int) -> None:
-        """raises: KafkaError INVALID_TXN_STATE        source: UnifiedLog.batchMissingRequiredVerification"""
-        if not self.producers.has_ongoing_transaction(header.producer_id, header.producer_epoch):
-            self.producers.verifications.check_guard(header.producer_id, guard)
-
     def _complete(self, completed: CompletedTransaction, segment: Segment) -> None:
         """A marker was appended to `segment`. source: UnifiedLog.append, LogSegment.updateTxnIndex"""
         transactions = self.producers.transactions
@@ -289,20 +284,6 @@ class Log:
             return EMPTY_SLICE
         file = segment.file
         return FileSlice(file.fd, start, end - start, file)
-
-    def begin_verification(
-        self, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, supports_epoch_bump: bool = False
-    ) -> int | None:
-        """The guard with which a transaction's first batch is to come back; None: the transaction is open here.
-
-        supports_epoch_bump: its producer's requests are of transaction.version 2
-        source: UnifiedLog.maybeStartTransactionVerification
-        """
-        if self.producers.has_ongoing_transaction(producer_id, producer_epoch):
-            return None
-        return self.producers.verifications.begin(
-            producer_id, producer_epoch, sequence, now_us // 1000, supports_epoch_bump=supports_epoch_bump
-        )
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Below it everything is committed and decided: no transaction is open whose records begin before.

@@ -277,10 +277,10 @@ class Partition:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, supports_epoch_bump: bool
     ) -> int | None:
-        """See Log.begin_verification. source: Partition.maybeStartTransactionVerification"""
-        at_us = self._clock.at(now_us)
-        return self.log.begin_verification(
-            producer_id, producer_epoch, sequence, at_us, supports_epoch_bump=supports_epoch_bump
+        """See ProducerStateManager.begin_verification. source: Partition.maybeStartTransactionVerification"""
+        at_ms = self._clock.at(now_us) // 1000
+        return self.log.producers.begin_verification(
+            producer_id, producer_epoch, sequence, at_ms, supports_epoch_bump=supports_epoch_bump
         )
 
     def check_lag(self, now_us: int) -> None:

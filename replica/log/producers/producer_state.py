@@ -76,6 +76,25 @@ class ProducerStateManager:
         entry = self._producers.get(producer_id)
         return entry is not None and entry.transaction_offset is not None and entry.epoch == producer_epoch
 
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool = False
+    ) -> int | None:
+        """The guard with which a transaction's first batch is to come back; None: the transaction is open here.
+
+        supports_epoch_bump: its producer's requests are of transaction.version 2
+        source: UnifiedLog.maybeStartTransactionVerification
+        """
+        if self.has_ongoing_transaction(producer_id, producer_epoch):
+            return None
+        return self.verifications.begin(
+            producer_id, producer_epoch, sequence, now_ms, supports_epoch_bump=supports_epoch_bump
+        )
+
+    def check_verified(self, batch: BatchHeader, guard: int) -> None:
+        """raises: KafkaError INVALID_TXN_STATE        source: UnifiedLog.batchMissingRequiredVerification"""
+        if not self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
+            self.verifications.check_guard(batch.producer_id, guard)
+
     def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
         """raises: KafkaError INVALID_PRODUCER_EPOCH, of an older incarnation"""
         entry = self._producers.get(producer_id)
