@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from cluster.authentication.gate import SaslGate
-from cluster.authentication.users import mechanisms
-from cluster.authorization.authorizer import Access, Authorizer, Client
 from cluster.broker.api_table import ServedApis, offered
 from cluster.broker.apis.api import BrokerParts
-from cluster.broker.apis.api_18_api_versions import ApiVersionsHandler
-from cluster.broker.apis.internal_topics import CoordinatorTopic
-from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.broker.control_planes.kraft import KRaftPlane
 from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
 from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
+from cluster.broker.coordinators import Coordinators
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.outside_clients import access_to, gate_before
 from cluster.broker.replicas.blocking_logs import BlockingLogs
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.fetchers import ReplicaFetchers
 from cluster.broker.replicas.log_dir_failures import LogDirFailures
+from cluster.broker.replicas.log_recoveries import state_recoveries
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
@@ -31,8 +28,6 @@ from cluster.broker.replicas.resting import MANY
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
-from cluster.groups.service import GroupService
-from cluster.groups.topic_directory import TopicDirectory
 from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
@@ -45,20 +40,15 @@ from cluster.server.cpu import CpuTimes
 from cluster.server.request_log import RequestLog
 from cluster.server.responder import Responder
 from cluster.server.socket_server import SocketServer
-from cluster.transactions.marker_channel import MarkerChannels
-from cluster.transactions.service import TransactionService
-from cluster.transactions.verification import TransactionVerifier
 from cluster.wall_clock import WallClock
 from controller.features import TRANSACTION_VERSION, level_of
 from controller.image import MetadataImage
 from controller.inputs import OnReply
-from controller.metadata import UserScramCredentialRecord
-from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, Names, TopicPartition
+from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.log.files.disk import Disk
 from replica.rules import Rules
-from replica.trace.events import LogFlushed, LogRecovered, Recorder
-from replica.wording import torn_bytes
+from replica.trace.events import LogFlushed, Recorder
 
 MAX_SHUTDOWN_US = 300_000_000
 """BrokerServer.shutdown: a controlled shutdown takes at most five minutes, then the broker stops all the same."""
@@ -138,7 +128,7 @@ class BrokerCore:
             thread_us=self._server.thread_times.of,
             mute=self._server.throttle,
         )
-        self._access = Access(self._authorizer(), self._client)
+        self._access = access_to(security, config, self.cache, self._server.connections)
         self._locks = PartitionLocks()
         self._responder = Responder(self._outbox, self._server.connections, self._client_quotas)
         self.is_open = False
@@ -147,19 +137,6 @@ class BrokerCore:
         self.fetchers: ReplicaFetchers
         self.lifecycle: Lifecycle
         self._plane: ControlPlane
-
-    def _authorizer(self) -> Authorizer | None:
-        super_users = self._security.super_users
-        if super_users is None:
-            return None
-        otherwise = self._config.allow_everyone_if_no_acl_found
-        return Authorizer(super_users, lambda: self.cache.image, otherwise=otherwise)
-
-    def _client(self, connection: ConnectionId) -> Client | None:
-        connections = self._server.connections
-        if connection not in connections or connections.is_of_node(connection):
-            return None
-        return Client(connections.principal(connection), connections.address(connection))
 
     # ---------------------------------------------------------------------------------------------- start and stop
 
@@ -171,7 +148,7 @@ class BrokerCore:
             self._clock.at(now_us),
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
         )
-        self._state_recovery()
+        state_recoveries(self.logs, self.identity.name, self._recorder)
         self._build()
         self.is_open = True
         if not self.logs.directories:
@@ -221,45 +198,20 @@ class BrokerCore:
                 halt=outbox.exit,
             )
         )
-        self._offsets_topic = self._coordinator_topic(OFFSETS_TOPIC)
-        self._transactions_topic = self._coordinator_topic(TRANSACTIONS_TOPIC)
-        self.groups = GroupService(
-            node=identity.name,
-            life=identity.incarnation_id,
-            config=config,
-            release=self._rules.release,
-            outbox=outbox,
-            replicas=self.replicas,
-            clock=self._clock,
-            recorder=self._recorder,
-            partition_of=self._offsets_topic.partition_of,
-            topics=TopicDirectory(self.cache),
-        )
-        self._transactions = TransactionService(
-            node=identity.name,
+        coordinators = Coordinators(
+            identity=identity,
             config=config,
             rules=self._rules,
             outbox=outbox,
+            channels=self._channels,
+            cache=self.cache,
             replicas=self.replicas,
-            markers=MarkerChannels(
-                node=identity.name,
-                outbox=outbox,
-                channels=self._channels,
-                cache=self.cache,
-                request_timeout_us=config.request_timeout_ms * 1000,
-            ),
             clock=self._clock,
             recorder=self._recorder,
-            partition_of=self._transactions_topic.partition_of,
-            new_producer_id=lambda give, now_us: self._plane.producer_ids.next(give, now_us),
+            plane=lambda: self._plane,
         )
-        self.replicas.transaction_checks.ask = TransactionVerifier(
-            node=identity.name,
-            outbox=outbox,
-            channels=self._channels,
-            find=self._transactions_topic.coordinator,
-            request_timeout_us=config.request_timeout_ms * 1000,
-        ).ask
+        self.groups = coordinators.groups
+        self._transactions = coordinators.transactions
         self._changes = ReplicaChanges(
             identity=identity,
             config=self._running,
@@ -287,36 +239,12 @@ class BrokerCore:
             propagate=self.lifecycle.propagate_directory_failure,
             halt=outbox.exit,
         )
-        self._apis = ServedApis(self._parts())
+        parts = self._parts(coordinators)
+        self._apis = ServedApis(parts)
         if self._security.is_on:
-            self._server.gate = self._gate(self._security)
+            self._server.gate = gate_before(parts, self._security)
 
-    def _gate(self, security: ListenerSecurity) -> SaslGate:
-        # Simplified: in the ZooKeeper era credentials are those of the start, and cannot be altered.
-        fixed = {(one.name, one.mechanism): one for one in security.scram}
-        is_fixed = self._rules.membership == "zk-session"
-
-        versions = ApiVersionsHandler(self._parts())
-
-        def credential(user: str, mechanism: int) -> UserScramCredentialRecord | None:
-            return (fixed if is_fixed else self.cache.image.scram).get((user, mechanism))
-
-        return SaslGate(
-            config=self._config,
-            outbox=self._outbox,
-            connections=self._server.connections,
-            mechanisms=mechanisms(security, credential),
-            api_versions=lambda header: (versions.answer(header), versions.knows(header.api_version)),
-            lets_in=security.lets_in,
-        )
-
-    def _coordinator_topic(self, name: str) -> CoordinatorTopic:
-        def create(wanted: WantedTopic, now_us: int) -> None:
-            self._plane.create_topics([wanted], now_us)
-
-        return CoordinatorTopic(name, self._config, self.cache, create)
-
-    def _parts(self) -> BrokerParts:
+    def _parts(self, coordinators: Coordinators) -> BrokerParts:
         roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
         return BrokerParts(
             identity=self.identity,
@@ -343,9 +271,9 @@ class BrokerCore:
             directories=self.logs,
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
             groups=self.groups,
-            offsets_topic=self._offsets_topic,
+            offsets_topic=coordinators.offsets_topic,
             transactions=self._transactions,
-            transactions_topic=self._transactions_topic,
+            transactions_topic=coordinators.transactions_topic,
             offered=lambda: self._apis.offered,
         )
 
@@ -472,27 +400,6 @@ class BrokerCore:
                 )
         answer(None)
         return []
-
-    def _state_recovery(self) -> None:
-        for name, recovery in self.logs.recoveries.items():
-            log = self.logs.logs[name]
-            how = "in order" if self.logs.was_clean else "without an orderly shutdown"
-            cut = torn_bytes(recovery.truncated_bytes)
-            high_watermark = self.logs.high_watermark_checkpoint(name)
-            self._recorder.emit(
-                LogRecovered(
-                    node=self.identity.name,
-                    topic=name.topic,
-                    partition=name.partition,
-                    clean=self.logs.was_clean,
-                    log_start_offset=log.log_start_offset,
-                    log_end_offset=log.log_end_offset,
-                    high_watermark=high_watermark,
-                    size_bytes=recovery.truncated_bytes,
-                    reason=f"{self.identity.name} comes back {how}: {name} ends at {log.log_end_offset}, "
-                    f"the checkpointed high watermark is {high_watermark}{cut}",
-                )
-            )
 
     # ------------------------------------------------------------------------------------------------------ NodeCore
 

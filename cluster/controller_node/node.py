@@ -10,27 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cluster.authorization.authorizer import Authorizer, Client
-from cluster.authorization.guard import Passed, Verdict
-from cluster.authorization.guards import verdict_of
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
-from cluster.controller_node.admin import READERS
 from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue
+from cluster.controller_node.forwarded_requests import ForwardedRequests
 from cluster.controller_node.metadata_fetches import MetadataFetches
 from cluster.controller_node.metadata_log import MetadataLog
 from cluster.controller_node.quorum_peers import QuorumPeers
 from cluster.controller_node.snapshot_writer import SnapshotWriter
 from cluster.dynamic_settings import DynamicSettings
-from cluster.messages.admin.requests import AdminRequest
 from cluster.messages.controller_requests import (
     BrokerRequest,
     broker_request,
-    encoded,
     error_response,
     is_request_of_brokers,
 )
-from cluster.messages.envelopes import NODE, enclosed_answer, opened
 from cluster.messages.metadata_snapshots import file_name
 from cluster.messages.quorum import (
     VOTER_REQUESTS,
@@ -41,16 +35,12 @@ from cluster.messages.quorum import (
 )
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
-from cluster.protocol.cold import decode_request as decode_cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader, read_request_header
-from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, FETCH, FETCH_SNAPSHOT
-from cluster.quotas.mutation_quotas import MUTATIONS, MutationQuota, MutationQuotas
+from cluster.protocol.versions import ENVELOPE, FETCH, FETCH_SNAPSHOT
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.wall_clock import WallClock
-from controller.features import ALL_FEATURES_OR_NONE, is_elr_enabled
-from controller.image import MetadataImage
 from controller.inputs import Action as Decided
 from controller.inputs import (
     AppendRecord,
@@ -61,7 +51,6 @@ from controller.inputs import (
     EmitNumbered,
     OnReply,
     Reply,
-    SeveralReply,
 )
 from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitted, Request, SendTo
 from controller.quorum.quorum import Quorum
@@ -128,12 +117,17 @@ class ControllerCore:
             self._name, config, self._outbox, recorder, nodes_only=security.keeps_clients_from_controllers
         )
         self._decisions = DecisionQueue(recorder, chronicle)
-        self._mutation_quotas = MutationQuotas(
-            config.controller_quota_window_num, config.controller_quota_window_size_seconds
+        self._forwarded = ForwardedRequests(
+            config=config,
+            rules=rules,
+            super_users=security.super_users,
+            outbox=self._outbox,
+            active=lambda: self.state,
+            decide=self._decide,
+            describe=self._describe,
         )
         self._leaving = False
         self._bootstrap = security.scram
-        self._super_users = security.super_users
         self._fetches: MetadataFetches
         self._snapshots: SnapshotWriter
         self._peers = QuorumPeers(
@@ -321,7 +315,7 @@ class ControllerCore:
             answer = self.quorum.asked(decode_request(header, frame), now_us)
             self._outbox.respond(connection, (encode_answer(header, answer),), header.api_key)
         elif header.api_key == ENVELOPE:
-            self._open(connection, header, frame, now_us)
+            self._forwarded.received(connection, header, frame, now_us)
         elif not is_request_of_brokers(header):
             raise PeerViolation(f"api {header.api_key} is not served by the controller")
         elif self.state is None:
@@ -330,77 +324,9 @@ class ControllerCore:
             asked = broker_request(header, frame, self.state.image, now_us)
             self._decide(asked.input, lambda reply: self._reply(connection, asked, reply), now_us)
 
-    def _open(self, connection: ConnectionId, envelope: RequestHeader, frame: bytearray, now_us: int) -> None:
-        """Open a client's request that a broker forwarded. Errors in it do not close the broker's connection."""
-
-        def respond(response: bytes | ErrorCode) -> None:
-            self._outbox.respond(connection, (enclosed_answer(envelope, response),), ENVELOPE)
-
-        try:
-            header, inner, principal, host = opened(envelope, frame)
-            request = decode_cold(header, inner)
-        except PeerViolation:
-            respond(ErrorCode.INVALID_REQUEST)
-            return
-        passed = self._passed(header, request, Client(principal, host))
-        if passed is None:
-            respond(ErrorCode.NOT_CONTROLLER)
-            return
-        if not isinstance(passed, Passed):
-            respond(encoded(header, passed))
-            return
-        request, amend = passed
-        if header.api_key == DESCRIBE_QUORUM:
-            description = self._fetches.description
-            values = description.describe(request, self._addresses, self.log.end_offset, self._clock, now_us)
-            respond(encoded(header, values))
-        elif self.state is None:
-            respond(ErrorCode.NOT_CONTROLLER)
-        else:
-            quota = self._mutation_quota(header, principal, self.state.image, now_us)
-            asked = READERS[header.api_key](
-                AdminRequest(
-                    header,
-                    request,
-                    self.state.image,
-                    self._config,
-                    now_us,
-                    elr=is_elr_enabled(self._rules, self.state.image.feature_levels),
-                    all_features_or_none=self._rules.release in ALL_FEATURES_OR_NONE,
-                    quota=quota,
-                )
-            )
-
-            def answer(reply: Reply | None) -> None:
-                if isinstance(reply, SeveralReply):
-                    throttled = {"throttle_time": quota.throttle_ms} if quota is not None and quota.throttle_ms else {}
-                    values = asked.answer(reply.replies)
-                    respond(encoded(header, {**(values if amend is None else amend(values)), **throttled}))
-                else:
-                    respond(ErrorCode.NOT_CONTROLLER)
-
-            self._decide(asked.as_input(now_us), answer, now_us)
-
-    def _passed(self, header: RequestHeader, request: Entity, client: Client) -> Verdict | None:
-        """None: this is not the active controller, and does not know the rules."""
-        if self._super_users is None or client.principal.startswith(NODE):
-            return Passed(request)
-        state = self.state
-        if state is None:
-            return None
-        otherwise = self._config.allow_everyone_if_no_acl_found
-        authorizer = Authorizer(self._super_users, lambda: state.image, otherwise=otherwise)
-        return verdict_of(header, request, client, authorizer, self._config)
-
-    def _mutation_quota(
-        self, header: RequestHeader, principal: str, image: MetadataImage, now_us: int
-    ) -> MutationQuota | None:
-        strict_since = MUTATIONS.get(header.api_key)
-        if strict_since is None:
-            return None
-        self._mutation_quotas.follow(image.client_quotas)
-        user, client_id = principal.partition(":")[2], header.client_id or ""
-        return self._mutation_quotas.of(user, client_id, now_us, is_strict=header.api_version >= strict_since)
+    def _describe(self, request: Entity, now_us: int) -> dict[str, object]:
+        description = self._fetches.description
+        return description.describe(request, self._addresses, self.log.end_offset, self._clock, now_us)
 
     def _reply(self, connection: ConnectionId, asked: BrokerRequest, reply: Reply | None) -> None:
         if reply is None or self.state is None:

@@ -1,4 +1,4 @@
-"""Opening a log: which segments are there, and what of them can be trusted.
+"""Opening a log: which segments are there, what of them can be trusted, and what their batches say.
 
 Without the clean-shutdown marker every segment that may hold unflushed bytes is walked batch by batch; the log ends
 where the first bad batch begins. Source: Kafka LogLoader.
@@ -13,10 +13,15 @@ from pathlib import Path
 
 from replica.config import TopicConfig
 from replica.ids import Offset
+from replica.log.aborted_recovery import rebuild_aborted
 from replica.log.batches.records import BatchHeader
+from replica.log.files.checkpoints import LEADER_EPOCHS
 from replica.log.files.disk import LOG_SUFFIX, Disk
 from replica.log.leader_epochs import LeaderEpochCache
+from replica.log.producer_recovery import load_producers
+from replica.log.producers.producer_state import ProducerStateManager
 from replica.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, FILE_SUFFIXES, SWAP_SUFFIX, Segment
+from replica.log.segments import LogSegments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,22 @@ class Recovery:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What a log goes on from. It ends where its last segment ends. source: LoadedLogOffsets
+
+    recovery_point: every byte below it is on disk
+    leader_epochs, producers: as of its end
+    """
+
+    segments: LogSegments
+    log_start_offset: Offset
+    recovery_point: Offset
+    leader_epochs: LeaderEpochCache
+    producers: ProducerStateManager
+    recovery: Recovery
+
+
 def checked_from(bases: Sequence[Offset], recovery_point: Offset) -> Offset:
     """Base offset of the first segment that is checked without the marker of a clean shutdown.
 
@@ -50,28 +71,55 @@ def _base_of(name: str) -> Offset:
 
 
 class LogLoader:
-    """One loading of one log; `load` returns its segments, at least one, and what was found.
-
-    lacks_aborted: segments that hold markers and were checked, so their transaction index has to be made anew
-    """
+    """One loading of one log."""
 
     def __init__(
-        self, directory: Path, config: TopicConfig, disk: Disk, leader_epochs: LeaderEpochCache, now_us: int
+        self, directory: Path, config: TopicConfig, disk: Disk, now_us: int, producer_id_expiration_ms: int
     ) -> None:
         self._directory = directory
         self._config = config
         self._disk = disk
-        self._leader_epochs = leader_epochs
         self._now_us = now_us
+        self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._leader_epochs = LeaderEpochCache(directory / LEADER_EPOCHS, sync=disk.sync)
         self._segments: list[Segment] = []
         self._scanned = 0
         self._checked = 0
         self._truncated = 0
         self._bad: tuple[Offset, str] | None = None
         self._has_markers = False
-        self.lacks_aborted: list[Segment] = []
+        self._lacks_aborted: list[Segment] = []
+        """segments that hold markers and were checked, so their transaction index has to be made anew"""
 
-    def load(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> tuple[list[Segment], Recovery]:
+    def load(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> Loaded:
+        recovery = self._load_segments(clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
+        segments = LogSegments(self._segments)
+        start, end = max(log_start_offset, segments.bases[0]), segments.active.next_offset
+        self._leader_epochs.truncate_from_end(end)
+        self._leader_epochs.truncate_from_start(start)
+        producers = load_producers(
+            self._directory,
+            segments,
+            start,
+            recovered=recovery.segments_scanned > 0,
+            sync=self._disk.sync,
+            expiration_ms=self._producer_id_expiration_ms,
+            now_ms=self._now_us // 1000,
+        )
+        if self._lacks_aborted:
+            snapshot, state = producers.state_before(self._lacks_aborted[0].base_offset)
+            rebuild_aborted(self._lacks_aborted, segments.scan(max(start, snapshot), end), state)
+        return Loaded(
+            segments=segments,
+            log_start_offset=start,
+            recovery_point=end if clean else min(recovery_point, end),
+            leader_epochs=self._leader_epochs,
+            producers=producers,
+            recovery=recovery,
+        )
+
+    def _load_segments(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> Recovery:
+        """Open them and check those that need it; at least one is there then."""
         unsound = self._open_segments()
         unflushed_from = checked_from([segment.base_offset for segment in self._segments], recovery_point)
         suspects = [
@@ -90,7 +138,7 @@ class LogLoader:
         if not self._segments:
             self._segments = [Segment.create(self._directory, log_start_offset, self._disk, self._now_us)]
         first_bad_offset, reason = self._bad or (None, None)
-        return self._segments, Recovery(
+        return Recovery(
             segments_scanned=self._scanned,
             batches_checked=self._checked,
             truncated_bytes=self._truncated,
@@ -152,7 +200,7 @@ class LogLoader:
         problem = segment.recover(self._note_batch, self._config.index_interval_bytes)
         self._scanned += 1
         if self._has_markers:
-            self.lacks_aborted.append(segment)
+            self._lacks_aborted.append(segment)
         if problem is None:
             return True
         self._truncated += before - segment.size
@@ -171,8 +219,8 @@ class LogLoader:
 
     def _delete_from(self, index: int) -> None:
         for segment in self._segments[index:]:
-            if segment in self.lacks_aborted:
-                self.lacks_aborted.remove(segment)
+            if segment in self._lacks_aborted:
+                self._lacks_aborted.remove(segment)
             self._truncated += segment.size
             segment.close()
             segment.delete()

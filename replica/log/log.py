@@ -15,8 +15,7 @@ from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.frozen import dataclass
 from replica.ids import LeaderEpoch, Offset, TopicPartition
-from replica.log.aborted_recovery import rebuild_aborted
-from replica.log.batches.control_records import EndTransactionMarker, marker_in, read_end_transaction_marker
+from replica.log.batches.control_records import marker_in, read_end_transaction_marker
 from replica.log.batches.records import (
     CONTROL,
     TRANSACTIONAL,
@@ -28,13 +27,13 @@ from replica.log.batches.records import (
     stamp,
 )
 from replica.log.batches.validation import Inspected, check_order, validate_produced, whole_batches
-from replica.log.files.checkpoints import LEADER_EPOCHS, sync_directory
+from replica.log.files.checkpoints import sync_directory
 from replica.log.files.disk import Disk, DiskFailed
 from replica.log.files.file_slice import EMPTY_SLICE, FileSlice
-from replica.log.leader_epochs import LeaderEpochCache
-from replica.log.loader import LogLoader, Recovery
+from replica.log.loader import Loaded, LogLoader, Recovery
+from replica.log.producer_recovery import rebuild_producers
 from replica.log.producers.open_transactions import CompletedTransaction
-from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS, ProducerStateManager
+from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS
 from replica.log.producers.transaction_index import AbortedTransaction
 from replica.log.producers.verification import NOT_ASKED_FOR
 from replica.log.retention import RetiredSegments, below_start, too_large, too_old
@@ -73,22 +72,19 @@ class Log:
         topic_partition: TopicPartition,
         config: TopicConfig,
         disk: Disk,
-        *,
+        loaded: Loaded,
         now_us: int,
-        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     ) -> None:
-        """An object without segments: `Log.open` makes it whole."""
         self.directory = directory
         self.topic_partition = topic_partition
         self.config = config
         self.disk = disk
-        self.log_start_offset: Offset = 0
-        self.log_end_offset: Offset = 0
-        self.recovery_point: Offset = 0
-        self.leader_epochs = LeaderEpochCache(directory / LEADER_EPOCHS, sync=disk.sync)
-        self._producer_id_expiration_ms = producer_id_expiration_ms
-        self.producers = self._fresh_producers()
-        self._segments: LogSegments
+        self.log_start_offset: Offset = loaded.log_start_offset
+        self.log_end_offset: Offset = loaded.segments.active.next_offset
+        self.recovery_point: Offset = loaded.recovery_point
+        self.leader_epochs = loaded.leader_epochs
+        self.producers = loaded.producers
+        self._segments = loaded.segments
         self._new_files = False
         self._now_us = now_us
         self._flushed_at_us = now_us
@@ -112,32 +108,9 @@ class Log:
         clean: the broker stopped in order, so nothing is checked; else all segments from `recovery_point` on are
         """
         directory.mkdir(parents=True, exist_ok=True)
-        log = cls(
-            directory,
-            topic_partition,
-            config,
-            disk,
-            now_us=now_us,
-            producer_id_expiration_ms=producer_id_expiration_ms,
-        )
-        loader = LogLoader(directory, config, disk, log.leader_epochs, now_us)
-        segments, recovery = loader.load(clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
-        log._take_over(segments, clean, recovery_point, log_start_offset)
-        log._load_producers(recovered=recovery.segments_scanned > 0)
-        if loader.lacks_aborted:
-            start, state = log.producers.state_before(loader.lacks_aborted[0].base_offset)
-            rebuild_aborted(loader.lacks_aborted, log._scan(start, None), state)
-        return log, recovery
-
-    def _take_over(
-        self, segments: list[Segment], clean: bool, recovery_point: Offset, log_start_offset: Offset
-    ) -> None:
-        self._segments = LogSegments(segments)
-        self.log_end_offset = self._segments.active.next_offset
-        self.log_start_offset = max(log_start_offset, self.first_segment_base)
-        self.recovery_point = self.log_end_offset if clean else min(recovery_point, self.log_end_offset)
-        self.leader_epochs.truncate_from_end(self.log_end_offset)
-        self.leader_epochs.truncate_from_start(self.log_start_offset)
+        loader = LogLoader(directory, config, disk, now_us, producer_id_expiration_ms)
+        loaded = loader.load(clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
+        return cls(directory, topic_partition, config, disk, loaded, now_us), loaded.recovery
 
     @property
     def latest_epoch(self) -> LeaderEpoch | None:
@@ -190,7 +163,7 @@ class Log:
                     self.producers.validate_marker(header, marker)
             else:
                 if header.attributes & TRANSACTIONAL and guard != NOT_ASKED_FOR:
-                    self._check_verified(header, guard)
+                    self.producers.check_verified(header, guard)
                 self.producers.validate(header, from_client=from_client)
         latest = self.leader_epochs.latest_epoch
         assert latest is None or latest <= leader_epoch, "a leader never appends in an older epoch"
@@ -254,11 +227,6 @@ class Log:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
         return AppendInfo(first.base_offset, last_offset, False, headers, size_bytes, self.log_end_offset, reason)
 
-    def _check_verified(self, header: BatchHeader, guard: int) -> None:
-        """raises: KafkaError INVALID_TXN_STATE        source: UnifiedLog.batchMissingRequiredVerification"""
-        if not self.producers.has_ongoing_transaction(header.producer_id, header.producer_epoch):
-            self.producers.verifications.check_guard(header.producer_id, guard)
-
     def _complete(self, completed: CompletedTransaction, segment: Segment) -> None:
         """A marker was appended to `segment`. source: UnifiedLog.append, LogSegment.updateTxnIndex"""
         transactions = self.producers.transactions
@@ -316,20 +284,6 @@ class Log:
             return EMPTY_SLICE
         file = segment.file
         return FileSlice(file.fd, start, end - start, file)
-
-    def begin_verification(
-        self, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, supports_epoch_bump: bool = False
-    ) -> int | None:
-        """The guard with which a transaction's first batch is to come back; None: the transaction is open here.
-
-        supports_epoch_bump: its producer's requests are of transaction.version 2
-        source: UnifiedLog.maybeStartTransactionVerification
-        """
-        if self.producers.has_ongoing_transaction(producer_id, producer_epoch):
-            return None
-        return self.producers.verifications.begin(
-            producer_id, producer_epoch, sequence, now_us // 1000, supports_epoch_bump=supports_epoch_bump
-        )
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Below it everything is committed and decided: no transaction is open whose records begin before.
@@ -405,7 +359,7 @@ class Log:
     def _scan(self, start: Offset | None, end: Offset | None) -> Iterator[tuple[Segment, int, BatchHeader]]:
         low = max(self.log_start_offset, start or 0)
         high = self.log_end_offset if end is None else min(end, self.log_end_offset)
-        return self._segments.scan(low, high) if low < high else iter(())
+        return self._segments.scan(low, high)
 
     def offset_for_timestamp(
         self, timestamp_ms: int, timestamps_of: Callable[[bytes], Sequence[tuple[Offset, int]]] = read_timestamps
@@ -473,7 +427,8 @@ class Log:
         self.log_start_offset = min(self.log_start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.leader_epochs.truncate_from_end(offset)
-        self._rebuild_producers()
+        now_ms = self._now_us // 1000
+        rebuild_producers(self.producers, self._segments, self.log_start_offset, offset, now_ms)
         return offset
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
@@ -531,33 +486,6 @@ class Log:
         if self.first_segment_base > self.log_start_offset:
             self.set_log_start_offset(self.first_segment_base)
         return RetiredSegments(retired, self.log_start_offset, why)
-
-    def set_producer_id_expiration(self, expiration_ms: int) -> None:
-        """How long a silent producer is known, from now on."""
-        self._producer_id_expiration_ms = self.producers.expiration_ms = expiration_ms
-
-    def _fresh_producers(self) -> ProducerStateManager:
-        expiration_ms = self._producer_id_expiration_ms
-        return ProducerStateManager(self.directory, sync=self.disk.sync, expiration_ms=expiration_ms)
-
-    def _load_producers(self, *, recovered: bool) -> None:
-        self.producers.keep_snapshots_of(self._segments.bases, and_newest=not recovered)
-        self._rebuild_producers()
-        if recovered:
-            # Checking leaves a snapshot at the end, and the state is loaded from it (LogLoader.recoverSegment): as
-            # after an orderly stop only the last batch of each producer is known.
-            self.producers = self._fresh_producers()
-            self._rebuild_producers()
-
-    def _rebuild_producers(self) -> None:
-        now_ms = self._now_us // 1000
-        self.producers.rebuild(
-            self.log_start_offset, self.log_end_offset, self._segments.bases, self.headers, self._marker_of, now_ms
-        )
-
-    def _marker_of(self, header: BatchHeader) -> EndTransactionMarker | None:
-        segment, position = self._segments.locate(header.base_offset)
-        return read_end_transaction_marker(segment.read_batch(position, header))
 
     # ---------------------------------------------------------------------------------------------- flush and close
 

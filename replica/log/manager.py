@@ -167,7 +167,7 @@ class LogManager:
         """Of the logs that are there, and of those that come."""
         self._producer_id_expiration_ms = expiration_ms
         for log in self.logs.values():
-            log.set_producer_id_expiration(expiration_ms)
+            log.producers.expiration_ms = expiration_ms
 
     def directory_of(self, topic_partition: TopicPartition) -> Path:
         return self.root / str(topic_partition)

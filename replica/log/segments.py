@@ -101,6 +101,8 @@ class LogSegments:
 
     def scan(self, low: Offset, high: Offset) -> Iterator[tuple[Segment, int, BatchHeader]]:
         """(segment, position, header) of each batch that holds offsets of [low, high)."""
+        if low >= high:
+            return
         for segment in self.from_offset(low):
             for position, header in segment.scan(segment.locate(low)):
                 if header.base_offset >= high:

@@ -18,7 +18,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from replica.ids import INTERNAL_TOPICS, METADATA_TOPIC
 from replica.trace.broker_marks import in_broker_order
 from scenarios.agree.sheet import Sheet, SheetRow
-from scenarios.observe.story import PartitionHistory, Story
+from scenarios.observe.partition_histories import PartitionHistory
+from scenarios.observe.story import Story
 from scenarios.observe.trace_writer import read_rows
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import seconds

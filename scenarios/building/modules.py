@@ -35,7 +35,7 @@ PLAIN = {
     "cluster/protocol/zookeeper_era": "entities, whose class attributes kio reads",
     "cluster/network/passage.py": "the base of connections, which are shells",
     "replica/log/files/disk.py": "DiskFailed is an OSError",
-    "scenarios/observe/lazy_names.py": "a Sequence and a list",
+    "scenarios/observe/columns/lazy_names.py": "a Sequence and a list",
 }
 """Folder or file -> why it is left out."""
 

@@ -1,6 +1,7 @@
 """The checks of a run: expectations, promises, and the verdict.
 Rooms: invariants/.
 
-May import: scenarios.language, scenarios.language.values, scenarios.language.verbs, scenarios.observe.
+May import: scenarios.language, scenarios.language.values, scenarios.language.verbs,
+scenarios.observe, scenarios.observe.columns.
 Open first: verdict.py.
 """

@@ -13,8 +13,8 @@ from replica.ids import TopicPartition
 from replica.trace.events import InvariantBroken
 from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.language.record_sets import format_record_names
+from scenarios.observe.columns.lazy_names import LazyNames
 from scenarios.observe.final_logs import FinalReplica, LogEntry
-from scenarios.observe.lazy_names import LazyNames
 from scenarios.observe.ledger import ReadJump, RecordLedger
 from scenarios.observe.mirror import COMPACTED, DELETED, EXPIRED
 from scenarios.observe.wording import count_of

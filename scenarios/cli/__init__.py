@@ -1,9 +1,9 @@
 """The `highwater` command: one module for each subcommand, imported when it is called; and its screens.
 Rooms: bench/ (measurements of this machine), read/ (log directories).
 
-May import: scenarios.building, scenarios.check, scenarios.explain, scenarios.lab, scenarios.language,
-scenarios.language.parse, scenarios.language.values, scenarios.language.write, scenarios.observe,
-scenarios.process, scenarios.run, scenarios.search, scenarios.serve, scenarios.terminal,
-scenarios.view.
+May import: scenarios.building, scenarios.check, scenarios.explain, scenarios.lab,
+scenarios.language, scenarios.language.parse, scenarios.language.values, scenarios.language.write,
+scenarios.observe, scenarios.observe.columns, scenarios.process, scenarios.run, scenarios.search,
+scenarios.serve, scenarios.terminal, scenarios.view.
 Open first: main.py.
 """

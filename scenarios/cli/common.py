@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from replica.trace.error import TraceError
-from scenarios.observe.lazy_names import write_json
+from scenarios.observe.columns.lazy_names import write_json
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine

@@ -21,7 +21,7 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
-from scenarios.observe.lazy_names import encodable
+from scenarios.observe.columns.lazy_names import encodable
 from scenarios.process.whole_files import write_new, write_whole
 from scenarios.terminal.exit_codes import ExitCode
 

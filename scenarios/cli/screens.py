@@ -22,8 +22,9 @@ from scenarios.check.verdict import HARMLESS_CLASSES
 from scenarios.language.record_sets import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
-from scenarios.observe.lazy_names import count_different
-from scenarios.observe.story import PartitionHistory, Story
+from scenarios.observe.columns.lazy_names import count_different
+from scenarios.observe.partition_histories import PartitionHistory
+from scenarios.observe.story import Story
 from scenarios.observe.story_groups import cropped, grouped, ungrouped
 from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR

@@ -10,9 +10,9 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from replica.ids import TopicPartition
-from scenarios.observe.lazy_names import LazyNames
-from scenarios.observe.name_index import NameIndex
-from scenarios.observe.packed_column import UNKNOWN, PackedColumn
+from scenarios.observe.columns.lazy_names import LazyNames
+from scenarios.observe.columns.name_index import NameIndex
+from scenarios.observe.columns.packed_column import UNKNOWN, PackedColumn
 
 
 class LogEntry(NamedTuple):

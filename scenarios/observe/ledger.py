@@ -18,12 +18,12 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.observe.availability import WriteTimes
+from scenarios.observe.columns.lazy_names import LazyNames
+from scenarios.observe.columns.name_index import NameIndex
+from scenarios.observe.columns.packed_column import PackedColumn
+from scenarios.observe.columns.record_table import RecordEntry, RecordTable
 from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
 from scenarios.observe.gone_topics import IsGone, drop
-from scenarios.observe.lazy_names import LazyNames
-from scenarios.observe.name_index import NameIndex
-from scenarios.observe.packed_column import PackedColumn
-from scenarios.observe.record_table import RecordEntry, RecordTable
 from scenarios.observe.transaction_ends import TransactionEnds
 
 

@@ -1,14 +1,8 @@
-"""The content of a run's screen: its key events with their reasons, and which brokers were in the ISR, leading or
-down, over time."""
+"""The content of a run's screen: its key events with their reasons, and how each partition stood over time."""
 
 from __future__ import annotations
 
-import heapq
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
@@ -20,6 +14,7 @@ from replica.wording import duration
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.client_turns import ClientTurns
 from scenarios.observe.gone_topics import IsGone, drop
+from scenarios.observe.partition_histories import PartitionHistories, PartitionHistory
 from scenarios.observe.transaction_ends import LateBatches, after_its_end
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import with_error
@@ -33,62 +28,9 @@ class StoryLine(NamedTuple):
     text: str
 
 
-class Levels:
-    """A number over time, as pairs (from microsecond, value), sixteen bytes for each."""
-
-    __slots__ = ("_from_us", "_values")
-
-    def __init__(self) -> None:
-        self._from_us = array("q")
-        self._values = array("q")
-
-    def append(self, at_us: int, value: int) -> None:
-        self._from_us.append(at_us)
-        self._values.append(value)
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return zip(self._from_us, self._values, strict=True)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionHistory:
-    """How a partition stood over time. states: (from microsecond, a sign per replica), when it changed.
-
-    replicas: all it ever had, in the order of their coming; those that came later have no sign in earlier states, and
-    one that is gone has an empty one
-    high_watermark: (from microsecond, the largest HW any leader had reached)
-    """
-
-    replicas: list[str]
-    states: list[tuple[int, tuple[str, ...]]]
-    high_watermark: Levels
-
-
-class Standing(NamedTuple):
-    """From one event on: a partition's replicas, its leader, its ISR. assigned None: it no longer exists"""
-
-    seq: int
-    at_us: int
-    assigned: tuple[str, ...] | None
-    leader: str | None
-    isr: tuple[str, ...]
-
-
-class NodeChange(NamedTuple):
-    """From one event on: whether a node runs, and whether it is paused."""
-
-    seq: int
-    at_us: int
-    node: str
-    running: bool
-    paused: bool
-
-
 REFUSALS_MAX = 500
 LONG_US = 1_000_000
 """So long after a decision its markers are late, and so long is a last stable offset held up."""
-GONE_DRAWN = 8
-"""So many partitions of deleted topics."""
 LINES_COMPARED = 8
 """A line is said once, if it is among the last few."""
 
@@ -102,11 +44,7 @@ def is_internal(event: trace.TraceEvent) -> bool:
 
 
 class Story:
-    """Listener, after the view it is given. `lines` in order; `histories` per partition, made on request.
-
-    An event of one partition costs no look at the others, nor does one of a node: with 10,000 partitions there are tens
-    of thousands of events when a broker dies.
-    """
+    """Listener, after the view it is given. `lines` in order; `histories` per partition, made on request."""
 
     def __init__(self, view: ClusterView) -> None:
         self.view = view
@@ -114,12 +52,9 @@ class Story:
         self.partitions_of_lines: list[list[TopicPartition]] = []
         """for each line the partitions of which it is true"""
         self.end_us = 0
-        self._standings: dict[TopicPartition, list[Standing]] = {}
-        self._node_changes: list[NodeChange] = []
-        self._node_states: dict[str, tuple[bool, bool]] = {}
+        self._histories = PartitionHistories(view)
         self._stopped: dict[str, None] = {}
         """nodes that have stopped: a client's first start is not worth a line, its return is"""
-        self._high_watermarks: defaultdict[TopicPartition, Levels] = defaultdict(Levels)
         self._refused: dict[tuple[str, str, str], None] = {}
         self._left: dict[str, None] = {}
         """groups that have lost a member"""
@@ -176,8 +111,8 @@ class Story:
             trace.LastStableOffsetMoved: self._last_stable_offset_moved,
             trace.LeadershipBegan: self._leadership_began,
             trace.RunFinished: self._run_finished,
-            trace.PartitionCreated: self._stands,
-            trace.HighWatermarkAdvanced: self._high_watermark,
+            trace.PartitionCreated: self._histories.changed,
+            trace.HighWatermarkAdvanced: self._histories.high_watermark,
             **dict.fromkeys(ClientTurns.WANTED, self._client_event),
         }
 
@@ -220,22 +155,22 @@ class Story:
             self.partitions_of_lines.append(partitions)
 
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
-        self._look_at_nodes(row)
+        self._histories.nodes_changed(row)
         if event.verb not in TOLD_BY_THEIR_NODE:
             self._say(row, event.reason)
 
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
-        self._look_at_nodes(row)
+        self._histories.nodes_changed(row)
         if event.verb not in TOLD_BY_THEIR_NODE:
             self._say(row, event.reason)
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        self._look_at_nodes(row)
+        self._histories.nodes_changed(row)
         self._stopped[event.node] = None
         self._say(row, event.reason)
 
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
-        self._look_at_nodes(row)
+        self._histories.nodes_changed(row)
         if row.at_us > 0 and (event.role in ("broker", "controller") or event.node in self._stopped):
             self._say(row, event.reason)
 
@@ -251,18 +186,18 @@ class Story:
             self._say(row, event.reason)
 
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
-        self._stands(row, event)
+        self._histories.changed(row, event)
         self._say(row, f"{event.reason} (epoch {event.leader_epoch})")
 
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
-        self._stands(row, event)
+        self._histories.changed(row, event)
         self._say(row, event.reason)
 
     def _election_refused(self, row: TraceRow, event: trace.ElectionRefused) -> None:
         self._say(row, event.reason)
 
     def _reassigned(self, row: TraceRow, event: Any) -> None:
-        self._stands(row, event)
+        self._histories.changed(row, event)
         self._say(row, event.reason)
 
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
@@ -270,11 +205,7 @@ class Story:
             self._say(row, event.reason)
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
-        for name, standings in self._standings.items():
-            if name.topic == event.topic:
-                standings.append(Standing(row.seq, row.at_us, None, None, ()))
-                if name in self._high_watermarks:
-                    self._high_watermarks[name].append(row.at_us, 0)
+        self._histories.topic_deleted(row, event.topic)
         self._say(row, event.reason)
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
@@ -290,14 +221,14 @@ class Story:
 
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """The controller's word; the reason is the leader's, if the leader asked for the change."""
-        self._stands(row, event)
+        self._histories.changed(row, event)
         key = (event.topic, event.partition, event.proposed_by or "")
         isr, reason = self._proposals.pop(key, (None, ""))
         why = reason if isr == frozenset(event.isr) else event.reason
         self._say(row, f"ISR {{{', '.join(event.isr)}}}: {why}")
 
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
-        self._stands(row, event)
+        self._histories.changed(row, event)
         self._say(row, f"ELR {{{', '.join(event.elr)}}}: {event.reason}")
 
     def _isr_rejected(self, row: TraceRow, event: trace.IsrRejected) -> None:
@@ -425,83 +356,13 @@ class Story:
                 self._say(row, f"{stands}{before} for {since} now: readers of committed records wait there")
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful; the last few are drawn beside those that are there, and what was said stays said."""
-        gone = [name for name in self._standings if is_gone(name.topic)]
-        drawn = set(sorted(gone, key=lambda name: self._standings[name][-1].seq)[-GONE_DRAWN:])
-        for name in gone:
-            if name not in drawn:
-                del self._standings[name]
-                self._high_watermarks.pop(name, None)
+        """As Forgetful; what was said stays said."""
+        self._histories.forget(is_gone)
         drop(is_gone, self._proposals, self._held, self._begun_late)
         self._late.forget(is_gone)
         self._turns.forget(is_gone)
 
-    # ---------------------------------------------------------------------------------------------------- histories
-
     @property
     def histories(self) -> dict[TopicPartition, PartitionHistory]:
         """How every partition stood until now."""
-        return {name: self._history(name, standings) for name, standings in self._standings.items()}
-
-    def _history(self, name: TopicPartition, standings: list[Standing]) -> PartitionHistory:
-        replicas: list[str] = []
-        states: list[tuple[int, tuple[str, ...]]] = []
-        nodes: dict[str, NodeChange] = {}
-        now: Standing | None = None
-        sources: tuple[Iterable[Standing | NodeChange], ...] = (standings, self._node_changes)
-        for change in heapq.merge(*sources, key=attrgetter("seq")):
-            if isinstance(change, NodeChange):
-                nodes[change.node] = change
-            else:
-                now = change
-            if now is None:
-                continue
-            if now.assigned is None:  # Its topic is deleted, and may be made again.
-                if states and any(states[-1][1]):
-                    states.append((change.at_us, ("",) * len(replicas)))
-                continue
-            replicas.extend(node for node in now.assigned if node not in replicas)
-            signs = tuple(_sign(now, node, nodes.get(node)) if node in now.assigned else "" for node in replicas)
-            if not states or states[-1][1] != signs:
-                states.append((change.at_us, signs))
-        return PartitionHistory(replicas, states, self._high_watermarks.get(name, Levels()))
-
-    def _stands(self, row: TraceRow, event: Any) -> None:
-        name = TopicPartition(event.topic, event.partition)
-        partition = self.view.partitions.get(name)
-        if partition is not None:
-            standing = Standing(row.seq, row.at_us, partition.assigned, partition.leader, partition.isr)
-            self._standings.setdefault(name, []).append(standing)
-
-    def _look_at_nodes(self, row: TraceRow) -> None:
-        for node in self.view.nodes.values():
-            state = (node.running, node.paused)
-            if self._node_states.get(node.name, (False, False)) != state:
-                self._node_states[node.name] = state
-                self._node_changes.append(NodeChange(row.seq, row.at_us, node.name, *state))
-
-    def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
-        name = TopicPartition(event.topic, event.partition)
-        if event.role == "leader" and name in self.view.partitions:
-            self._high_watermarks[name].append(row.at_us, event.high_watermark)
-
-
-def _sign(standing: Standing, node: str, known: NodeChange | None) -> str:
-    inside = node in standing.isr
-    if known is None or not known.running:
-        return "gone-in" if inside else "gone"
-    if known.paused:
-        return "frozen-in" if inside else "frozen-out"
-    if standing.leader == node:
-        return "leads"
-    return "in" if inside else "out"
-
-
-def value_at(changes: Iterable[tuple[int, Any]], at_us: int) -> Any:
-    """The value in force at a moment, None before the first change."""
-    found = None
-    for since_us, value in changes:
-        if since_us > at_us:
-            break
-        found = value
-    return found
+        return self._histories.until_now()

@@ -24,7 +24,7 @@ from replica.ids import TopicPartition
 from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.observe.batch_columns import BatchColumns, BatchList, MirroredBatch
+from scenarios.observe.columns.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.observe.mirror import LogMirror, ReplicaLog
 from scenarios.observe.view import ClusterView, PartitionView
 

@@ -27,8 +27,8 @@ from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import Verdict, judge
 from scenarios.language.spec import Scenario
 from scenarios.language.write import lock
+from scenarios.observe.columns.lazy_names import write_json
 from scenarios.observe.gone_topics import GoneTopics
-from scenarios.observe.lazy_names import write_json
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story

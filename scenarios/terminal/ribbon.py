@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replica.ids import TopicPartition
-from scenarios.observe.story import PartitionHistory, value_at
+from scenarios.observe.partition_histories import PartitionHistory, value_at
 from scenarios.terminal.style import Style
 
 

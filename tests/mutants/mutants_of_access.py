@@ -8,7 +8,7 @@ RULES = "controller.access"
 CONTROL = "controller.acl_control"
 GROUPS = "cluster.authorization.group_guards"
 TOPICS = "cluster.authorization.topic_guards"
-NODE = "cluster.controller_node.node"
+FORWARDED = "cluster.controller_node.forwarded_requests"
 FETCH = "cluster.broker.apis.api_01_fetch"
 OF_RULES = "test tests/controller/test_acl_rules.py::"
 OF_APIS = "test tests/cluster/authorization/test_guards.py::"
@@ -92,7 +92,7 @@ OF_ACCESS: tuple[Mutant, ...] = (
     mutant(
         "forwarded-requests-pass",
         "The controller asks for the rights of the client whose request a broker forwards",
-        NODE,
+        FORWARDED,
         "        if self._super_users is None or client.principal.startswith(NODE):\n",
         "        if True:\n",
         OF_APIS + "test_topics_are_created_and_deleted_by_who_may",

@@ -34,8 +34,8 @@ LOGS: tuple[Mutant, ...] = (
         "producers-survive-truncation",
         "Truncation forgets the producers' batches that it removes (KIP-98)",
         LOG,
-        "(offset)\n        self._rebuild_producers()\n        return offset",
-        "(offset)\n        return offset",
+        "        rebuild_producers(self.producers, self._segments, self.log_start_offset, offset, now_ms)\n",
+        "",
         "truncated-batch-comes-again: records.acked",
     ),
     mutant(

@@ -129,8 +129,8 @@ TRANSACTIONS: tuple[Mutant, ...] = (
     mutant(
         "nothing-is-verified",
         "A transaction's first batch needs the guard of the question to the coordinator (KIP-890)",
-        LOG,
-        "        if not self.producers.has_ongoing_transaction(header.producer_id, header.producer_epoch):\n",
+        PRODUCERS,
+        "        if not self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):\n",
         "        if False:\n",
         OF_BROKERS + "test_a_batch_that_is_late_begins_no_transaction",
     ),

@@ -13,10 +13,11 @@ from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from cluster.timers import Timer
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
-from replica.ids import BrokerEpoch, BrokerId, Offset, TopicPartition
+from replica.ids import UNDEFINED_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from cluster.broker.replicas.fetch_sessions import RequestedPartition
+    from cluster.broker.replicas.partition import Partition
 
 ProduceResults = dict[TopicPartition, ProducePartitionResponse]
 FetchResults = list[tuple[TopicPartition, FetchPartitionResponse]]
@@ -71,3 +72,32 @@ class DelayedFetch:
     timer: Timer | None = None
     done: bool = field(default=False)
     listener: Callable[[RequestedPartition], None] | None = None
+
+    def available_bytes(
+        self, partition: Partition, entry: FetchPartition, segment_base: Offset, is_throttled: bool
+    ) -> int | None:
+        """Bytes of a partition that it could have now; None: waiting is pointless for any min.bytes.
+
+        segment_base: of the segment that its offset lay in when it began to wait
+        is_throttled: the available bytes do not count (KIP-73)
+        raises: KafkaError, which also ends the waiting     source: DelayedFetch.tryComplete
+        """
+        partition.check_fetch(self.params, entry)
+        log = partition.log
+        upper_offset = partition.upper_offset(self.params)
+        available = 0
+        if entry.fetch_offset > upper_offset:
+            return None  # Truncated below it; or a consumer is ahead of a new leader's high watermark.
+        if entry.fetch_offset < upper_offset:
+            upper_base = log.segment_base_of(upper_offset)
+            if is_throttled:
+                pass
+            elif segment_base < upper_base:
+                return None  # No answer crosses a segment, so this one will not grow any more.
+            elif segment_base == upper_base:
+                available = min(log.bytes_available(entry.fetch_offset, upper_offset), entry.max_bytes)
+        if entry.last_fetched_epoch != UNDEFINED_EPOCH:
+            epoch, end_offset = log.end_offset_for_epoch(entry.last_fetched_epoch)
+            if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
+                return None
+        return available

@@ -16,7 +16,7 @@ from cluster.broker.replicas.fetch_sessions import RequestedPartition
 from cluster.broker.replicas.high_watermark_push import pushes_high_watermark
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
-from cluster.broker.replicas.resting import RestingPartitions
+from cluster.broker.replicas.resting import RestingPartitions, may_rest
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
@@ -63,6 +63,7 @@ class Fetches:
         self._clock = clock
         self._registration = registration
         self._quotas = quotas
+        self._rules = rules
         self._pushes = pushes_high_watermark(rules)
         self._waiting: Purgatory[DelayedFetch] = Purgatory()
         self._of_consumer: dict[ConnectionId, DelayedFetch] = {}
@@ -190,12 +191,12 @@ class Fetches:
         available = 0
         for topic_partition, entry in delayed.wanted:
             partition = self._replicas.partitions.get(topic_partition)
-            if partition is None:
+            if partition is None or (self._pushes and partition.high_watermark_is_news(delayed.params)):
                 return True
             try:
                 is_throttled = self._is_throttled(partition, delayed.params, now_us)
                 base = delayed.segment_bases[topic_partition]
-                ready = partition.available_bytes(delayed.params, entry, base, is_throttled)
+                ready = delayed.available_bytes(partition, entry, base, is_throttled)
             except KafkaError:
                 return True
             if ready is None:
@@ -233,7 +234,7 @@ class Fetches:
             partition = None if asked.name is None else self._replicas.partitions.get(asked.name)
             if params.resting is None or partition is None:
                 continue
-            if partition.may_rest(params, asked.entry, known):
+            if may_rest(partition, params, asked.entry, known, self._rules):
                 params.resting.add(asked, partition, params.replica_id)
 
     def _end_wait(self, delayed: DelayedFetch) -> None:

@@ -277,10 +277,10 @@ class Partition:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, supports_epoch_bump: bool
     ) -> int | None:
-        """See Log.begin_verification. source: Partition.maybeStartTransactionVerification"""
-        at_us = self._clock.at(now_us)
-        return self.log.begin_verification(
-            producer_id, producer_epoch, sequence, at_us, supports_epoch_bump=supports_epoch_bump
+        """See ProducerStateManager.begin_verification. source: Partition.maybeStartTransactionVerification"""
+        at_ms = self._clock.at(now_us) // 1000
+        return self.log.producers.begin_verification(
+            producer_id, producer_epoch, sequence, at_ms, supports_epoch_bump=supports_epoch_bump
         )
 
     def check_lag(self, now_us: int) -> None:
@@ -323,7 +323,7 @@ class Partition:
         """One partition of a fetch. The order inside is Kafka's: check the epoch, look for divergence, read (noting the
         high watermark), and only then count the fetch as an acknowledgement. source: Partition.fetchRecords
         """
-        leader = self._check_fetch(params, entry)
+        leader = self.check_fetch(params, entry)
         log, high_watermark = self.log, self._high_watermark if leader is None else leader.high_watermark
         log_start_offset, end_offset = log.log_start_offset, log.log_end_offset
         number = self.topic_partition.partition
@@ -359,8 +359,11 @@ class Partition:
         push = self._push
         return push is not None and params.from_follower and push.is_news(params.replica_id, self.high_watermark)
 
-    def _check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
-        """source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow"""
+    def check_fetch(self, params: FetchParams, entry: FetchPartition) -> LeaderState | None:
+        """Returns the leader's state if it is here.     raises: KafkaError, nothing can be fetched (any more)
+
+        source: Partition.localLogWithEpochOrThrow, followerReplicaOrThrow
+        """
         registration = self.registration
         if registration is None or registration.leader_epoch != entry.current_leader_epoch:  # else one call less
             self.check_epoch(entry.current_leader_epoch)
@@ -416,27 +419,6 @@ class Partition:
 
     # ---------------------------------------------------------------------------------------------------------- rest
 
-    def may_rest(self, params: FetchParams, entry: FetchPartition, known: Offset) -> bool:
-        """Whether repeating this fetch would change only the time of the latest fetch; it has just been answered, with
-        nothing new.
-
-        known: the high watermark of the answer, which was read before this very fetch may have moved it
-        """
-        leader = self.leader
-        if leader is None:
-            return False
-        if not params.from_follower:
-            return entry.fetch_offset == known == self.upper_offset(params) == self.log.log_end_offset
-        if leader.may_want(params.replica_id):
-            return False
-        replica = leader.replicas.get(params.replica_id)
-        if replica is None or replica.log_start_offset != entry.log_start_offset:
-            return False
-        # In 0.8 a silent follower left the ISR even if it held every record; and 2.4 pushed high watermarks to it.
-        is_plain = self._rules.isr_lag == "time" and self._rules.hw_push != "immediate"
-        end = self.log.log_end_offset
-        return is_plain and replica.log_end_offset == entry.fetch_offset == known == leader.high_watermark == end
-
     def rest(self, rest: Rest) -> None:
         self._rests[rest.fetcher] = rest
 
@@ -456,37 +438,6 @@ class Partition:
         """Something is about to happen to the partition."""
         for rest in list(self._rests.values()):
             rest.end()
-
-    def available_bytes(
-        self, params: FetchParams, entry: FetchPartition, segment_base: Offset, is_throttled: bool = False
-    ) -> int | None:
-        """Bytes that a waiting fetch could have now; None: waiting is pointless for any min.bytes.
-
-        segment_base: of the segment that its offset lay in when it began to wait
-        is_throttled: the available bytes do not count (KIP-73)
-        raises: KafkaError, which also ends the waiting     source: DelayedFetch.tryComplete
-        """
-        self._check_fetch(params, entry)
-        log = self.log
-        upper_offset = self.upper_offset(params)
-        available = 0
-        if self._push is not None and self.high_watermark_is_news(params):
-            return None
-        if entry.fetch_offset > upper_offset:
-            return None  # Truncated below it; or a consumer is ahead of a new leader's high watermark.
-        if entry.fetch_offset < upper_offset:
-            upper_base = log.segment_base_of(upper_offset)
-            if is_throttled:
-                pass
-            elif segment_base < upper_base:
-                return None  # No answer crosses a segment, so this one will not grow any more.
-            elif segment_base == upper_base:
-                available = min(log.bytes_available(entry.fetch_offset, upper_offset), entry.max_bytes)
-        if entry.last_fetched_epoch != UNDEFINED_EPOCH:
-            epoch, end_offset = log.end_offset_for_epoch(entry.last_fetched_epoch)
-            if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
-                return None
-        return available
 
     # ------------------------------------------------------------------------------------------------------ deletion
 

@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from cluster.protocol.by_topic import Topic
-from replica.ids import BrokerId
+from replica.ids import BrokerId, Offset
+from replica.rules import Rules
 
 if TYPE_CHECKING:
+    from cluster.broker.replicas.delayed import FetchParams
     from cluster.broker.replicas.fetch_sessions import CachedPartition, RequestedPartition
     from cluster.broker.replicas.partition import Partition
+    from cluster.protocol.api_01_fetch import FetchPartition
     from controller.image import BrokerRegistration
 
 MANY = 8
@@ -27,6 +30,27 @@ MANY = 8
 
 FEW = 1
 """The same by the wall clock, where each partition that a fetch looks at delays the next record."""
+
+
+def may_rest(partition: Partition, params: FetchParams, entry: FetchPartition, known: Offset, rules: Rules) -> bool:
+    """Whether repeating this fetch would change only the time of the latest fetch; it has just been answered, with
+    nothing new.
+
+    known: the high watermark of the answer, which was read before this very fetch may have moved it
+    """
+    leader, end = partition.leader, partition.log.log_end_offset
+    if leader is None:
+        return False
+    if not params.from_follower:
+        return entry.fetch_offset == known == partition.upper_offset(params) == end
+    if leader.may_want(params.replica_id):
+        return False
+    replica = leader.replicas.get(params.replica_id)
+    if replica is None or replica.log_start_offset != entry.log_start_offset:
+        return False
+    # In 0.8 a silent follower left the ISR even if it held every record; and 2.4 pushed high watermarks to it.
+    is_plain = rules.isr_lag == "time" and rules.hw_push != "immediate"
+    return is_plain and replica.log_end_offset == entry.fetch_offset == known == leader.high_watermark == end
 
 
 class RestingPartitions:

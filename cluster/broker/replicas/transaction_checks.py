@@ -197,7 +197,7 @@ class TransactionChecks:
     def _begin(
         self, partition: Partition, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, adds: bool
     ) -> int | None:
-        """See Log.begin_verification. raises: KafkaError INVALID_PRODUCER_EPOCH"""
+        """See ProducerStateManager.begin_verification. raises: KafkaError INVALID_PRODUCER_EPOCH"""
         if self._adds:
             partition.log.producers.check_epoch(producer_id, producer_epoch)
         return partition.begin_verification(producer_id, producer_epoch, sequence, now_us, supports_epoch_bump=adds)

@@ -13,7 +13,7 @@ Source: Kafka ProducerStateManager, ProducerStateEntry, ProducerAppendInfo.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from replica.errors import ErrorCode, KafkaError
@@ -75,6 +75,25 @@ class ProducerStateManager:
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         entry = self._producers.get(producer_id)
         return entry is not None and entry.transaction_offset is not None and entry.epoch == producer_epoch
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool = False
+    ) -> int | None:
+        """The guard with which a transaction's first batch is to come back; None: the transaction is open here.
+
+        supports_epoch_bump: its producer's requests are of transaction.version 2
+        source: UnifiedLog.maybeStartTransactionVerification
+        """
+        if self.has_ongoing_transaction(producer_id, producer_epoch):
+            return None
+        return self.verifications.begin(
+            producer_id, producer_epoch, sequence, now_ms, supports_epoch_bump=supports_epoch_bump
+        )
+
+    def check_verified(self, batch: BatchHeader, guard: int) -> None:
+        """raises: KafkaError INVALID_TXN_STATE        source: UnifiedLog.batchMissingRequiredVerification"""
+        if not self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
+            self.verifications.check_guard(batch.producer_id, guard)
 
     def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
         """raises: KafkaError INVALID_PRODUCER_EPOCH, of an older incarnation"""
@@ -176,35 +195,7 @@ class ProducerStateManager:
         self._last_snapshot = self.map_end_offset
         self._snapshots.append(self.map_end_offset)
 
-    def rebuild(
-        self,
-        log_start_offset: Offset,
-        log_end_offset: Offset,
-        segment_bases: list[Offset],
-        headers: Callable[[Offset], Iterable[BatchHeader]],
-        marker_of: Callable[[BatchHeader], EndTransactionMarker | None],
-        now_ms: int,
-    ) -> None:
-        """Bring the state to the log end offset, from the latest snapshot below it and the batches after.
-
-        It leaves snapshots there and at the start of the last two segments.    source: UnifiedLog.rebuildProducerState
-        headers: of the batches from an offset on, to the end of the log     marker_of: a control batch
-        Simplified: without a snapshot the whole log is read, also after a shutdown in order (Kafka: an upgrade).
-        """
-        nothing_known = not self._producers and self.map_end_offset >= log_end_offset
-        start = self._reload(log_start_offset, log_end_offset, now_ms)
-        if not nothing_known:
-            for header in headers(start):
-                if header.base_offset in segment_bases[-2:]:
-                    self.map_end_offset = header.base_offset
-                    self.take_snapshot()
-                completed = self.update(header, marker_of(header) if header.attributes & CONTROL else None)
-                if completed is not None:
-                    self.transactions.complete(completed)
-        self.map_end_offset = log_end_offset
-        self.take_snapshot()
-
-    def _reload(self, log_start_offset: Offset, log_end_offset: Offset, now_ms: int) -> Offset:
+    def truncate_and_reload(self, log_start_offset: Offset, log_end_offset: Offset, now_ms: int) -> Offset:
         """Go back to the latest snapshot in (log start, log end]; the caller replays the batches from there.
 
         returns: the offset to replay from          source: ProducerStateManager.truncateAndReload

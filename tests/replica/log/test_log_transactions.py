@@ -319,20 +319,20 @@ def first_batch(sequence: int = 0) -> bytearray:
 
 def test_only_a_verified_batch_begins_a_transaction(log: Log) -> None:
     assert refused(log.append_as_leader, first_batch(), 0, 0, guard=NOT_VERIFIED) is ErrorCode.INVALID_TXN_STATE
-    guard = log.begin_verification(1, 0, 0, 0)
+    guard = log.producers.begin_verification(1, 0, 0, 0)
     assert guard is not None
     log.append_as_leader(first_batch(), 0, 0, guard=guard)
-    assert log.begin_verification(1, 0, 1, 0) is None
+    assert log.producers.begin_verification(1, 0, 1, 0) is None
     log.append_as_leader(first_batch(1), 0, 0, guard=NOT_VERIFIED)
 
 
 def test_a_marker_between_question_and_append_makes_the_answer_worthless(log: Log) -> None:
     """KAFKA-14402: the late batch would begin a transaction that no coordinator knows, and hang."""
-    guard = log.begin_verification(1, 0, 0, 0)
+    guard = log.producers.begin_verification(1, 0, 0, 0)
     assert guard is not None
     append_marker(log, 1, ABORT)
     assert refused(log.append_as_leader, first_batch(), 0, 0, guard=guard) is ErrorCode.INVALID_TXN_STATE
-    assert log.begin_verification(1, 0, 0, 0) != guard
+    assert log.producers.begin_verification(1, 0, 0, 0) != guard
     assert refused(log.append_as_leader, first_batch(), 0, 0, guard=guard) is ErrorCode.INVALID_TXN_STATE
 
 
@@ -341,10 +341,10 @@ def test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_
     log: Log, marker_epoch: int, goes_on: bool
 ) -> None:
     """transaction.version 2: the marker has the epoch of the next transaction, whose first batch waits."""
-    guard = log.begin_verification(1, 1, 0, 0, supports_epoch_bump=True)
+    guard = log.producers.begin_verification(1, 1, 0, 0, supports_epoch_bump=True)
     assert guard is not None
     append_marker(log, 1, ABORT, epoch=marker_epoch)
-    later = log.begin_verification(1, 1, 0, 0, supports_epoch_bump=True)
+    later = log.producers.begin_verification(1, 1, 0, 0, supports_epoch_bump=True)
     assert (later == guard) is goes_on
     batch = batch_of(b"r", producer_id=1, producer_epoch=1, base_sequence=0, transactional=True)
     if goes_on:
@@ -355,8 +355,8 @@ def test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_
 
 def test_a_later_batch_does_not_overtake_one_that_is_being_verified(log: Log) -> None:
     """VerificationStateEntry.maybeUpdateLowestSequenceAndEpoch"""
-    guard = log.begin_verification(1, 0, 5, 0)
-    assert log.begin_verification(1, 0, 3, 0) == guard
+    guard = log.producers.begin_verification(1, 0, 5, 0)
+    assert log.producers.begin_verification(1, 0, 3, 0) == guard
     late = first_batch(5)
     assert refused(log.append_as_leader, late, 0, 0, guard=guard) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     log.append_as_leader(first_batch(3), 0, 0, guard=guard)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.observe.batch_columns import BatchColumns, BatchList, MirroredBatch
-from scenarios.observe.record_table import RecordTable
+from scenarios.observe.columns.batch_columns import BatchColumns, BatchList, MirroredBatch
+from scenarios.observe.columns.record_table import RecordTable
 from scenarios.observe.sent_batches import CrcMap
 
 CRCS = st.integers(0, 2**32 - 1)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.observe import packed_column
-from scenarios.observe.lazy_names import LazyNames, count_different, encodable, write_json
-from scenarios.observe.name_index import NameIndex
-from scenarios.observe.packed_column import BLOCK, UNKNOWN, PackedColumn
+from scenarios.observe.columns import packed_column
+from scenarios.observe.columns.lazy_names import LazyNames, count_different, encodable, write_json
+from scenarios.observe.columns.name_index import NameIndex
+from scenarios.observe.columns.packed_column import BLOCK, UNKNOWN, PackedColumn
 
 PLACES = st.integers(0, 8 * BLOCK)
 VALUES = st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**61]) | st.integers(0, 2**61)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica.ids import TopicPartition
+from scenarios.observe.columns.name_index import NameIndex
+from scenarios.observe.columns.record_table import RecordTable
 from scenarios.observe.final_logs import LogEntries, LogEntry, Presence
-from scenarios.observe.name_index import NameIndex
-from scenarios.observe.record_table import RecordTable
 
 NAMES = st.one_of(
     st.from_regex(r"(r|s|rec)(0|[1-9]\d{0,5})", fullmatch=True),

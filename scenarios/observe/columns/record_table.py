@@ -12,8 +12,8 @@ from array import array
 from collections.abc import Iterator
 
 from replica.ids import TopicPartition
-from scenarios.observe.name_index import NameIndex
-from scenarios.observe.packed_column import PackedColumn
+from scenarios.observe.columns.name_index import NameIndex
+from scenarios.observe.columns.packed_column import PackedColumn
 
 
 class WordTable:

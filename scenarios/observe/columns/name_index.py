@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scenarios.observe.packed_column import UNKNOWN, PackedColumn
+from scenarios.observe.columns.packed_column import UNKNOWN, PackedColumn
 
 _DIGITS = "0123456789"
 _NUMBER_DIGITS_MAX = 9

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, overload
 
-from scenarios.observe.name_index import NameIndex
+from scenarios.observe.columns.name_index import NameIndex
 
 
 class LazyNames(Sequence[str]):

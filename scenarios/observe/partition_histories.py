@@ -1,0 +1,170 @@
+"""How each partition stood over time: its replicas, which of them were in sync, led or were down, and the high
+watermark of its leaders."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from replica.ids import TopicPartition
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
+from scenarios.observe.gone_topics import IsGone
+from scenarios.observe.view import ClusterView
+
+GONE_DRAWN = 8
+"""So many partitions of deleted topics."""
+
+
+class Levels:
+    """A number over time, as pairs (from microsecond, value), sixteen bytes for each."""
+
+    __slots__ = ("_from_us", "_values")
+
+    def __init__(self) -> None:
+        self._from_us = array("q")
+        self._values = array("q")
+
+    def append(self, at_us: int, value: int) -> None:
+        self._from_us.append(at_us)
+        self._values.append(value)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._from_us, self._values, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHistory:
+    """How a partition stood over time. states: (from microsecond, a sign per replica), when it changed.
+
+    replicas: all it ever had, in the order of their coming; those that came later have no sign in earlier states, and
+    one that is gone has an empty one
+    high_watermark: (from microsecond, the largest HW any leader had reached)
+    """
+
+    replicas: list[str]
+    states: list[tuple[int, tuple[str, ...]]]
+    high_watermark: Levels
+
+
+class Standing(NamedTuple):
+    """From one event on: a partition's replicas, its leader, its ISR. assigned None: it no longer exists"""
+
+    seq: int
+    at_us: int
+    assigned: tuple[str, ...] | None
+    leader: str | None
+    isr: tuple[str, ...]
+
+
+class NodeChange(NamedTuple):
+    """From one event on: whether a node runs, and whether it is paused."""
+
+    seq: int
+    at_us: int
+    node: str
+    running: bool
+    paused: bool
+
+
+class PartitionHistories:
+    """What the view says whenever something may have changed; the histories are made on request.
+
+    An event of one partition costs no look at the others, nor does one of a node: with 10,000 partitions there are tens
+    of thousands of events when a broker dies.
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._standings: dict[TopicPartition, list[Standing]] = {}
+        self._node_changes: list[NodeChange] = []
+        self._node_states: dict[str, tuple[bool, bool]] = {}
+        self._high_watermarks: defaultdict[TopicPartition, Levels] = defaultdict(Levels)
+
+    def changed(self, row: TraceRow, event: Any) -> None:
+        """The partition of an event."""
+        name = TopicPartition(event.topic, event.partition)
+        partition = self._view.partitions.get(name)
+        if partition is not None:
+            standing = Standing(row.seq, row.at_us, partition.assigned, partition.leader, partition.isr)
+            self._standings.setdefault(name, []).append(standing)
+
+    def nodes_changed(self, row: TraceRow) -> None:
+        for node in self._view.nodes.values():
+            state = (node.running, node.paused)
+            if self._node_states.get(node.name, (False, False)) != state:
+                self._node_states[node.name] = state
+                self._node_changes.append(NodeChange(row.seq, row.at_us, node.name, *state))
+
+    def topic_deleted(self, row: TraceRow, topic: str) -> None:
+        for name, standings in self._standings.items():
+            if name.topic == topic:
+                standings.append(Standing(row.seq, row.at_us, None, None, ()))
+                if name in self._high_watermarks:
+                    self._high_watermarks[name].append(row.at_us, 0)
+
+    def high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
+        name = TopicPartition(event.topic, event.partition)
+        if event.role == "leader" and name in self._view.partitions:
+            self._high_watermarks[name].append(row.at_us, event.high_watermark)
+
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful; the last few are drawn beside those that are there."""
+        gone = [name for name in self._standings if is_gone(name.topic)]
+        drawn = set(sorted(gone, key=lambda name: self._standings[name][-1].seq)[-GONE_DRAWN:])
+        for name in gone:
+            if name not in drawn:
+                del self._standings[name]
+                self._high_watermarks.pop(name, None)
+
+    def until_now(self) -> dict[TopicPartition, PartitionHistory]:
+        return {name: self._history(name, standings) for name, standings in self._standings.items()}
+
+    def _history(self, name: TopicPartition, standings: list[Standing]) -> PartitionHistory:
+        replicas: list[str] = []
+        states: list[tuple[int, tuple[str, ...]]] = []
+        nodes: dict[str, NodeChange] = {}
+        now: Standing | None = None
+        sources: tuple[Iterable[Standing | NodeChange], ...] = (standings, self._node_changes)
+        for change in heapq.merge(*sources, key=attrgetter("seq")):
+            if isinstance(change, NodeChange):
+                nodes[change.node] = change
+            else:
+                now = change
+            if now is None:
+                continue
+            if now.assigned is None:  # Its topic is deleted, and may be made again.
+                if states and any(states[-1][1]):
+                    states.append((change.at_us, ("",) * len(replicas)))
+                continue
+            replicas.extend(node for node in now.assigned if node not in replicas)
+            signs = tuple(_sign(now, node, nodes.get(node)) if node in now.assigned else "" for node in replicas)
+            if not states or states[-1][1] != signs:
+                states.append((change.at_us, signs))
+        return PartitionHistory(replicas, states, self._high_watermarks.get(name, Levels()))
+
+
+def _sign(standing: Standing, node: str, known: NodeChange | None) -> str:
+    inside = node in standing.isr
+    if known is None or not known.running:
+        return "gone-in" if inside else "gone"
+    if known.paused:
+        return "frozen-in" if inside else "frozen-out"
+    if standing.leader == node:
+        return "leads"
+    return "in" if inside else "out"
+
+
+def value_at(changes: Iterable[tuple[int, Any]], at_us: int) -> Any:
+    """The value in force at a moment, None before the first change."""
+    found = None
+    for since_us, value in changes:
+        if since_us > at_us:
+            break
+        found = value
+    return found
