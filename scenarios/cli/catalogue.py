@@ -27,6 +27,7 @@ from scenarios.language.parse import catalogue
 from scenarios.language.parse.outline import Outline, OutlinedRun
 from scenarios.observe.wording import count_of
 from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
@@ -95,11 +96,11 @@ def _list_lines(found: Sequence[catalogue.Section], style: Style, *, begins: boo
 
 def _list_row(file: Outline, style: Style, width: int, title_width: int) -> list[str]:
     """One line, or more where the title or the verdicts are longer than their columns."""
-    titles = textwrap.wrap(file.title, title_width) or [""]
+    titles = folded(file.title, title_width)
     outcomes = " / ".join(_worst([outcome.words for outcome in file.all]))
     ends = [
         re.sub(r"[a-z-]+", lambda word: style.paint(word[0], "green" if word[0] == "ok" else "red"), part)
-        for part in textwrap.wrap(outcomes, _ENDS_WIDTH)
+        for part in folded(outcomes, _ENDS_WIDTH)
     ]
     rows = zip_longest((file.id,), titles, ends, fillvalue="")
     return [f"  {name:<{width}}  {title:<{title_width}}  {end}".rstrip() for name, title, end in rows]
@@ -205,7 +206,7 @@ def _hanging(lines: Iterable[str], indent: int, style: Style) -> list[str]:
     """What a long line goes on with is indented."""
     wrapped: list[str] = []
     for line in lines:
-        wrapped += textwrap.wrap(line, style.width, subsequent_indent=" " * indent, break_on_hyphens=False) or [""]
+        wrapped += folded(line, style.width, rest=" " * indent)
     return wrapped
 
 
@@ -262,7 +263,7 @@ def _expected(scenario: Scenario, style: Style, variant: str | None) -> list[str
         title = ["  Expected"]
     else:
         words = f"Variant {variant}: {scenario.title}"
-        title = textwrap.wrap(words, style.width, initial_indent="  ", subsequent_indent="    ")
+        title = folded(words, style.width, "  ", "    ")
         title[0] = title[0].replace(variant, style.bold(variant), 1)
     return [*title, *_hanging(("    " + line for line in describe.expect_lines(scenario.expect)), 8, style)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import textwrap
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from scenarios.cli.common import (
 from scenarios.observe.columns.lazy_names import encodable
 from scenarios.process.whole_files import write_new, write_whole
 from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.folding import folded
 
 if TYPE_CHECKING:
     from scenarios.lab.exercise import Exercise, Judgement
@@ -164,7 +164,7 @@ def _screen(exercise: Exercise, hand_in: HandIn, judgement: Judgement, style: St
     lines = ["", f"  {style.bold(exercise.name)} {style.sign('dot')} {hand_in.student or 'no name'}", ""]
     for criterion in judgement.criteria:
         sign, colour = ("good", "green") if criterion.holds else ("bad", "red")
-        first, *others = textwrap.wrap(criterion.sentence, style.width - 4 - len(style.sign(sign)))
+        first, *others = folded(criterion.sentence, style.width - 4 - len(style.sign(sign)))
         lines += [f"  {style.paint(style.sign(sign), colour)} {first}", *(f"    {line}" for line in others)]
         if criterion.hint and not criterion.holds:
             lines.append(f"      {criterion.hint}")

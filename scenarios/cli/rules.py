@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import click
 
 from scenarios.cli.common import plain_option, print_json, style_for_stdout
@@ -11,6 +9,7 @@ from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import RuleRow, as_markdown, rule_rows
 from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
 
@@ -37,7 +36,7 @@ def rules(format_: str, plain: bool) -> int:
 def _lines(row: RuleRow, style: Style) -> list[str]:
     eras = [period.text for period in row.periods] + [f"{value} in no profile" for value in row.in_no_profile]
     lines = ["", f"  {style.bold(row.switch)}   {row.since}"]
-    lines += textwrap.wrap("; ".join(eras), style.width - 6, initial_indent="    ", subsequent_indent="      ")
+    lines += folded("; ".join(eras), style.width - 6, "    ", "      ")
     lines += [f"    {style.sign('step')} {contrast.text}" for contrast in row.contrasts]
     if not row.contrasts:
         lines.append("    no bundled scenario shows it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import click
 from scenarios.cli.common import CommandGroup, fail, format_option, out_option, print_json, usable_runs
 from scenarios.cli.completion import run_names
 from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.folding import folded
 
 if TYPE_CHECKING:
     from scenarios.view.difference import Difference
@@ -131,7 +131,7 @@ def _beside(head: str, text: str) -> str:
         return (head + text).rstrip()
     below = " " * (len(head) if len(head) <= WIDTH // 2 else 6)
     first = head if len(head) <= WIDTH // 2 else below
-    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=below, break_on_hyphens=False)
+    lines = folded(text, WIDTH, first, below)
     return "\n".join(lines if first is head else [head.rstrip(), *lines])
 
 

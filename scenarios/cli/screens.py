@@ -7,7 +7,6 @@ shape of it, promise against truth, the one red line, what the scenario expected
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
@@ -28,6 +27,7 @@ from scenarios.observe.story import Story
 from scenarios.observe.story_groups import cropped, grouped, ungrouped
 from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
+from scenarios.terminal.folding import folded
 from scenarios.terminal.ribbon import ribbon
 from scenarios.terminal.style import Style
 
@@ -93,7 +93,7 @@ def _key_events(story: Story, style: Style, *, names_partitions: bool, verbose: 
         at_us, sign, _ = group.first
         text = group.text(names_partitions=names_partitions)
         mark = style.sign(sign).ljust(width)
-        first, *rest = textwrap.wrap(text, style.width - _MARGIN - width - 5) or [""]
+        first, *rest = folded(text, style.width - _MARGIN - width - 5)
         lines.append(f"  {at_us / 1_000_000:>8.3f}  {style.paint(mark, COLOUR_OF.get(sign, 'dim'))} {first}")
         lines += [" " * (_MARGIN + width + 4) + line for line in rest]
     note = f"  {'':>8}  {style.sign('note').ljust(width)} "
@@ -128,7 +128,8 @@ def _shown(summary: Summary, story: Story) -> list[tuple[TopicPartition, Partiti
 
 def _not_drawn(partitions: int) -> list[str]:
     more = partitions - PARTITIONS_MAX
-    return [f"  {more} more of the {partitions} partitions are not drawn: `highwater view` has all"] if more > 0 else []
+    verb = "is" if more == 1 else "are"
+    return [f"  {more} of the {partitions} partitions {verb} not drawn: `highwater view` has all"] if more > 0 else []
 
 
 # ------------------------------------------------------------------------------------------------ promise and truth
@@ -247,7 +248,7 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
         shown = f": {_record_ranges(names)}" if names and kind in _TITLES else ""
         lines.append(style.paint(f"  {style.sign('bad' if style.plain else 'lost')} {title}{shown}", "red"))
         where = f"{anomaly['partition']}: " if names_partitions and anomaly["partition"] else ""
-        sentence = textwrap.wrap(where + anomaly["sentence"], style.width - 8)
+        sentence = folded(where + anomaly["sentence"], style.width - 8)
         lines += [f"      {line}" for line in sentence[:SENTENCE_LINES_MAX]]
         lines += [f"      ... ({_where_all_are(summary)})"] if len(sentence) > SENTENCE_LINES_MAX else []
     for kind, number in told.items():
@@ -262,7 +263,7 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
         lines.append(style.paint(f"  {style.sign('good')} {words}", "green"))
     if summary["records"]["missing"]:
         words = f"never arrived, and never promised: {_record_ranges(summary['records']['missing'])}"
-        lines += textwrap.wrap(words, style.width, initial_indent=" " * 6, subsequent_indent=" " * 8)
+        lines += folded(words, style.width, " " * 6, " " * 8)
     return lines
 
 
@@ -287,7 +288,7 @@ def _expectations(summary: Summary, style: Style) -> list[str]:
         lines = [style.paint(held, "green")]
     for result in [*failed, *not_judged]:
         text = f"{result['what']}: {result['why']}"
-        lines += textwrap.wrap(text, style.width - 6, initial_indent="      ", subsequent_indent="        ")
+        lines += folded(text, style.width - 6, "      ", "        ")
     return lines
 
 
@@ -335,7 +336,7 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
         if signs := _signs(summary, room - len(words) - 3):
             drawn.update(signs)
             words = f"{''.join(map(style.sign, signs))}   {words}"
-        row, *more = textwrap.wrap(words, room + 2)
+        row, *more = folded(words, room + 2)
         lines += [f"  {name:<{name_width}}{row}", *(f"  {'':<{name_width}}{line}" for line in more)]
     lines += [f"  {'':<{name_width}}{style.sign(sign)} {text}" for sign, text in _MEANING.items() if sign in drawn]
     return "\n".join([*lines, ""])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import sys
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from scenarios.cli.run import processes_option, set_option
 from scenarios.cli.worlds import refuse_cards
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
@@ -287,5 +287,5 @@ def _event(line: StoryLine, style: Style) -> str:
 
     mark = style.paint(style.sign(line.sign), COLOUR_OF.get(line.sign, "dim"))
     room = style.width - 14
-    first, *rest = textwrap.wrap(line.text, room) or [""]
+    first, *rest = folded(line.text, room)
     return "\n".join([f"  {line.at_us / 1_000_000:>8.3f}  {mark} {first}", *(" " * 14 + part for part in rest)])

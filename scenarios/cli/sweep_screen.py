@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replica.wording import duration
 from scenarios.observe.wording import count_of
+from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
 Row = Mapping[str, Any]
@@ -134,8 +134,6 @@ def _again(title: str, rows: Sequence[Row], kind: str, style: Style) -> list[str
     lines = [f"  {title}:"]
     for row in found:
         if kind == "unfinished":
-            lines += textwrap.wrap(
-                str(row["unfinished_why"]), style.width - 6, initial_indent="    ", subsequent_indent="    "
-            )
+            lines += folded(str(row["unfinished_why"]), style.width - 6, "    ", "    ")
         lines.append(f"    {row[f'{kind}_replay']}")
     return [*lines, ""]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import click
 
 from scenarios.cli.common import execute, fail, load_scenario
 from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.folding import folded
 
 if TYPE_CHECKING:
     from cluster.kafka.home import KafkaHome
@@ -272,9 +272,7 @@ def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style
         mark = style.sign("good") if played else style.sign("bad")
         texts = [f"{mark} {'all' if not kept_out else played or 'none'} of {len(row['runs'])}"]
         texts += [f"not {run['variant']}: {'; '.join(run['limits'])}" for run in kept_out]
-        wrapped = [
-            part for text in texts for part in textwrap.wrap(text, style.width - width - 4, subsequent_indent="  ")
-        ]
+        wrapped = [part for text in texts for part in folded(text, style.width - width - 4, rest="  ")]
         lines += [f"  {name:<{width}}  {text}" for name, text in zip_longest((row["id"],), wrapped, fillvalue="")]
     runs = [run for row in rows for run in row["runs"]]
     played = sum(1 for run in runs if not run["limits"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from replica.wording import listed
 from scenarios.check.promises import Gap
 from scenarios.explain.blame import Blame, Suspects, remedies
 from scenarios.observe.wording import count_of
+from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
 _WIDTH = 96
@@ -76,9 +76,7 @@ def _settings(missing: Sequence[Gap]) -> str:
 
 
 def _wrapped(text: str, indent: int) -> Iterator[str]:
-    yield from textwrap.wrap(
-        text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2), break_on_hyphens=False
-    )
+    yield from folded(text, _WIDTH, " " * indent, " " * (indent + 2))
 
 
 def invariant_text(rows: Sequence[TraceRow], invariant: str, style: Style) -> str:
@@ -91,7 +89,7 @@ def invariant_text(rows: Sequence[TraceRow], invariant: str, style: Style) -> st
     for row in rows:
         if isinstance(row.event, InvariantBroken) and row.event.invariant == invariant:
             sign = style.sign("decisive")
-            first, *rest = textwrap.wrap(row.event.reason, _WIDTH - 14, break_on_hyphens=False)
+            first, *rest = folded(row.event.reason, _WIDTH - 14)
             lines.append(f"  {sign} {row.at_us / 1_000_000:>7.3f}  {first}")
             lines += [f"{' ' * 13}{line}" for line in rest]
             if row.event.promised:

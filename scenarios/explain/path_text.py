@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from scenarios.explain.request_journey import Journey, RequestJourneys, Stage, request_of
+from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
 _NAME_WIDTH = 15
@@ -25,13 +25,13 @@ def journey_text(journey: Journey, style: Style, run: str) -> str:
 
 def _stage(stage: Stage, style: Style) -> list[str]:
     took = "" if stage.took_us is None else f"{stage.took_us:,} us"
-    first, *rest = textwrap.wrap(stage.text, _TEXT_WIDTH) or [""]
+    first, *rest = folded(stage.text, _TEXT_WIDTH)
     name = f"{stage.name:<{_NAME_WIDTH}}"
     lines = [f"  {_clock(stage.at_us)}  {style.bold(name)} {took:>13}  {first}"]
     indent = " " * (2 + 12 + 2 + _NAME_WIDTH + 1 + 13 + 2)
     lines += [f"{indent}{line}" for line in rest]
     for at_us, text in stage.happened:
-        first, *rest = textwrap.wrap(text, _TEXT_WIDTH + 13)
+        first, *rest = folded(text, _TEXT_WIDTH + 13)
         lines.append(f"  {_clock(at_us)}    {style.sign('step')} {first}")
         lines += [f"{' ' * 20}{line}" for line in rest]
     return lines

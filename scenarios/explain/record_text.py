@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from replica.ids import ACKS_ALL
 from scenarios.explain.explanation import Explanation
 from scenarios.explain.what_if import RecordFate
+from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
 _TEXT_WIDTH = 76
@@ -22,7 +22,7 @@ def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Record
     headline = f"  {_headline(story)}"
     lines = ["", f"{style.bold(headline)}    {story.scenario} {dot} acks={acks} {dot} seed {story.seed}", ""]
     lines += _moments(story, style)
-    lines += ["", *textwrap.wrap(story.ending, style.width, initial_indent="  ", subsequent_indent="  ")]
+    lines += ["", *folded(story.ending, style.width, "  ", "  ")]
     if any(moment.decisive for moment in story.moments):
         lines.append(f"  {style.sign('decisive')} marks the decisive steps.")
     if story.holdings:
@@ -38,7 +38,7 @@ def explanation_text(story: Explanation, style: Style, outcomes: Sequence[Record
         if entries:
             lines += ["", f"  {title}:"]
             for entry in entries:
-                lines += textwrap.wrap(entry, style.width, initial_indent=" " * 4, subsequent_indent=" " * 6)
+                lines += folded(entry, style.width, " " * 4, " " * 6)
     return "\n".join([*lines, ""])
 
 
@@ -70,7 +70,7 @@ def _moments(story: Explanation, style: Style) -> list[str]:
     for place, moment in enumerate(story.moments):
         sign = style.sign("decisive" if moment.decisive else "step")
         bar = style.sign("bar") if place + 1 < len(story.moments) else " " * len(style.sign("bar"))
-        first, *rest = textwrap.wrap(moment.sentence, min(_TEXT_WIDTH, style.width - _MARGIN))
+        first, *rest = folded(moment.sentence, min(_TEXT_WIDTH, style.width - _MARGIN))
         lines.append(f"  {sign} {moment.at_us / 1_000_000:>7.3f}  {first}")
         lines += [f"  {bar}{' ' * 10}{line}" for line in rest]
     return lines

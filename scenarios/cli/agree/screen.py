@@ -10,6 +10,7 @@ from scenarios.agree.comparison import DIFFERS, NOISE, SAME
 from scenarios.agree.difference import WorldDifference
 from scenarios.agree.sheet import NOT_PLAYED, VERDICTS, Sheet, SheetRow
 from scenarios.observe.wording import count_of, seconds
+from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
 WIDTH = 80
@@ -50,7 +51,7 @@ def row_text(row: SheetRow, sheet: Sheet, style: Style) -> str:
 
 def _wrapped(text: str, hanging: int = 2) -> list[str]:
     first, rest = " " * _INDENT, " " * (_INDENT + hanging)
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return folded(text, WIDTH, first, rest)
 
 
 def _difference(one: WorldDifference, sheet: Sheet) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from replica.ids import LeaderEpoch, Offset
@@ -13,6 +12,7 @@ from scenarios.logdirs.files import path_text
 from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
 from scenarios.logdirs.replica_log import StoredReplica
 from scenarios.logdirs.samples import samples
+from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
 WIDTH = 80
@@ -44,7 +44,7 @@ def reading_text(reading: Reading, style: Style, profile: str, *, verbose: bool)
 
 def _wrapped(text: str, indent: int, hanging: int = 2) -> list[str]:
     first, rest = " " * indent, " " * (indent + hanging)
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
+    return folded(text, WIDTH, first, rest)
 
 
 def _number(value: int | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -24,6 +23,7 @@ from scenarios.search.document import FORMAT, MODES, Kept, document_of
 from scenarios.search.findings import Cause
 from scenarios.search.search import FindingKind, Found
 from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.folding import folded
 
 _LIMIT_HELP = "With --master: seconds of wall time per run."
 WIDTH = 100
@@ -154,7 +154,7 @@ def _print(kinds: list[FindingKind], kept: dict[int, Kept], asked: Asked) -> Non
             seeds = f"{len(kind.seeds)} seeds, the first {seed}"
         click.echo(f"  {kind.kind}: {seeds}{_CAUSES[kind.cause]}")
         indent = "    "
-        for line in textwrap.wrap(kind.sentence, WIDTH, initial_indent=indent, subsequent_indent=indent):
+        for line in folded(kind.sentence, WIDTH, indent, indent):
             click.echo(line)
         click.echo(f"    {kind.first.schedule.settings}")
         click.echo(f"    highwater run {kept[seed].file}")

@@ -24,7 +24,7 @@ def test_one_fenced_broker_and_its_elections_are_one_line() -> None:
     assert len(led_by_b1) == 2
     told = [line for line in run_screen(result.summary, story, Style(width=80)).splitlines() if "first live" in line]
     assert told[0].split("♛ ")[1].startswith(f"{led_by_b1[0]}, {led_by_b1[1]}: ")
-    assert "3 more of the 6 partitions are not drawn" in run_screen(result.summary, story, Style())
+    assert "3 of the 6 partitions are not drawn" in run_screen(result.summary, story, Style())
     unfolded = run_screen(result.summary, story, Style(), verbose=True)
     assert "alike in" not in unfolded and len(ungrouped(story)) == len(story.lines)
     every = [partition for line in story.partitions_of_lines for partition in line]
