@@ -41,7 +41,7 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedLog:
     """What a log goes on from. It ends where its last segment ends. source: LoadedLogOffsets
 
     recovery_point: every byte below it is on disk
@@ -91,7 +91,7 @@ class LogLoader:
         self._lacks_aborted: list[Segment] = []
         """segments that hold markers and were checked, so their transaction index has to be made anew"""
 
-    def load(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> Loaded:
+    def load(self, *, clean: bool, recovery_point: Offset, log_start_offset: Offset) -> LoadedLog:
         recovery = self._load_segments(clean=clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
         segments = LogSegments(self._segments)
         start, end = max(log_start_offset, segments.bases[0]), segments.active.next_offset
@@ -109,7 +109,7 @@ class LogLoader:
         if self._lacks_aborted:
             snapshot, state = producers.state_before(self._lacks_aborted[0].base_offset)
             rebuild_aborted(self._lacks_aborted, segments.scan(max(start, snapshot), end), state)
-        return Loaded(
+        return LoadedLog(
             segments=segments,
             log_start_offset=start,
             recovery_point=end if clean else min(recovery_point, end),

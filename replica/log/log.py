@@ -30,7 +30,7 @@ from replica.log.batches.validation import Inspected, check_order, validate_prod
 from replica.log.files.checkpoints import sync_directory
 from replica.log.files.disk import Disk, DiskFailed
 from replica.log.files.file_slice import EMPTY_SLICE, FileSlice
-from replica.log.loader import Loaded, LogLoader, Recovery
+from replica.log.loader import LoadedLog, LogLoader, Recovery
 from replica.log.producer_recovery import rebuild_producers
 from replica.log.producers.open_transactions import CompletedTransaction
 from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS
@@ -72,7 +72,7 @@ class Log:
         topic_partition: TopicPartition,
         config: TopicConfig,
         disk: Disk,
-        loaded: Loaded,
+        loaded: LoadedLog,
         now_us: int,
     ) -> None:
         self.directory = directory
