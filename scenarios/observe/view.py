@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from cluster.coordinators.kept_in import partition_of
 from replica.ids import OFFSETS_TOPIC, TopicPartition
@@ -215,6 +215,15 @@ class ClusterView:
             known = self.partitions[named] = PartitionView(named)
         return known  # type: ignore[no-any-return]
 
+    def _replica(self, event: Any) -> ReplicaView:
+        """Of a topic that is deleted its brokers say more until they hear of it: that brings no partition back."""
+        partition = self.partitions.get((event.topic, event.partition))  # type: ignore[call-overload]  # as above
+        if partition is None:
+            if event.topic in self.deleted_topics:
+                return ReplicaView(event.node)
+            partition = self._partition(event.topic, event.partition)
+        return partition.replica(event.node)  # type: ignore[no-any-return]
+
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         node = self._node(event.node)
         node.running, node.paused = True, False
@@ -317,7 +326,7 @@ class ClusterView:
             del self.partitions[name]
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
-        self._partition(event.topic, event.partition).replica(event.node).log_start_offset = event.log_start_offset
+        self._replica(event).log_start_offset = event.log_start_offset
 
     def _config_altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         if event.topic is not None and event.min_isr is not None:
@@ -326,21 +335,21 @@ class ClusterView:
                     partition.min_isr = event.min_isr
 
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica = self._replica(event)
         replica.role, replica.leader_epoch, replica.open = "leader", event.leader_epoch, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
     def _following_began(self, row: TraceRow, event: trace.FollowingBegan) -> None:
-        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica = self._replica(event)
         replica.role, replica.leader_epoch, replica.open = "follower", event.leader_epoch, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
     def _log_truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
-        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica = self._replica(event)
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
     def _log_recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
-        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica = self._replica(event)
         replica.log_start_offset, replica.open = event.log_start_offset, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
@@ -352,9 +361,9 @@ class ClusterView:
                 replica.role, replica.open = None, False
 
     def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        self._partition(event.topic, event.partition).replica(event.node).log_end_offset = event.log_end_offset
+        self._replica(event).log_end_offset = event.log_end_offset
 
     def _high_watermark_moved(
         self, row: TraceRow, event: trace.HighWatermarkAdvanced | trace.HighWatermarkLearned
     ) -> None:
-        self._partition(event.topic, event.partition).replica(event.node).high_watermark = event.high_watermark
+        self._replica(event).high_watermark = event.high_watermark

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from replica.ids import TopicPartition
 from replica.trace.events import (
     BrokerFenced,
     BrokerRegistered,
     BrokerUnfenced,
     ControllerActivated,
+    HighWatermarkAdvanced,
     NodeStopped,
+    PartitionCreated,
+    ReplicaDeleted,
+    TopicDeleted,
     TraceLog,
 )
 from scenarios.observe.view import ClusterView
@@ -42,3 +49,24 @@ def test_a_late_copy_of_a_registration_changes_nothing() -> None:
     trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70, reason="b1 registered a new incarnation"))
     assert view.nodes["b1"].fenced
     assert view.nodes["b1"].came_in_disorder
+
+
+def test_what_brokers_say_before_they_hear_that_a_topic_is_deleted_brings_no_partition_back() -> None:
+    view = ClusterView(("b1",))
+    trace = TraceLog([view])
+    place: dict[str, Any] = {"topic": "t", "partition": 0, "reason": "-"}
+    created = PartitionCreated(
+        node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1, **place
+    )
+    moved = HighWatermarkAdvanced(
+        node="b1", role="leader", leader_epoch=0, high_watermark=1, previous_high_watermark=0, log_end_offset=1, **place
+    )
+    trace.emit(created)
+    trace.emit(TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+    trace.emit(moved)
+    trace.emit(ReplicaDeleted(node="b1", previous_log_end_offset=1, **place))
+    assert not view.partitions
+    trace.emit(created)
+    trace.emit(moved)
+    replica = view.replica(TopicPartition("t", 0), "b1")
+    assert replica is not None and replica.high_watermark == 1
