@@ -63,8 +63,9 @@ class PartitionView:
 class NodeView:
     """A broker, controller or client process. Of brokers only, as the controller sees them: fenced, broker_epoch.
 
-    in_disorder: it went down in disorder, or its disk was replaced, since this life of it registered
-    came_in_disorder: it had, when this life registered
+    in_disorder: it went down in disorder, or its disk was replaced, since the life began that registered last
+    came_in_disorder: it had, when that life began
+    starts: seq of the starts of a broker from that life's on, and whether it had gone down in disorder before
     registered_again: its last registration repeats that of the same life, as a copy that arrives late does
     """
 
@@ -76,6 +77,7 @@ class NodeView:
     in_disorder: bool = False
     came_in_disorder: bool = False
     registered_again: bool = False
+    starts: list[tuple[int, bool]] = field(default_factory=list)
 
 
 class ClusterView:
@@ -227,6 +229,8 @@ class ClusterView:
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         node = self._node(event.node)
         node.running, node.paused = True, False
+        if event.role == "broker":
+            node.starts.append((row.seq, node.in_disorder))
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         node = self._node(event.node)
@@ -247,7 +251,12 @@ class ClusterView:
             return  # it stays as fenced as it is: ClusterControlManager.registerBroker amends what it has
         node.broker_epoch = event.broker_epoch
         node.fenced |= self._registration_fences
-        node.came_in_disorder, node.in_disorder = node.in_disorder, False
+        # It may arrive when its life is over, even when the next one has begun: how it ended counts for that one's.
+        sent_seq = max(row.causes, default=row.seq)
+        earlier = [start for start in node.starts[1:] if start[0] <= sent_seq]
+        del node.starts[: len(earlier)]
+        node.came_in_disorder = bool(node.starts) and node.starts[0][1]
+        node.in_disorder &= len(node.starts) > 1 or not node.running
 
     def _broker_fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
         if self._is_from_controller(event.node):
