@@ -374,6 +374,8 @@ def _find_poll_skips(ledger: RecordLedger, records: Records) -> list[Anomaly]:
 
 
 def _skipped_by(ledger: RecordLedger, jump: ReadJump) -> list[LogEntry]:
+    """Not what was taken out of a log for a good reason: the replica that was read may have been without it, and the
+    one that leads at the end, whose log ages at its own pace, may have it still."""
     reads = ledger.reads[jump.client, jump.topic_partition]
     return [
         entry
@@ -381,6 +383,7 @@ def _skipped_by(ledger: RecordLedger, jump: ReadJump) -> list[LogEntry]:
         if jump.after < entry.offset < jump.offset
         and not reads.covers(entry.offset)
         and not ledger.is_aborted(jump.topic_partition, entry.offset)
+        and entry.record not in ledger.deleted
     ]
 
 

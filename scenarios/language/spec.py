@@ -110,6 +110,11 @@ class ClusterSpec:
         """Names of a broker's log directories; one without a name where `log.dirs` says nothing."""
         return log_dirs_of(self.broker_config(name).log_dirs)
 
+    @property
+    def producer_expiration_us(self) -> int:
+        """After which silence the first broker forgets a producer."""
+        return min(self.broker_config(name).producer_id_expiration_ms for name in self.brokers) * 1000
+
     def controller_config(self) -> BrokerConfig:
         return BrokerConfig.from_mapping(self.config)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from cluster.coordinators.kept_in import partition_of
 from replica.ids import OFFSETS_TOPIC, TopicPartition
@@ -63,8 +63,9 @@ class PartitionView:
 class NodeView:
     """A broker, controller or client process. Of brokers only, as the controller sees them: fenced, broker_epoch.
 
-    in_disorder: it went down in disorder, or its disk was replaced, since this life of it registered
-    came_in_disorder: it had, when this life registered
+    in_disorder: it went down in disorder, or its disk was replaced, since the life began that registered last
+    came_in_disorder: it had, when that life began
+    starts: seq of the starts of a broker from that life's on, and whether it had gone down in disorder before
     registered_again: its last registration repeats that of the same life, as a copy that arrives late does
     """
 
@@ -76,6 +77,7 @@ class NodeView:
     in_disorder: bool = False
     came_in_disorder: bool = False
     registered_again: bool = False
+    starts: list[tuple[int, bool]] = field(default_factory=list)
 
 
 class ClusterView:
@@ -215,9 +217,20 @@ class ClusterView:
             known = self.partitions[named] = PartitionView(named)
         return known  # type: ignore[no-any-return]
 
+    def _replica(self, event: Any) -> ReplicaView:
+        """Of a topic that is deleted its brokers say more until they hear of it: that brings no partition back."""
+        partition = self.partitions.get((event.topic, event.partition))  # type: ignore[call-overload]  # as above
+        if partition is None:
+            if event.topic in self.deleted_topics:
+                return ReplicaView(event.node)
+            partition = self._partition(event.topic, event.partition)
+        return partition.replica(event.node)  # type: ignore[no-any-return]
+
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         node = self._node(event.node)
         node.running, node.paused = True, False
+        if event.role == "broker":
+            node.starts.append((row.seq, node.in_disorder))
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         node = self._node(event.node)
@@ -238,7 +251,12 @@ class ClusterView:
             return  # it stays as fenced as it is: ClusterControlManager.registerBroker amends what it has
         node.broker_epoch = event.broker_epoch
         node.fenced |= self._registration_fences
-        node.came_in_disorder, node.in_disorder = node.in_disorder, False
+        # It may arrive when its life is over, even when the next one has begun: how it ended counts for that one's.
+        sent_seq = max(row.causes, default=row.seq)
+        earlier = [start for start in node.starts[1:] if start[0] <= sent_seq]
+        del node.starts[: len(earlier)]
+        node.came_in_disorder = bool(node.starts) and node.starts[0][1]
+        node.in_disorder &= len(node.starts) > 1 or not node.running
 
     def _broker_fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
         if self._is_from_controller(event.node):
@@ -317,7 +335,7 @@ class ClusterView:
             del self.partitions[name]
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
-        self._partition(event.topic, event.partition).replica(event.node).log_start_offset = event.log_start_offset
+        self._replica(event).log_start_offset = event.log_start_offset
 
     def _config_altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         if event.topic is not None and event.min_isr is not None:
@@ -326,21 +344,21 @@ class ClusterView:
                     partition.min_isr = event.min_isr
 
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica = self._replica(event)
         replica.role, replica.leader_epoch, replica.open = "leader", event.leader_epoch, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
     def _following_began(self, row: TraceRow, event: trace.FollowingBegan) -> None:
-        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica = self._replica(event)
         replica.role, replica.leader_epoch, replica.open = "follower", event.leader_epoch, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
     def _log_truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
-        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica = self._replica(event)
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
     def _log_recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
-        replica = self._partition(event.topic, event.partition).replica(event.node)
+        replica = self._replica(event)
         replica.log_start_offset, replica.open = event.log_start_offset, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
@@ -352,9 +370,9 @@ class ClusterView:
                 replica.role, replica.open = None, False
 
     def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
-        self._partition(event.topic, event.partition).replica(event.node).log_end_offset = event.log_end_offset
+        self._replica(event).log_end_offset = event.log_end_offset
 
     def _high_watermark_moved(
         self, row: TraceRow, event: trace.HighWatermarkAdvanced | trace.HighWatermarkLearned
     ) -> None:
-        self._partition(event.topic, event.partition).replica(event.node).high_watermark = event.high_watermark
+        self._replica(event).high_watermark = event.high_watermark

@@ -125,7 +125,12 @@ class ScenarioRun:
         self.captured: dict[str, tuple[str, ...]] = {}
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
         self.expectations = Expectations(scenario.expect, self.sight)
-        self.invariants = InvariantChecker(self.view, self.mirror, scenario.rules)
+        self.invariants = InvariantChecker(
+            self.view,
+            self.mirror,
+            scenario.rules,
+            producer_expiration_us=scenario.cluster.producer_expiration_us,
+        )
         self._forgetful = (self.mirror, self.ledger, self.story, self.invariants, self.expectations)
         written: list[Listener] = [] if self._writer is None else [self.story, self._writer]
         self._real = real

@@ -56,6 +56,21 @@ class ClusterWatch:
                 reason = f"{name} is no longer among the brokers that {asked} lists: it is fenced, or has stopped"
                 self._emit(trace.BrokerFenced(node=CONTROLLER, broker=name, reason=reason))
 
+    def may_describe(self, broker_id: BrokerId, listed: Sequence[ListedBroker] | None = None) -> bool:
+        """Whether what a broker says of the cluster counts. Not if the others list it no more: it may be cut off from
+        the controllers, and then it states what was so before. Nor if it does not list itself: it is fenced, or has
+        just started (with ZooKeeper it lists no broker then). Where no other one answers, any will do.
+
+        listed: its answer, None before it is asked
+        """
+        known = self.brokers.get(broker_id)
+        is_in = known is not None and known.listed
+        lists_itself = listed is None or any(one.broker_id == broker_id for one in listed)
+        others = (one for one in self.brokers.values() if one.broker_id != broker_id)
+        return (is_in and lists_itself) or not any(
+            one.listed and one.answered_us is not None and one.silent_since_us is None for one in others
+        )
+
     def _came(self, known: WatchedBroker, asked: str) -> None:
         name = broker_name(known.broker_id)
         reason = f"{name} is among the brokers that {asked} lists"

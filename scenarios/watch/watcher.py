@@ -150,10 +150,12 @@ class Watcher:
                 asked.connecting_since = None
             self.watch.answered(self.now_us, broker_id)
         now = time.monotonic()
-        if now >= self._cluster_due and now >= self._claimed_until:
+        is_due = now >= self._cluster_due and now >= self._claimed_until
+        if is_due and self.watch.may_describe(broker_id):
             self._claimed_until = now + CLAIM_S
-            await self._describe(link, broker_name(broker_id))
-            self._cluster_due, self._claimed_until = now + self.interval_s, 0.0
+            if await self._describe(link, broker_name(broker_id), broker_id):
+                self._cluster_due = now + self.interval_s
+            self._claimed_until = 0.0
         names = [name for name, one in self.watch.partitions.items() if broker_id in one.answer.replicas]
         for first in range(0, len(names), PARTITIONS_PER_REQUEST):
             await self._ask_replicas(broker_id, link, names[first : first + PARTITIONS_PER_REQUEST])
@@ -179,9 +181,14 @@ class Watcher:
 
     # ------------------------------------------------------------------------------------------------------- cluster
 
-    async def _describe(self, link: BrokerLink, asked: str) -> None:
-        """raises: LinkFailed, NotSpoken"""
+    async def _describe(self, link: BrokerLink, asked: str, broker_id: BrokerId | None = None) -> bool:
+        """broker_id: of `asked`, None where it is not known yet     returns: whether its answer counts
+
+        raises: LinkFailed, NotSpoken
+        """
         brokers = await link.ask(questions.brokers(link.speaks))
+        if broker_id is not None and not self.watch.may_describe(broker_id, brokers):
+            return False
         partitions: list[PartitionAnswer] = []
         left_out, cursor = 0, None
         for _ in range(PAGES_MAX):
@@ -201,6 +208,7 @@ class Watcher:
         await self._describe_min_isr(link, topics)
         self.watch.brokers_answered(self.now_us, asked, brokers)
         self.watch.cluster_answered(self.now_us, asked, ClusterAnswer(brokers, tuple(partitions), left_out))
+        return True
 
     async def _describe_min_isr(self, link: BrokerLink, topics: Sequence[str]) -> None:
         """What a watch may not read, it asks for again with the next round of all."""

@@ -78,6 +78,11 @@ def partition_states(control: DataFrame) -> DataFrame:
         F.col("event") == REASSIGNMENT_BEGAN, F.size(F.array_except("replicas", F.coalesce("adding", F.array())))
     ).otherwise(F.nullif(F.size("replicas"), F.lit(-1)))
 
+    # What is altered of a topic that was made again with fewer partitions does not bring back the others.
+    is_there = F.when(F.col("event") == TOPIC_DELETED, F.lit(False)).when(
+        F.col("event") == PARTITION_CREATED, F.lit(True)
+    )
+
     def standing(value: Column | str) -> Column:
         return F.last(value, ignorenulls=True).over(so_far)
 
@@ -97,11 +102,12 @@ def partition_states(control: DataFrame) -> DataFrame:
             standing(factor).alias("replication_factor"),
             standing("min_isr").alias("min_isr"),
             "reason",
+            F.coalesce(standing(is_there), F.lit(True)).alias("is_there"),
         )
-        .filter((F.col("event") != TOPIC_DELETED) & F.col("replicas").isNotNull())
+        .filter(F.col("is_there") & F.col("replicas").isNotNull())
         .join(F.broadcast(run_ends(control)), RUN)
         .withColumn("until_us", F.coalesce("next_us", "end_us"))
-        .drop("next_us", "end_us")
+        .drop("next_us", "end_us", "is_there")
     )
 
 

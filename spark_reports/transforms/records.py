@@ -12,7 +12,9 @@ from replica.trace.names import (
     FOLLOWING_BEGAN,
     LEADERSHIP_BEGAN,
     LOG_ENTRY_FOUND,
+    LOG_RECOVERED,
     LOG_START_OFFSET_ADVANCED,
+    LOG_TRUNCATED,
     OPEN_BATCH_FOUND,
     OUTPUT_PROMISED,
     RECORD_ACKED,
@@ -158,6 +160,7 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     """One row per record that was taken out of a log for a good reason (`why`). An operator `deleted` it: records of a
     leader below the start that its log was raised to, and records of a deleted topic that any replica had, or got until
     its broker heard of the deletion. It `expired`: records of any replica below the start that retention raised.
+    Not what that log had lost before, nor what a leader has appended again since.
 
     in:  the trace tables     out: *RECORD_KEY, why
     """
@@ -194,7 +197,9 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
         .distinct()
     )
     # Hardly any run has a deletion: then the log need not be read at all.
-    appended = log.filter(F.col("event") == BATCH_APPENDED).select(*replica, "crc", "seq", "base_offset")
+    appended = log.filter(F.col("event") == BATCH_APPENDED).select(
+        *replica, "role", "crc", "seq", "base_offset", "last_offset"
+    )
     same_replica = (F.col("partition") == F.col("cut_partition")) & (F.col("node") == F.col("cut_on"))
     by_topic = F.col("below").isNull()
     cut = appended.join(F.broadcast(deletions), [RUN, "topic"]).filter(
@@ -203,20 +208,48 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     late = (
         appended.join(F.broadcast(doomed_lives), replica)
         .filter((F.col("seq") > F.col("begun_seq")) & (F.col("seq") < F.col("gone_seq")))
-        .withColumns({"below": F.lit(None).cast("long"), "why": F.lit(DELETED)})
+        .withColumns({"below": F.lit(None).cast("long"), "why": F.lit(DELETED), "deleted_seq": F.col("seq")})
     )
-    doomed = cut.select(*PARTITION_KEY, "crc", "base_offset", "below", "why").unionByName(
-        late.select(*PARTITION_KEY, "crc", "base_offset", "below", "why")
-    )
+    doomed = _still_there(cut, control).unionByName(late, allowMissingColumns=True)
     names = produce.filter(F.col("event") == BATCH_SENT).select(
         *PARTITION_KEY, "crc", F.posexplode("records").alias("place", "record")
     )
-    return (
-        doomed.join(names, [*PARTITION_KEY, "crc"])
+    gone = (
+        doomed.select(*PARTITION_KEY, "crc", "base_offset", "below", "why", "deleted_seq")
+        .join(names, [*PARTITION_KEY, "crc"])
         .filter(by_topic | (F.col("base_offset") + F.col("place") < F.col("below")))
-        .select(*RECORD_KEY, "why")
-        .distinct()
+        .groupBy(*RECORD_KEY, "why")
+        .agg(F.max("deleted_seq").alias("deleted_seq"))
     )
+    again = (
+        names.join(gone.select(*RECORD_KEY).distinct(), list(RECORD_KEY), "left_semi")
+        .join(appended.filter(F.col("role") == "leader"), [*PARTITION_KEY, "crc"])
+        .join(late.select(RUN, "seq"), [RUN, "seq"], "left_anti")
+        .groupBy(*RECORD_KEY)
+        .agg(F.max("seq").alias("again_seq"))
+    )
+    is_back = F.coalesce(F.col("again_seq") > F.col("deleted_seq"), F.lit(False))
+    return gone.join(again, list(RECORD_KEY), "left").filter(~is_back).select(*RECORD_KEY, "why")
+
+
+def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:
+    """Of batches that a deletion finds in the log of a replica, those that had not left it before.
+
+    cut: a batch's replica, seq, last_offset and deleted_seq     control: its table
+    """
+    emptied = (F.col("event") == REPLICA_DELETED) | (F.col("log_end_offset") > F.col("previous_log_end_offset"))
+    ends = control.filter(F.col("event").isin(LOG_TRUNCATED, LOG_RECOVERED, REPLICA_DELETED)).select(
+        *PARTITION_KEY, "node", F.col("seq").alias("end_seq"),
+        F.when(emptied, F.lit(0)).otherwise(F.col("log_end_offset")).alias("end"),
+    )  # fmt: skip
+    batch, later = cut.alias("batch"), F.broadcast(ends).alias("later")
+    is_its = [F.col(f"batch.{name}") == F.col(f"later.{name}") for name in (*PARTITION_KEY, "node")]
+    has_gone = (
+        (F.col("batch.seq") < F.col("later.end_seq"))
+        & (F.col("later.end_seq") < F.col("batch.deleted_seq"))
+        & (F.col("batch.last_offset") >= F.col("later.end"))
+    )
+    return batch.join(later, [*is_its, has_gone], "left_anti")
 
 
 def record_fates(trace: Trace, known: DataFrame) -> DataFrame:

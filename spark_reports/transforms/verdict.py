@@ -25,7 +25,8 @@ from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.records import UNDONE, UNMARKED
+from spark_reports.transforms.compaction import gone_records
+from spark_reports.transforms.records import RECORD_KEY, UNDONE, UNMARKED
 from spark_reports.transforms.settling import settled
 
 VERDICT_ORDER = (
@@ -56,7 +57,7 @@ def anomalies(fates: DataFrame, entries: DataFrame, trace: Trace, control: DataF
         record_anomalies(fates, trace.files),
         diverged(trace.files),
         offset_regressions(trace.files),
-        poll_skips(trace, entries),
+        poll_skips(trace, entries, control),
     ]
     together = parts[0]
     for part in parts[1:]:
@@ -121,11 +122,12 @@ def offset_regressions(files: RunFiles) -> DataFrame:
     return files.few(RESULT_TABLES["anomalies"].ddl, REGRESSIONS)
 
 
-def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
+def poll_skips(trace: Trace, entries: DataFrame, control: DataFrame) -> DataFrame:
     """Records of the final log that a consumer jumped over and never read, without a seek by its user. Records of
-    aborted transactions are there and not for every reader.
+    aborted transactions are there and not for every reader; what was taken out of a log for a good reason need not have
+    been in the one that was read.
 
-    in:  the trace, final_entries()
+    in:  the trace, final_entries(), the control table as the tables see it
     out: as anomalies(); witness = the client
     """
     of_consumer = [*PARTITION_KEY, "client"]
@@ -155,6 +157,7 @@ def poll_skips(trace: Trace, entries: DataFrame) -> DataFrame:
         .distinct()
         .join(reads, [*of_consumer, "offset"], "left_anti")
         .join(there, [*PARTITION_KEY, "offset"])
+        .join(gone_records(trace, control), list(RECORD_KEY), "left_anti")
         .select(
             RUN, F.lit("poll-skip").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"), "offset",
             F.format_string("jumped over %s without a seek and never read it", "record").alias("detail"),

@@ -31,11 +31,12 @@ class TraceScript(TraceBuilder):
         brokers: Sequence[str] = BROKERS,
         begin: bool = True,
         rules: Rules = PROFILES["kafka-3.9"],
+        producer_expiration_us: int | None = None,
     ) -> None:
         self.view = ClusterView(brokers, (CONTROLLER,), ("p1", "r1"))
         self.mirror = LogMirror()
         self.ledger = RecordLedger(self.mirror.deleted)
-        self.checker = InvariantChecker(self.view, self.mirror, rules)
+        self.checker = InvariantChecker(self.view, self.mirror, rules, producer_expiration_us=producer_expiration_us)
         self.rows: list[TraceRow] = []
         listeners: list[Callable[[TraceRow], None]] = [
             self.view,

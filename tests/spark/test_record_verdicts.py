@@ -101,6 +101,28 @@ def starts_at(offset: int, node: str, role: str) -> t.TraceEvent:
     )
 
 
+def expires_to(offset: int, node: str) -> t.TraceEvent:
+    return t.RecordsExpired(
+        node=node, role="leader", leader_epoch=0, log_start_offset=offset, size_bytes=100, reason="old", **PLACE
+    )
+
+
+def cut_to(end: int, before: int) -> t.TraceEvent:
+    """The log of b1."""
+    return t.LogTruncated(
+        node="b1", leader_epoch=1, log_end_offset=end, previous_log_end_offset=before, high_watermark=0,
+        previous_high_watermark=0, reason="the leader's log is another", **PLACE,
+    )  # fmt: skip
+
+
+def opened_at(end: int) -> t.TraceEvent:
+    """The log of b1."""
+    return t.LogRecovered(
+        node="b1", clean=False, log_start_offset=0, log_end_offset=end, high_watermark=0, size_bytes=100,
+        reason="b1 starts", **PLACE,
+    )  # fmt: skip
+
+
 def keyed(key: str, offset: int, record: str, *, tombstone: bool = False) -> t.TraceEvent:
     return t.KeysAppended(
         node="b1", leader_epoch=0, base_offset=offset, crc=1 + int(record[1:]), keys=(key,),
@@ -343,6 +365,45 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
          t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0),
          *found("b1", leader=True)],
         {("lost", "r1")},
+    ),
+    "a jump over what compaction took from the replica that was read, and another has": (
+        [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), keyed("a", 0, "r0"), keyed("b", 1, "r1"), keyed("b", 2, "r2"),
+         read(0, "r0"), compacted(1, 3), read(2, "r2"), *found("b2", "r0", "r1", "r2", leader=True)],
+        set(),
+    ),
+    "a jump over what retention took from the replica that was read, and over what it left": (
+        [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), *kept("r3", 3), read(0, "r0"), expires_to(2, "b1"),
+         reset(3, "OFFSET_OUT_OF_RANGE"), read(3, "r3"), *found("b2", "r0", "r1", "r2", "r3", leader=True)],
+        {("poll-skip", "c1")},
+    ),
+    "a jump over nothing but what retention took from the replica that was read": (
+        [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), read(0, "r0"), expires_to(2, "b1"),
+         reset(2, "OFFSET_OUT_OF_RANGE"), read(2, "r2"), *found("b2", "r0", "r1", "r2", leader=True)],
+        set(),
+    ),
+    "what was cut off before retention came so far is lost": (
+        [*kept("r0", 0), *kept("r1", 1), cut_to(1, 2), *kept("r2", 1), expires_to(2, "b1"), *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "what a disk had lost before an operator deleted what came after it is lost": (
+        [*kept("r0", 0), *kept("r1", 1), opened_at(1), *kept("r2", 1), starts_at(2, "b1", "leader"),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "what was cut off before its topic was deleted is lost": (
+        [*kept("r0", 0), cut_to(0, 1), *kept("r1", 0), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+         *found("b1", leader=True)],
+        {("lost", "r0")},
+    ),
+    "what was emptied and fetched once more goes with its topic": (
+        [*kept("r0", 0), cut_to(5, 1), cut_to(0, 5), *kept("r0", 0),
+         t.TopicDeleted(node="c1", topic="t", reason="by an operator"), *found("b1", leader=True)],
+        set(),
+    ),
+    "what was sent again to the next topic of its name, and is not there either, is lost": (
+        [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="by an operator"), *kept("r0", 0), cut_to(0, 1),
+         *found("b1", leader=True)],
+        {("lost", "r0")},
     ),
     "a record without a key gets its partition after it was sent": (
         [sent("r0", partition=-1), acked("r0", 0), *found("b1", "r0", leader=True)],

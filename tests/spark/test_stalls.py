@@ -152,6 +152,28 @@ def test_settings_reassignments_and_deletions_change_what_a_partition_should_be(
     ]
 
 
+def test_settings_of_a_topic_that_was_made_again_do_not_bring_back_a_partition_that_it_had(
+    spark: SparkSession, written: Written
+) -> None:
+    def created(number: int) -> t.TraceEvent:
+        return t.PartitionCreated(
+            node="c1", topic="t", partition=number, broker="b1", replicas=BROKERS, isr=("b1",), leader_epoch=0,
+            partition_epoch=0, min_isr=2, reason="-",
+        )  # fmt: skip
+
+    facts: list[Any] = [
+        (0, created(0)), (0, created(1)),
+        (2, t.TopicDeleted(node="c1", topic="t", reason="-")),
+        (4, created(0)),
+        (5, t.ConfigAltered(node="c1", topic="t", key="retention.ms", value="9", min_isr=2, reason="-")),
+        (9, t.RunFinished(reason="-")),
+    ]  # fmt: skip
+    states = partition_states(read_trace(spark, [written("fewer-partitions", facts)]).control)
+    assert rows(states, "partition", "from_us", "until_us", by="seq") == [
+        (0, 0, 2_000_000), (1, 0, 2_000_000), (0, 4_000_000, 5_000_000), (0, 5_000_000, 9_000_000),
+    ]  # fmt: skip
+
+
 def test_who_was_beyond_the_high_watermark_when_it_stopped_does_not_hold_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -197,6 +197,7 @@ class InvariantChecker:
     """All properties over one run. `violations` grows; the runner emits `take_new()` between two steps.
 
     rules: those that are in force, for the level of a feature can be changed (features.py)
+    producer_expiration_us: the shortest producer.id.expiration.ms of all brokers at the start, None for Kafka's default
     """
 
     def __init__(
@@ -205,8 +206,11 @@ class InvariantChecker:
         mirror: LogMirror,
         rules: Rules,
         invariants: Sequence[type[Invariant]] | None = None,
+        *,
+        producer_expiration_us: int | None = None,
     ) -> None:
         self.rules = rules
+        self.producer_expiration_us = producer_expiration_us
         self._rules_so_far = [rules]
         self.view = view
         self.mirror = mirror

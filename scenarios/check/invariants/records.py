@@ -12,6 +12,7 @@ from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant
+from scenarios.check.invariants.forgotten_producers import ForgottenProducers
 
 
 class AckedIsCommitted(Invariant):
@@ -125,10 +126,10 @@ class ReadsAreCommitted(Invariant):
 
 class SequencesAreContiguous(Invariant):
     """S26: in each log, the batches of one idempotent producer epoch follow each other without a gap or a repeat; a
-    new epoch starts at 0. A log that has forgotten a producer (its batches were truncated) takes any first sequence,
-    as Kafka does (R18); so does a follower whose leader's log was compacted. That the epochs of a transactional
-    producer do not fall is S31. Not in the topic of offsets: each batch that a coordinator writes there for a
-    transaction has sequence 0.
+    new epoch starts at 0. A log that has forgotten a producer (its batches were truncated, or it was silent for
+    producer.id.expiration.ms) takes any first sequence, as Kafka does (R18); so does a follower whose leader's log was
+    compacted. That the epochs of a transactional producer do not fall is S31. Not in the topic of offsets: each batch
+    that a coordinator writes there for a transaction has sequence 0.
     """
 
     NAME = "S26"
@@ -137,7 +138,9 @@ class SequencesAreContiguous(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.last: dict[tuple[str, int, str], dict[int, tuple[int, int]]] = {}
         self.transactional: dict[int, None] = {}
+        self.forgotten = ForgottenProducers(self.mirror, self.checker.producer_expiration_us)
         return {
+            **self.forgotten.handlers(),
             trace.TransactionBegan: self._named,
             trace.BatchAppended: self._appended,
             trace.LogTruncated: self._cut,
@@ -170,11 +173,11 @@ class SequencesAreContiguous(Invariant):
         if epoch == event.producer_epoch:
             wanted = (sequence + 1) % self._WRAP
             if first != wanted:
-                self._tell(event, f"has sequence {first} after {sequence}")
+                self._tell(row, event, f"has sequence {first} after {sequence}")
         elif event.producer_epoch < epoch and event.producer_id in self.transactional:
             pass
         elif epoch >= 0 and (event.producer_epoch < epoch or first != 0):
-            self._tell(event, f"goes from epoch {epoch} to {event.producer_epoch} with sequence {first}")
+            self._tell(row, event, f"goes from epoch {epoch} to {event.producer_epoch} with sequence {first}")
         count = event.last_offset - event.base_offset
         last[event.producer_id] = (event.producer_epoch, (first + count) % self._WRAP)
 
@@ -197,7 +200,9 @@ class SequencesAreContiguous(Invariant):
                 last[batch.producer_id] = (batch.producer_epoch, end % self._WRAP)
         self.last[event.topic, event.partition, event.node] = last
 
-    def _tell(self, event: trace.BatchAppended, what: str) -> None:
+    def _tell(self, row: TraceRow, event: trace.BatchAppended, what: str) -> None:
+        if self.forgotten.may_include(row, event):
+            return
         sentence = f"producer {event.producer_id} {what} in the log of {event.topic}-{event.partition} on {event.node}"
         self.broken(sentence, event.topic, event.partition)
 

@@ -68,6 +68,20 @@ def test_what_has_no_reason_to_go_is_lost(
     assert script.verdict().records["lost"] == lost
 
 
+def test_what_the_replica_that_was_read_had_compacted_was_not_skipped() -> None:
+    """b2, which leads at the end, has not compacted its log so far."""
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", "r3", acks=-1)
+    keys(script, "a", "b", "b", "a")
+    script.read("r0", 0)
+    compact(script, "b1", 3, 1)
+    script.read("r2", 2)
+    script.read("r3", 3)
+    script.fail_over("b2", "b2", "b3")
+    script.find("b2", "r0", "r1", "r2", "r3", leader=True)
+    assert script.verdict().ok
+
+
 def test_a_follower_that_is_sent_a_compacted_log_holds_the_committed_one() -> None:
     script = TraceScript()
     script.replicate("r0", "r1", "r2", acks=-1, via=("b2",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from trace_script import HERE, TraceScript
 
 from replica.trace import events as trace
@@ -42,6 +43,24 @@ def test_what_was_lost_before_the_deletion_stays_lost() -> None:
     find(script, "b2", 3)
     find(script, "b3", 3)
     assert script.verdict().records["lost"] == ("r2",)
+
+
+@pytest.mark.parametrize(
+    ("goes_on_at", "skipped"), [pytest.param(2, (), id="expired"), pytest.param(3, ("r2",), id="expired, and one more")]
+)
+def test_what_had_expired_on_the_replica_that_was_read_was_not_skipped(
+    goes_on_at: int, skipped: tuple[str, ...]
+) -> None:
+    """b2, which leads at the end, has r0 and r1 still."""
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", "r3", acks=-1)
+    script.read("r0", 0)
+    script.state(trace.RecordsExpired, node="b1", log_start_offset=2, size_bytes=200, reason="they are old")
+    script.reset(goes_on_at, error="OFFSET_OUT_OF_RANGE")
+    script.read(f"r{goes_on_at}", goes_on_at)
+    script.fail_over("b2", "b2", "b3")
+    script.find("b2", "r0", "r1", "r2", "r3", leader=True)
+    assert [one.records for one in script.verdict().of("poll-skip")] == ([skipped] if skipped else [])
 
 
 def test_a_new_replica_begins_where_the_deletion_has_left_off() -> None:

@@ -250,6 +250,18 @@ def registers_again(script: TraceScript) -> None:
     script.at(13)
 
 
+def registers_after_its_death(script: TraceScript) -> None:
+    """b2 was stopped in order; the registration of its next life arrives when that one has been killed."""
+    script.stop("b2", "stop")
+    script.fence("b2")
+    script.commit_isr("b1")
+    script.commit_elr("b2")
+    script.at(5).start("b2")
+    script.stop("b2", "kill")
+    script.register("b2", 20)
+    script.at(6)
+
+
 @pytest.mark.parametrize(
     "story",
     [
@@ -261,6 +273,7 @@ def registers_again(script: TraceScript) -> None:
         left_over_is_cleared,
         alone_since_before,
         registers_again,
+        registers_after_its_death,
     ],
 )
 def test_what_kafka_does_breaks_nothing(story: Story) -> None:

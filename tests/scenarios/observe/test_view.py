@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from replica.ids import TopicPartition
 from replica.trace.events import (
     BrokerFenced,
     BrokerRegistered,
     BrokerUnfenced,
     ControllerActivated,
+    HighWatermarkAdvanced,
+    NodeStarted,
     NodeStopped,
+    PartitionCreated,
+    ReplicaDeleted,
+    TopicDeleted,
     TraceLog,
 )
 from scenarios.observe.view import ClusterView
@@ -39,6 +49,46 @@ def test_a_late_copy_of_a_registration_changes_nothing() -> None:
     assert not view.nodes["b1"].fenced
     trace.emit(NodeStopped(node="b1", how="kill", reason="killed"))
     trace.emit(registered)
+    trace.emit(NodeStarted(node="b1", role="broker", reason="it starts again"))
     trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70, reason="b1 registered a new incarnation"))
     assert view.nodes["b1"].fenced
     assert view.nodes["b1"].came_in_disorder
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_registration_says_nothing_of_how_its_own_life_has_ended(is_back: bool) -> None:
+    """It arrives when the broker is dead, or has begun its next life, which tells of it."""
+    view = ClusterView(("b1",))
+    trace = TraceLog([view])
+    started = NodeStarted(node="b1", role="broker", reason="it starts")
+    sent_seq = trace.emit(started)
+    trace.emit(NodeStopped(node="b1", how="kill", reason="killed"))
+    if is_back:
+        trace.emit(started)
+    trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=70, reason="b1 registered"), sent_seq)
+    assert not view.nodes["b1"].came_in_disorder
+    sent_seq = trace.emit(started)
+    trace.emit(BrokerRegistered(node="c1", broker="b1", broker_epoch=80, reason="b1 registered"), sent_seq)
+    assert view.nodes["b1"].came_in_disorder
+    assert not view.nodes["b1"].in_disorder
+
+
+def test_what_brokers_say_before_they_hear_that_a_topic_is_deleted_brings_no_partition_back() -> None:
+    view = ClusterView(("b1",))
+    trace = TraceLog([view])
+    place: dict[str, Any] = {"topic": "t", "partition": 0, "reason": "-"}
+    created = PartitionCreated(
+        node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1, **place
+    )
+    moved = HighWatermarkAdvanced(
+        node="b1", role="leader", leader_epoch=0, high_watermark=1, previous_high_watermark=0, log_end_offset=1, **place
+    )
+    trace.emit(created)
+    trace.emit(TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+    trace.emit(moved)
+    trace.emit(ReplicaDeleted(node="b1", previous_log_end_offset=1, **place))
+    assert not view.partitions
+    trace.emit(created)
+    trace.emit(moved)
+    replica = view.replica(TopicPartition("t", 0), "b1")
+    assert replica is not None and replica.high_watermark == 1

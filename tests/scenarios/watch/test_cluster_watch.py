@@ -95,6 +95,44 @@ def test_transcript(name: str, pytestconfig: pytest.Config) -> None:
     check_transcript(GOLDEN / f"{name}.txt", Watched(), rewrite=pytestconfig.getoption("--rewrite"))
 
 
+def described(watch: ClusterWatch, at: int, asked: int, brokers: Ids, isr: Ids) -> None:
+    """A broker describes the cluster, if it is asked and its answer counts."""
+    watch.answered(at, asked)
+    addresses = tuple(ListedBroker(broker_id, "h", 9092) for broker_id in brokers)
+    if watch.may_describe(asked) and watch.may_describe(asked, addresses):
+        watch.brokers_answered(at, f"b{asked}", addresses)
+        one = PartitionAnswer(ORDERS, 1, 5, (1, 2, 3), isr, (), UUID(int=1))
+        watch.cluster_answered(at, f"b{asked}", ClusterAnswer(addresses, (one,)))
+
+
+def test_a_broker_that_is_cut_off_does_not_bring_back_what_was_before() -> None:
+    """b3 was fenced and has left the ISR, and does not hear of it until the third second."""
+    rows: list[TraceRow] = []
+    watch = ClusterWatch(TraceLog([rows.append]))
+    described(watch, 0, 1, (1, 2, 3), (1, 2, 3))
+    rows.clear()
+    for second in (1, 2):
+        described(watch, second * 1_000_000, second, (1, 2), (1, 2))
+        described(watch, second * 1_000_000 + 1, 3, (1, 2, 3), (1, 2, 3))
+    described(watch, 3_000_000, 1, (1, 2, 3), (1, 2))
+    described(watch, 4_000_000, 3, (1, 2, 3), (1, 2, 3))
+    kinds = [trace.BrokerFenced, trace.IsrCommitted, trace.BrokerUnfenced, trace.IsrCommitted]
+    assert [type(row.event) for row in rows] == kinds
+
+
+def test_a_broker_that_lists_nobody_has_just_started_unless_nobody_else_answers() -> None:
+    watch = ClusterWatch(TraceLog())
+    listed = tuple(ListedBroker(broker_id, "h", 9092) for broker_id in (1, 2))
+    assert watch.may_describe(1, ())
+    watch.brokers_answered(0, "b1", listed)
+    assert watch.may_describe(2, ())
+    watch.answered(1, 1)
+    assert not watch.may_describe(2, ())
+    assert watch.may_describe(2, listed)
+    watch.silent(2, 1, 1, "no answer")
+    assert watch.may_describe(2, ())
+
+
 def test_a_screen_of_ten_thousand_partitions_shows_the_worst() -> None:
     watch = ClusterWatch(TraceLog())
     addresses = tuple(ListedBroker(broker_id, "h" * 200, 9092) for broker_id in (1, 2, 3))
