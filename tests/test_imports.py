@@ -32,7 +32,7 @@ SPARK_COMMANDS = (
     "scenarios/cli/searching/command.py",
     "scenarios/cli/searching/spark_player.py",
     "scenarios/cli/spark.py",
-    "scenarios/cli/sweep.py",
+    "scenarios/cli/sweep/command.py",
     "scenarios/bench/report.py",
     "scenarios/bench/search.py",
     "scenarios/bench/spark.py",

@@ -1,5 +1,5 @@
 """The `highwater` command: one module for each subcommand, imported when it is called; and its screens.
-Rooms: bench/ (measurements of this machine), read/ (log directories).
+Rooms of commands with several modules: agree/, bench/, kafka/, read/, searching/, sweep/, watch/.
 
 May import: scenarios.building, scenarios.check, scenarios.explain, scenarios.lab,
 scenarios.language, scenarios.language.parse, scenarios.language.values, scenarios.language.write,

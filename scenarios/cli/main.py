@@ -32,7 +32,7 @@ COMMANDS = {
         "search",
         "Random fault schedules, until something breaks.",
     ),
-    "sweep": ("scenarios.cli.sweep", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
+    "sweep": ("scenarios.cli.sweep.command", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
     "rules": ("scenarios.cli.rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
     "path": ("scenarios.cli.path", "path", "The journey of one request through its broker, stage by stage."),

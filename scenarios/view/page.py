@@ -17,9 +17,10 @@ from replica.trace.events import TraceRow
 from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.language.questions import ScenarioQuestion
 from scenarios.view.difference import first_difference
+from scenarios.view.head import head
 from scenarios.view.moments import decisive_place, slowest_story, stories_of, story_json
 from scenarios.view.questions import questions_of
-from scenarios.view.tape import Tape, head, record_tape
+from scenarios.view.tape import Tape, record_tape
 
 PLAYER = "player.html"
 """Built from page/ by `make page`."""

@@ -6,20 +6,17 @@ The page computes no rule of Kafka: after each event it sets what the event has 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.kafka.observe.observed import SAMPLE_MS
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.broker_marks import mark_places
 from replica.trace.events import EVENT_NAMES, TraceRow
-from scenarios.language.spec import Scenario
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.story import Story, is_internal
 from scenarios.observe.view import ClusterView, PartitionView
-from scenarios.observe.wording import acked_of, lost_words, played_by, settings_of
 from scenarios.view.coordinators import CoordinatorChanges, CoordinatorNames
 from scenarios.view.places import NOTHING, PlacesOfNames
 from scenarios.view.sentences import sentence_of
@@ -434,71 +431,3 @@ def _partition_name(event: trace.TraceEvent) -> str | None:
     topic: str | None = getattr(event, "topic", None)
     number: int | None = getattr(event, "partition", None)
     return None if topic is None or number is None or number < 0 else f"{topic}-{number}"
-
-
-def _label(summary: Mapping[str, Any]) -> str:
-    name = summary["variant"] or "as written"
-    return f"{name}, Kafka {summary['real_kafka']}" if "real_kafka" in summary else str(name)
-
-
-def head(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The page's summary of a run before it plays: the cluster, the rules, and the verdict."""
-    return {
-        "scenario": summary["scenario"],
-        "label": _label(summary),
-        "title": summary["title"],
-        "seed": summary["seed"],
-        "era": played_by(summary),
-        "live": bool(summary.get("live")),
-        "sampled": f"sampled every {SAMPLE_MS} ms" if "real_kafka" in summary else "",
-        "built": settings_of(summary),
-        "verdict": list(summary["verdict"]),
-        "findings": [
-            {key: anomaly[key] for key in ("kind", "sentence", "records", "partition")}
-            for anomaly in summary["anomalies"]
-        ],
-        "lost": list(summary["records"]["lost"]),
-        "lost_in_words": lost_words(summary["records"]["lost"], summary["records"]),
-        "acked_and_lost": len(acked_of(summary["records"]["lost"], summary["records"])),
-        "missing": list(summary["records"]["missing"]),
-        "acked": len(summary["records"]["acked"]),
-        "sent": summary["records"]["sent"],
-        "duplicated": list(summary["records"]["duplicated"]),
-    }
-
-
-def live_head(scenario: Scenario) -> dict[str, Any]:
-    """The same of a cluster that is running."""
-    setting = {
-        "brokers": len(scenario.cluster.brokers),
-        "topics": {
-            topic.name: {
-                "partitions": topic.partitions,
-                "replication_factor": topic.replication_factor,
-                "min.insync.replicas": scenario.topic_config(topic.name).min_insync_replicas,
-            }
-            for topic in scenario.topics.values()
-        },
-        "acks": {},
-    }
-    nothing: list[str] = []
-    return {
-        "scenario": scenario.id,
-        "label": "running",
-        "title": scenario.title,
-        "question": "",
-        "seed": scenario.seed,
-        "era": scenario.profile,
-        "live": True,
-        "sampled": "",
-        "built": settings_of({"setting": setting}),
-        "verdict": ["running"],
-        "findings": nothing,
-        "lost": nothing,
-        "lost_in_words": "",
-        "acked_and_lost": 0,
-        "missing": nothing,
-        "acked": 0,
-        "sent": 0,
-        "duplicated": nothing,
-    }

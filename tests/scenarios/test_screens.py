@@ -18,7 +18,7 @@ from scenarios.observe.story import Story
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import replay_command
 from scenarios.terminal.style import Style
-from scenarios.view.tape import head
+from scenarios.view.head import head
 
 
 def story_of(script: TraceScript) -> Story:

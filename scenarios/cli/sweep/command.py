@@ -112,7 +112,7 @@ def sweep(
     if format_ == "json":
         print_json(document)
     else:
-        from scenarios.cli.sweep_screen import sweep_screen
+        from scenarios.cli.sweep.screen import sweep_screen
 
         click.echo(sweep_screen(document, style_for_stdout(plain)), nl=False)
     if document["interrupted"]:
