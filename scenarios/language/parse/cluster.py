@@ -13,6 +13,7 @@ from replica.config import Config, ConfigError, TopicConfig
 from replica.log.files.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
+from scenarios.language.parse.misplaced import CLUSTER_FIELDS, NETWORK_FIELDS, inside_cluster, own_config
 from scenarios.language.selectors import NO_NODES
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
@@ -98,10 +99,10 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
     return True
 
 
-def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> ClusterSpec:
+def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tuple[str, ...]) -> ClusterSpec:
+    """beside: the fields of the file that stand beside `cluster`"""
     reader = scope.reader
-    known = ("controllers", "brokers", "config", "phases", "heartbeats", "quotas")
-    fields = reader.fields(node, path, "`cluster`", known, ("brokers",))
+    fields = reader.fields(node, path, "`cluster`", CLUSTER_FIELDS, ("brokers",), elsewhere=inside_cluster(beside))
     found = fields.get("brokers")
     brokers = {} if found is None else _read_brokers(scope, *found)
     controllers: list[str] = []
@@ -159,7 +160,8 @@ def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
         if not new_node(scope, name, key_node, value_path, "broker"):
             continue
         scope.brokers.append(name)
-        fields = reader.fields(value, value_path, f"broker `{name}`", ("rack", "disk", "cpu", "config"))
+        known = ("rack", "disk", "cpu", "config")
+        fields = reader.fields(value, value_path, f"broker `{name}`", known, elsewhere=own_config(BrokerConfig))
         disk = fields.read("disk", lambda n, p: _read_disk(reader, n, p), None)
         cpu = fields.read("cpu", lambda n, p: _read_cpu(reader, n, p), None)
         rack = fields.read("rack", lambda n, p: _read_rack(scope, n, p), None)
@@ -306,7 +308,12 @@ def read_topics(scope: Scope, node: Node, path: str, cluster: ClusterSpec) -> di
 def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: ClusterSpec) -> TopicSpec:
     reader = scope.reader
     fields = reader.fields(
-        node, path, f"topic `{name}`", ("partitions", "replication_factor", "config"), ("partitions",)
+        node,
+        path,
+        f"topic `{name}`",
+        ("partitions", "replication_factor", "config"),
+        ("partitions",),
+        elsewhere=own_config(TopicConfig),
     )
     config = fields.read("config", lambda n, p: reader.config(n, p, TopicConfig), {})
     found = fields.get("partitions")
@@ -358,7 +365,7 @@ def _read_assignment(scope: Scope, node: Mapping, path: str) -> tuple[tuple[str,
 
 def read_network(scope: Scope, node: Node, path: str) -> NetworkSpec:
     reader = scope.reader
-    fields = reader.fields(node, path, "`network`", ("latency", "jitter", "bandwidth", "card", "cards", "links"))
+    fields = reader.fields(node, path, "`network`", NETWORK_FIELDS)
     latency = fields.read("latency", lambda n, p: read_delay(reader, n, p, "`latency`"), DEFAULT_LATENCY)
     jitter = fields.time("jitter", 0)
     if jitter:

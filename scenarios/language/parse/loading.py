@@ -12,6 +12,7 @@ from scenarios.language.parse.catalogue import LESSONS
 from scenarios.language.parse.cluster import read_cluster, read_era, read_network, read_topics
 from scenarios.language.parse.expect import read_expect
 from scenarios.language.parse.lints import lint
+from scenarios.language.parse.misplaced import below_top
 from scenarios.language.parse.override_paths import suggest_whole_paths
 from scenarios.language.parse.questions import read_questions
 from scenarios.language.parse.steps import read_labels, read_timeline
@@ -166,10 +167,10 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     problems.variant = variant or "base"
     reader = Reader(problems)
     scope = Scope(reader)
-    fields = reader.fields(tree, "", "the scenario", FIELDS, REQUIRED_FIELDS)
+    fields = reader.fields(tree, "", "the scenario", FIELDS, REQUIRED_FIELDS, elsewhere=below_top())
     _read_schema(reader, fields)
     profile, rules = read_era(reader, fields)
-    cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p, rules), None)
+    cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p, rules, FIELDS), None)
     if cluster is None:
         return None
     topics = fields.read("topics", lambda n, p: read_topics(scope, n, p, cluster), {})

@@ -13,6 +13,7 @@ from cluster.config import CLASSIC, CONSUMER, ConsumerConfig, GroupConsumerConfi
 from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
+from scenarios.language.parse.misplaced import own_config
 from scenarios.language.spec import (
     ABORT_EVERY_MAX,
     BATCH_MAX,
@@ -90,14 +91,15 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     consumer = kind == "consumer"
     known = _CONSUMER_FIELDS if consumer else _PRODUCER_FIELDS
     what = f"{kind} `{name}`"
-    fields = reader.fields(node, path, what, known, ("kind", _names_inputs_by(node) if consumer else "topic"))
+    schema = ConsumerConfig if consumer else ProducerConfig
+    elsewhere = KEYS_OF_MEMBERS if consumer else {}
+    required = ("kind", _names_inputs_by(node) if consumer else "topic")
+    fields = reader.fields(node, path, what, known, required, elsewhere={**elsewhere, **own_config(schema)})
     fields.choice("kind", "producer", _KINDS)
     start_us = fields.time("start", 0)
     stop_us = fields.time("stop", None)
     if stop_us is not None and stop_us <= start_us:
         reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
-    schema = ConsumerConfig if consumer else ProducerConfig
-    elsewhere = KEYS_OF_MEMBERS if consumer else {}
     config = fields.read("config", lambda n, p: reader.config(n, p, schema, elsewhere=elsewhere), {})
     if consumer:
         topics = scope.consumers[name] = _read_inputs(scope, fields)
@@ -138,7 +140,8 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
 
 def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     reader, what = scope.reader, f"transform `{name}`"
-    fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, ("kind", _names_inputs_by(node), "to", "config"))
+    required = ("kind", _names_inputs_by(node), "to", "config")
+    fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, required, elsewhere=own_config(TransformConfig))
     fields.choice("kind", "transform", _KINDS)
     config = fields.read("config", lambda n, p: reader.config(n, p, TransformConfig), {})
     transactional = bool(config.get("transactional.id"))

@@ -142,11 +142,13 @@ class Reader:
         known: Sequence[str],
         required: Collection[str] = (),
         known_as: Sequence[str] = (),
+        elsewhere: MappingType[str, str] = NOWHERE,
     ) -> Fields:
         """A mapping with only `known` keys; an empty value counts as an empty mapping.
 
         required: keys that must be there, perhaps each with an example of its value
         known_as: how the help lists them, where one list is not enough
+        elsewhere: keys that have another place, and which
         """
         if isinstance(node, Scalar) and node.is_nothing:
             return self._required(Fields(self, None, path, what, node.place), required)
@@ -162,18 +164,25 @@ class Reader:
         for key, (key_node, _) in node.entries.items():
             self.places[f"{path}.{key}" if path else key] = key_node.place
             if key not in known:
-                self.unknown_key(key, key_node.place, path, what, known, known_as)
+                self.unknown_key(key, key_node.place, path, what, known, known_as, elsewhere)
         return self._required(Fields(self, node, path, what, node.place), required)
 
     def unknown_key(
-        self, key: str, place: Place, path: str, what: str, known: Sequence[str], known_as: Sequence[str] = ()
+        self,
+        key: str,
+        place: Place,
+        path: str,
+        what: str,
+        known: Sequence[str],
+        known_as: Sequence[str] = (),
+        elsewhere: MappingType[str, str] = NOWHERE,
     ) -> None:
-        suggestion = did_you_mean(key, known, FIELD_SYNONYMS)
+        suggestion = None if key in elsewhere else did_you_mean(key, known, FIELD_SYNONYMS)
         self.error(
             "E104",
             f"unknown field `{key}` in {what}",
             place,
-            label=f"did you mean `{suggestion}`?" if suggestion else "no such field",
+            label=f"did you mean `{suggestion}`?" if suggestion else elsewhere.get(key, "no such field"),
             suggestion=suggestion,
             notes=known_as or [f"help: fields of {what}: {', '.join(known)}"],
             path=f"{path}.{key}" if path else key,

@@ -171,6 +171,44 @@ def test_a_consumer_is_in_no_group(old: str, new: str, caret: str, label: str) -
     assert (caret_text(error), error.label) == (caret, label)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "caret", "label"),
+    [
+        ("p1: {kind: producer, topic: t", "p1: {kind: producer, topic: t, acks: 1", "acks", "belongs under `config:`"),
+        ("topic: t}\n", "topic: t, fetch.min.bytes: 1}\n", "fetch.min.bytes", "belongs under `config:`"),
+        ("topic: t}\n", "topic: t, group.id: g}\n", "group.id", "members of groups are `kind: transform`"),
+        (
+            "config: {min.insync.replicas: 2}",
+            "min.insync.replicas: 2",
+            "min.insync.replicas",
+            "belongs under `config:`",
+        ),
+        ("{rack: A}", "{rack: A, num.io.threads: 1}", "num.io.threads", "belongs under `config:`"),
+        ("cluster:\n", "cluster:\n  num.io.threads: 1\n", "num.io.threads", "belongs under `config:`"),
+        ("cluster:\n", "cluster:\n  topics: {}\n", "topics", "belongs at the top of the file, beside `cluster:`"),
+        ("cluster:\n", "brokers: {}\ncluster:\n", "brokers", "belongs under `cluster:`"),
+        ("cluster:\n", "jitter: 1ms\ncluster:\n", "jitter", "belongs under `network:`"),
+        (
+            "cluster:\n",
+            "min.insync.replicas: 1\ncluster:\n",
+            "min.insync.replicas",
+            "belongs under `config:` of `cluster` or a topic",
+        ),
+        ("cluster:\n", "producers: {}\ncluster:\n", "producers", "did you mean `workloads`?"),
+        ("cluster:\n", "consumers: {}\ncluster:\n", "consumers", "did you mean `workloads`?"),
+        ("cluster:\n", "clients: {}\ncluster:\n", "clients", "did you mean `workloads`?"),
+        ("cluster:\n", "config: {}\ncluster:\n", "config", "no such field"),
+    ],
+)
+def test_a_key_one_level_too_high_or_too_low_hears_where_it_belongs(old: str, new: str, caret: str, label: str) -> None:
+    consumer = new.startswith("topic: t,")
+    head = HEAD.replace(f"c1r: {{kind: consumer, {old}", f"c1r: {{kind: consumer, {new}") if consumer else HEAD
+    head = head if consumer else head.replace(old, new, 1)
+    assert head != HEAD
+    (error,) = errors_of(file_of(head=head))
+    assert (error.code, caret_text(error), error.label) == ("E104", caret, label)
+
+
 @pytest.mark.parametrize(("profile", "found"), [("kafka-3.9", ["E120"]), ("kafka-4.1", [])])
 def test_groups_have_settings_since_4_0(profile: str, found: list[str]) -> None:
     step = "{at: 5s, set_config: {group: g, config: {consumer.session.timeout.ms: 50000}}}"
