@@ -156,7 +156,7 @@ def _unnamed_controller(brokers: Sequence[str]) -> str:
 def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
     reader = scope.reader
     brokers: dict[str, BrokerSpec] = {}
-    for name, key_node, value, value_path in reader.entries(node, path, "`brokers`"):
+    for name, key_node, value, value_path in reader.entries(node, path, "`brokers`", "{}"):
         if not new_node(scope, name, key_node, value_path, "broker"):
             continue
         scope.brokers.append(name)
@@ -292,7 +292,7 @@ def why_no_topic(name: str) -> str | None:
 def read_topics(scope: Scope, node: Node, path: str, cluster: ClusterSpec) -> dict[str, TopicSpec]:
     reader = scope.reader
     topics: dict[str, TopicSpec] = {}
-    for name, key_node, value, value_path in reader.entries(node, path, "`topics`"):
+    for name, key_node, value, value_path in reader.entries(node, path, "`topics`", "{partitions: 1}"):
         if why := why_no_topic(name):
             reader.error("E113", f"a topic cannot be called `{name[:80]}`", key_node.place, path=path, label=why)
             scope.refused.append(name)

@@ -42,7 +42,8 @@ _RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)
 
 def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
     workloads: dict[str, Workload] = {}
-    for name, key_node, value, value_path in scope.reader.entries(node, path, "`workloads`"):
+    example = "{kind: producer, topic: t}"
+    for name, key_node, value, value_path in scope.reader.entries(node, path, "`workloads`", example):
         if new_node(scope, name, key_node, value_path, "client"):
             workloads.update(_read_workloads(scope, name, key_node, value, value_path))
     _check_groups(scope, node, path, workloads)

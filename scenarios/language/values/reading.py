@@ -41,6 +41,7 @@ _NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SIZE = re.compile(SIZE_PATTERN, re.ASCII)
 _SHARE = re.compile(SHARE_PATTERN)
 SLUG = re.compile(SLUG_PATTERN)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]{1,40}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +202,13 @@ class Reader:
             self.error("E105", title, fields.place, label=f"add `{missing[0]}: {example}`", path=fields.path)
         return fields
 
-    def entries(self, node: Node, path: str, what: str) -> Iterator[tuple[str, Scalar, Node, str]]:
-        """(key, key node, value, path) of a mapping with free keys."""
+    def entries(self, node: Node, path: str, what: str, example: str = "") -> Iterator[tuple[str, Scalar, Node, str]]:
+        """(key, key node, value, path) of a mapping with free keys. example: the least that stands below one of them"""
         if isinstance(node, Scalar) and node.is_nothing:
             return
         if not isinstance(node, Mapping):
-            self.error("E111", f"{what} must be a mapping, not {kind_of(node)}", node.place, path=path)
+            label = _as_mapping(node, example) if isinstance(node, SequenceNode) else ""
+            self.error("E111", f"{what} must be a mapping, not {kind_of(node)}", node.place, path=path, label=label)
             return
         for key, (key_node, value) in node.entries.items():
             self.places[f"{path}.{key}"] = key_node.place
@@ -496,6 +498,25 @@ def kind_of(node: Node) -> str:
     if isinstance(node, SequenceNode):
         return "a list"
     return "nothing" if node.is_nothing else f"`{node.text[:40]}`"
+
+
+def _as_mapping(node: SequenceNode, example: str) -> str:
+    """How what stands in a list is written as a mapping: the fix of that mistake."""
+    shown: list[str] = []
+    for item in node.items[:2]:
+        name, value = "", example
+        if isinstance(item, Mapping):  # - {name: t, ...}, or - t: {...}
+            given = item.get("name") or item.get("id")
+            only, (_, inner) = next(iter(item.entries.items())) if len(item.entries) == 1 else ("", ("", item))
+            name = given.text if isinstance(given, Scalar) else only
+            value = inner.text if isinstance(inner, Scalar) and not given else "{...}"
+        elif example and isinstance(item, Scalar):
+            name = item.text
+        if _PLAIN_NAME.fullmatch(name):
+            shown.append(f"{name}: {value[:40]}")
+    if not shown or len(shown) < len(node.items[:2]):
+        return "one key for each, with its settings below it"
+    return f"write {{{', '.join(shown)}{', ...' if len(node.items) > len(shown) else ''}}}: no list, one key for each"
 
 
 def _power_of_ten(fraction: str | None) -> int:

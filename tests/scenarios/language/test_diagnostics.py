@@ -209,6 +209,45 @@ def test_a_key_one_level_too_high_or_too_low_hears_where_it_belongs(old: str, ne
     assert (error.code, caret_text(error), error.label) == ("E104", caret, label)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "label"),
+    [
+        ("brokers: {b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}", "brokers: [b1, b2]", "write {b1: {}, b2: {}}"),
+        (
+            "brokers: {b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}",
+            "brokers: [b1, b2, b3]",
+            "write {b1: {}, b2: {}, ...}",
+        ),
+        (
+            "brokers: {b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}",
+            "brokers:\n  - {id: b1, rack: A}\n  - b2: {rack: B}\n",
+            "write {b1: {...}, b2: {...}}",
+        ),
+        (
+            "  t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}\n",
+            "  - t\n",
+            "write {t: {partitions: 1}}",
+        ),
+        (
+            "  t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}\n",
+            "  - {name: t, partitions: 1}\n",
+            "write {t: {...}}",
+        ),
+        ("config: {min.insync.replicas: 2}", "config: [min.insync.replicas: 2]", "write {min.insync.replicas: 2}"),
+    ],
+)
+def test_a_list_where_a_mapping_is_needed_is_shown_as_one(old: str, new: str, label: str) -> None:
+    assert HEAD.count(old) == 1
+    (error,) = errors_of(file_of(head=HEAD.replace(old, new)))
+    assert (error.code, error.label) == ("E111", f"{label}: no list, one key for each")
+
+
+@pytest.mark.parametrize("items", ["[]", "[1, {rack: A, disk: {}}]", "[[b1]]", "['b 1']"])
+def test_a_list_without_names_hears_that_a_mapping_has_one_key_for_each(items: str) -> None:
+    head = HEAD.replace("{b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}", items)
+    assert errors_of(file_of(head=head))[0].label == "one key for each, with its settings below it"
+
+
 @pytest.mark.parametrize(("profile", "found"), [("kafka-3.9", ["E120"]), ("kafka-4.1", [])])
 def test_groups_have_settings_since_4_0(profile: str, found: list[str]) -> None:
     step = "{at: 5s, set_config: {group: g, config: {consumer.session.timeout.ms: 50000}}}"
