@@ -248,6 +248,40 @@ def test_a_list_without_names_hears_that_a_mapping_has_one_key_for_each(items: s
     assert errors_of(file_of(head=head))[0].label == "one key for each, with its settings below it"
 
 
+ONE_BEFORE = "1 space before it, the line above has 2: neighbours begin in one column"
+THREE_BEFORE = "3 spaces before it, the line above has 4: neighbours begin in one column"
+TWO_BEFORE = "2 spaces before it, the line above has none: neighbours begin in one column"
+SECOND_COLON = "a second colon in one line: quote the text, or begin a new line for the next key"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "label"),
+    [
+        ("title: East: outage\n", 1, 'quote a text with a colon: title: "East: outage"'),
+        ("title: East: outage # of May\n", 1, 'quote a text with a colon: title: "East: outage"'),
+        ('title: the "East": outage\n', 1, SECOND_COLON),
+        ("sources:\n  - ref: KIP-1: x\n", 2, 'quote a text with a colon: ref: "KIP-1: x"'),
+        ("timeline:\n- at: 5s kill: b1\n", 2, SECOND_COLON),
+        ("schema: 1\n  id: x\n", 2, TWO_BEFORE),
+        ("schema: 1\n\n# next\n  id: x\n", 4, TWO_BEFORE),
+        ("topics:\n  t: {a: 1}\n u: {a: 1}\n", 3, ONE_BEFORE),
+        ("timeline:\n  - {at: 1s}\n - {at: 2s}\n", 3, ONE_BEFORE),
+        ("cluster:\n  brokers:\n    b1: {}\n   config: {}\n", 4, THREE_BEFORE),
+        ("title: East\n  West: x\n", 2, f"{TWO_BEFORE}, and a text with a colon is quoted"),
+        ("schema: 1\nid:x\ntitle: y\n", 3, "line 2 is no `key: value`: a colon with a space after it is missing"),
+        ("topics: {t: {a: 1}\n u: 1\n", 2, "here"),
+        ("topics: {t: {a: 1}\nworkloads: {}\n", 2, "here"),
+        ('title: "East" outage\n', 1, "here"),
+        ('title: "East": outage\n', 1, "here"),
+        ("title: 'East\n", 2, "here"),
+    ],
+)
+def test_a_slip_of_yaml_has_its_usual_fix_where_the_line_shows_it(text: str, line: int, label: str) -> None:
+    (error,) = errors_of(text)
+    assert error.code == "E103" and error.place is not None
+    assert (error.place.line + 1, error.label) == (line, label)
+
+
 @pytest.mark.parametrize(("profile", "found"), [("kafka-3.9", ["E120"]), ("kafka-4.1", [])])
 def test_groups_have_settings_since_4_0(profile: str, found: list[str]) -> None:
     step = "{at: 5s, set_config: {group: g, config: {consumer.session.timeout.ms: 50000}}}"
