@@ -352,6 +352,11 @@ def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[
     node, path = found
     text = reader.text(node, path, "`rate`")
     match = _RATE.fullmatch(text)
+    if match is None and re.fullmatch(r"0*[1-9]\d{9,}/(us|ms|s|m|\d{1,15}(us|ms|s|m))", text, re.ASCII):
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        label = "at most 999,999,999 records a period, and one a microsecond"
+        reader.error("E112", f"`{shown}` is too large a rate", node.place, path=path, label=label)
+        return None
     if match is None or int(match[1]) < 1:
         reader.error("E123", f"`{text}` is not a rate", node.place, path=path, label="write 10/s, 100/m or 1/500ms")
         return None

@@ -38,6 +38,12 @@ SLUG_PATTERN = "[a-z0-9]+(-[a-z0-9]+)*"
 _TIME = re.compile(TIME_PATTERN)
 _UNITS_US = {"us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000}
 _NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_ENDLESS_NUMBER = re.compile(r"[+-]?0*[1-9]\d{19,}", re.ASCII)
+_ENDLESS_TIME = re.compile(
+    r"0*[1-9]\d{15,}(\.\d+)?(us|ms|s|m)?|[1-9]\d*(\.\d+)?[eE]\+?[1-9]\d{2,}(us|ms|s|m)", re.ASCII
+)
+_ENDLESS_SIZE = re.compile(r"0*[1-9]\d{13,}(\.\d+)?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
+"""What has more digits than any bound."""
 _SIZE = re.compile(SIZE_PATTERN, re.ASCII)
 _SHARE = re.compile(SHARE_PATTERN)
 SLUG = re.compile(SLUG_PATTERN)
@@ -247,6 +253,10 @@ class Reader:
         return False
 
     def integer(self, node: Node, path: str, what: str, low: int = 0, high: int = NUMBER_MAX) -> int:
+        if isinstance(node, Scalar) and _ENDLESS_NUMBER.fullmatch(node.text):
+            bound = f"below {low:,}" if node.text.startswith("-") else f"above {high:,}"
+            self.error("E112", f"{what} is {_cut(node.text)}; it cannot be {bound}", node.place, path=path)
+            return low
         if not isinstance(node, Scalar) or not _NUMBER.fullmatch(node.text):
             self.error("E111", f"{what} must be a whole number, not {kind_of(node)}", node.place, path=path)
             return low
@@ -327,6 +337,9 @@ class Reader:
                 label=f"did you mean {' or '.join(guesses)}?",
                 suggestion=guesses[0].strip("`"),
             )
+        elif _ENDLESS_TIME.fullmatch(text):
+            title = f"{what}: `{_cut(text)}` is longer than 30 days"
+            self.error("E112", title, place, path=path, label="write 10.5s, 250ms or 2m")
         elif text.startswith("-"):
             self.error("E112", f"{what} is {text}; a time cannot be negative", place, path=path)
         else:
@@ -346,6 +359,10 @@ class Reader:
         if not isinstance(node, Scalar):
             return low
         found = _SIZE.fullmatch(text)
+        if found is None and _ENDLESS_SIZE.fullmatch(text):
+            title = f"{what} is {_cut(text)}; allowed are {low:,} to {high:,} bytes"
+            self.error("E112", title, node.place, path=path)
+            return low
         if found is None:
             self.error("E123", f"{what}: `{text}` is not a size", node.place, path=path, label="write 100B, 1kB or 1MB")
             return low
@@ -498,6 +515,10 @@ def kind_of(node: Node) -> str:
     if isinstance(node, SequenceNode):
         return "a list"
     return "nothing" if node.is_nothing else f"`{node.text[:40]}`"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _as_mapping(node: SequenceNode, example: str) -> str:

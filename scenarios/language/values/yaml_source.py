@@ -268,10 +268,10 @@ def _usual_fix(problem: str, place: Place, error: yaml.YAMLError) -> str:
         return _indented(indent, above) + (", and a text with a colon is quoted" if may_be_text else "")
     if problem in _NOT_A_NEIGHBOUR and above is not None and above != indent and column == indent:
         return _indented(indent, above)
-    begin = getattr(error, "context_mark", None)
-    lines = place.source.lines
-    if problem == _NO_COLON and begin is not None and not re.search(r":(\s|$)", "".join(lines[begin.line :][:1])):
-        return f"line {begin.line + 1} is no `key: value`: a colon with a space after it is missing"
+    mark = getattr(error, "context_mark", None)
+    began = place.line if mark is None else min(mark.line, place.line)
+    if problem == _NO_COLON and not re.search(r":(\s|$)", place.source.lines[began]):
+        return f"line {began + 1} is no `key: value`: a colon with a space after it is missing"
     return ""
 
 

@@ -52,6 +52,8 @@ SINGLE_ERRORS = [
     ("duration: 60s", "duration: -1s", "E112", "-1s", None),
     ("duration: 60s", "duration: 0s", "E112", "0s", None),
     ("duration: 60s", "duration: 99999999999999m", "E112", "99999999999999m", None),
+    ("duration: 60s", "duration: 1e400s", "E112", "1e400s", None),
+    ("duration: 60s", "duration: 9999999999999999s", "E112", "9999999999999999s", None),
     ("duration: 60s", "lenght: 60s", "E105", "s", None),
     ("title: Small", "title: {a: b}", "E111", "{a: b}", None),
     ("title: Small", "title: Small\nseed: -1", "E112", "-1", None),
@@ -92,6 +94,8 @@ SINGLE_ERRORS = [
     ("[b1, b2, b3]", "[b1, b2, b2]", "E134", "[b1, b2, b2]", None),
     ("{0: [b1, b2, b3]}", "{1: [b1, b2, b3]}", "E112", "{1: [b1, b2, b3]}", None),
     ("{0: [b1, b2, b3]}", "1001", "E112", "1001", None),
+    ("{0: [b1, b2, b3]}", "99999999999999999999", "E112", "99999999999999999999", None),
+    ("{0: [b1, b2, b3]}", "-99999999999999999999", "E112", "-99999999999999999999", None),
     ("t: {partitions", "../../x: {partitions", "E113", "../../x", None),
     ("t: {partitions", "__cluster_metadata: {partitions", "E113", "__cluster_metadata", None),
     ("min.insync.replicas: 2", "min_insync_replicas: 2", "E126", "min_insync_replicas", "min.insync.replicas"),
@@ -101,6 +105,14 @@ SINGLE_ERRORS = [
     ("c1r: {kind: consumer, topic: t", "c1r: {kind: consumer, topic: u", "E131", "u", None),
     ("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, rate: fast", "E123", "fast", None),
     ("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, size: huge", "E123", "huge", None),
+    (
+        "p2: {kind: producer",
+        "p2: {rate: 99999999999999999999/s, kind: producer",
+        "E112",
+        "99999999999999999999/s",
+        None,
+    ),
+    ("p2: {kind: producer", "p2: {size: 99999999999999999999, kind: producer", "E112", "99999999999999999999", None),
     ("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, prefix: r", "E134", "r", None),
     ("p2: {kind: producer, topic: t", "p2: {kind: producer, topic: t, config: {ack: 1}", "E126", "ack", "acks"),
     (
@@ -280,6 +292,19 @@ def test_a_slip_of_yaml_has_its_usual_fix_where_the_line_shows_it(text: str, lin
     (error,) = errors_of(text)
     assert error.code == "E103" and error.place is not None
     assert (error.place.line + 1, error.label) == (line, label)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "title"),
+    [
+        ("{0: [b1, b2, b3]}", f"1{'0' * 20}", f"`partitions` is 1{'0' * 20}; it cannot be above 1,000"),
+        ("{0: [b1, b2, b3]}", f"1{'0' * 99}", f"`partitions` is 1{'0' * 36}...; it cannot be above 1,000"),
+        ("duration: 60s", "duration: 1e400s", "`duration`: `1e400s` is longer than 30 days"),
+    ],
+)
+def test_a_number_of_many_digits_hears_its_bound(old: str, new: str, title: str) -> None:
+    (error,) = errors_of(file_of(head=HEAD.replace(old, new)))
+    assert error.title == title
 
 
 @pytest.mark.parametrize(("profile", "found"), [("kafka-3.9", ["E120"]), ("kafka-4.1", [])])
