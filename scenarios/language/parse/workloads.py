@@ -80,6 +80,10 @@ CPU_OF_TRANSFORM = ("interceptor", "serializer", "deserializer")
 _TRANSFORM_FIELDS = (*_COMMON_FIELDS, "topics", "to", "batch", "prefix", "offsets", "flush", "group-metadata")
 _KINDS = ("producer", "consumer", "transform")
 _of_consumers, _of_members = ConsumerConfig.keys(), GroupConsumerConfig.keys()
+A_MEMBER = (
+    "help: `kind: consumer` reads all by itself; a member reads its share and writes `to` a topic, as in",
+    "help: m1: {kind: transform, topic: t, to: out, config: {group.id: g}}",
+)
 KEYS_OF_MEMBERS = {key: "members of groups are `kind: transform`" for key in _of_members if key not in _of_consumers}
 
 
@@ -101,7 +105,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     stop_us = fields.time("stop", None)
     if stop_us is not None and stop_us <= start_us:
         reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
-    config = fields.read("config", lambda n, p: reader.config(n, p, schema, elsewhere=elsewhere), {})
+    config = fields.read("config", lambda n, p: reader.config(n, p, schema, elsewhere=elsewhere, example=A_MEMBER), {})
     if consumer:
         topics = scope.consumers[name] = _read_inputs(scope, fields)
         return Workload(

@@ -465,8 +465,12 @@ class Reader:
         *,
         or_default: bool = False,
         elsewhere: MappingType[str, str] = NOWHERE,
+        example: Sequence[str] = (),
     ) -> dict[str, str]:
-        """Kafka keys and values as text, each checked by `schema`. elsewhere: keys that it lacks, and who has them"""
+        """Kafka keys and values as text, each checked by `schema`.
+
+        elsewhere: keys that it lacks, and who has them     example: notes on one who has them
+        """
         values: dict[str, str] = {}
         for key, key_node, value, value_path in self.entries(node, path, f"{schema.WHAT} `config`"):
             try:
@@ -482,6 +486,7 @@ class Reader:
                     path=value_path,
                     suggestion=suggestion,
                     label="" if suggestion else elsewhere.get(key, "no such key"),
+                    notes=example if key in elsewhere else (),
                 )
                 continue
             text = self._joined(value) if is_list else value.text if isinstance(value, Scalar) else None

@@ -22,6 +22,7 @@ from scenarios.language.diagnostics import (
     render,
 )
 from scenarios.language.parse.loading import check_file, load_file, load_text
+from scenarios.language.parse.workloads import A_MEMBER
 from scenarios.language.values.synonyms import FIELD_SYNONYMS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "diagnostics"
@@ -181,6 +182,13 @@ def test_a_consumer_is_in_no_group(old: str, new: str, caret: str, label: str) -
     head = HEAD.replace(f"c1r: {{kind: consumer, {old}", f"c1r: {{kind: consumer, {new}")
     (error,) = errors_of(file_of(head=head))
     assert (caret_text(error), error.label) == (caret, label)
+    assert any("m1: {kind: transform," in note for note in error.notes) == (caret == "group.id")
+
+
+def test_the_example_of_a_member_of_a_group_is_right() -> None:
+    example = A_MEMBER[-1].removeprefix("help: ")
+    head = HEAD.replace("  p1: ", f"  {example}\n  p1: ").replace("topics:\n", "topics:\n  out: {partitions: 1}\n")
+    assert load_text(file_of(head=head), "test.yaml").scenario.workloads["m1"].config == {"group.id": "g"}
 
 
 @pytest.mark.parametrize(
