@@ -102,7 +102,9 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
 def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tuple[str, ...]) -> ClusterSpec:
     """beside: the fields of the file that stand beside `cluster`"""
     reader = scope.reader
-    fields = reader.fields(node, path, "`cluster`", CLUSTER_FIELDS, ("brokers",), elsewhere=inside_cluster(beside))
+    fields = reader.fields(
+        node, path, "`cluster`", CLUSTER_FIELDS, {"brokers": "{b1: {}}"}, elsewhere=inside_cluster(beside)
+    )
     found = fields.get("brokers")
     brokers = {} if found is None else _read_brokers(scope, *found)
     controllers: list[str] = []
@@ -312,7 +314,7 @@ def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: Cluster
         path,
         f"topic `{name}`",
         ("partitions", "replication_factor", "config"),
-        ("partitions",),
+        {"partitions": "1"},
         elsewhere=own_config(TopicConfig),
     )
     config = fields.read("config", lambda n, p: reader.config(n, p, TopicConfig), {})

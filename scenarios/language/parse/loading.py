@@ -26,7 +26,17 @@ from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, 
 
 VARIANTS_MAX = 50
 SEED_MAX = 2**63 - 1
-REQUIRED_FIELDS = ("schema", "id", "title", "duration", "cluster", "topics", "workloads", "timeline")
+REQUIRED_FIELDS = {
+    "schema": str(SCHEMA),
+    "id": "my-first",
+    "title": "What it shows",
+    "duration": "60s",
+    "cluster": "{brokers: {b1: {}, b2: {}, b3: {}}}",
+    "topics": "{t: {partitions: 1, replication_factor: 3}}",
+    "workloads": "{p1: {kind: producer, topic: t}}",
+    "timeline": "[]",
+}
+"""With an example of the value."""
 FIELDS = (
     "schema",
     "id",
@@ -125,7 +135,9 @@ def _variants(root: Mapping, problems: Problems) -> list[tuple[str, Mapping]]:
         return []
     trees: dict[str, Mapping] = {}
     for number, (item, path) in enumerate(items, 1):
-        fields = reader.fields(item, path, f"variant {number}", VARIANT_FIELDS, ("id", "expect"))
+        fields = reader.fields(
+            item, path, f"variant {number}", VARIANT_FIELDS, {"id": "contrast", "expect": "{verdict: ok}"}
+        )
         variant = fields.read("id", lambda n, p: reader.slug(n, p, "`id`"), "")
         if variant == "base":
             reader.error("E113", "`base` stands for the scenario itself", fields.key_place("id"), path=f"{path}.id")

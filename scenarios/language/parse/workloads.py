@@ -98,7 +98,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     what = f"{kind} `{name}`"
     schema = ConsumerConfig if consumer else ProducerConfig
     elsewhere = KEYS_OF_MEMBERS if consumer else {}
-    required = ("kind", _names_inputs_by(node) if consumer else "topic")
+    required = {"kind": kind, _names_inputs_by(node) if consumer else "topic": next(iter(scope.topics), "t")}
     fields = reader.fields(node, path, what, known, required, elsewhere={**elsewhere, **own_config(schema)})
     fields.choice("kind", "producer", _KINDS)
     start_us = fields.time("start", 0)
@@ -145,7 +145,8 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
 
 def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     reader, what = scope.reader, f"transform `{name}`"
-    required = ("kind", _names_inputs_by(node), "to", "config")
+    example = {"to": "...", "config": "{group.id: g}"}
+    required = {"kind": "transform", _names_inputs_by(node): next(iter(scope.topics), "t"), **example}
     fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, required, elsewhere=own_config(TransformConfig))
     fields.choice("kind", "transform", _KINDS)
     config = fields.read("config", lambda n, p: reader.config(n, p, TransformConfig), {})

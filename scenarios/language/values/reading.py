@@ -204,8 +204,9 @@ class Reader:
         if missing:
             names = ", ".join(f"`{key}`" for key in missing)
             title = f"missing {names} in {fields.what}"
-            example = required[missing[0]] if isinstance(required, MappingType) else "..."
-            self.error("E105", title, fields.place, label=f"add `{missing[0]}: {example}`", path=fields.path)
+            examples = required if isinstance(required, MappingType) else dict.fromkeys(missing, "...")
+            label = f"add {', '.join(f'`{key}: {examples[key]}`' for key in missing)}"
+            self.error("E105", title, fields.place, label=label, path=fields.path)
         return fields
 
     def entries(self, node: Node, path: str, what: str, example: str = "") -> Iterator[tuple[str, Scalar, Node, str]]:

@@ -21,7 +21,7 @@ from scenarios.language.diagnostics import (
     format_text,
     render,
 )
-from scenarios.language.parse.loading import check_file, load_file, load_text
+from scenarios.language.parse.loading import REQUIRED_FIELDS, check_file, load_file, load_text
 from scenarios.language.parse.workloads import A_MEMBER
 from scenarios.language.values.synonyms import FIELD_SYNONYMS
 
@@ -313,6 +313,19 @@ def test_a_slip_of_yaml_has_its_usual_fix_where_the_line_shows_it(text: str, lin
 def test_a_number_of_many_digits_hears_its_bound(old: str, new: str, title: str) -> None:
     (error,) = errors_of(file_of(head=HEAD.replace(old, new)))
     assert error.title == title
+
+
+def test_missing_keys_are_all_given_with_values_that_will_do() -> None:
+    text = file_of().replace("schema: 1\nid: small\n", "").replace("duration: 60s\n", "")
+    (error,) = errors_of(text)
+    assert error.title == "missing `schema`, `id`, `duration` in the scenario"
+    assert error.label == "add `schema: 1`, `id: my-first`, `duration: 60s`"
+    (error,) = errors_of(file_of().replace("p2: {kind: producer, topic: t}", "p2: {}"))
+    assert error.label == "add `kind: producer`, `topic: t`"
+
+
+def test_the_examples_of_missing_keys_make_a_scenario() -> None:
+    assert errors_of("".join(f"{key}: {value}\n" for key, value in REQUIRED_FIELDS.items())) == ()
 
 
 @pytest.mark.parametrize(("profile", "found"), [("kafka-3.9", ["E120"]), ("kafka-4.1", [])])
