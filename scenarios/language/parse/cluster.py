@@ -44,12 +44,13 @@ CPU_KEYS = ("request", "produce", "fetch", "replicate", "connection", "connectio
 CONTROLLERS = (1, 3, 5)
 RESERVED_NAMES = ("all", "none", "nobody", "preferred", "controller", "brokers", "clients")
 
+_RELEASE = re.compile(r"(?:kafka)?[- ]?v?([0-9]{1,3})\.([0-9]{1,3})(?:\.[0-9x]{1,3}){0,2}", re.IGNORECASE)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
     """`profile` and `protocol`: the era, and its rules with the switches that the file flips."""
-    profile = fields.choice("profile", PROFILE, tuple(PROFILES))
+    profile = fields.read("profile", lambda n, p: _read_profile(reader, n, p), PROFILE)
     changed = fields.read("protocol", lambda n, p: _read_switches(reader, n, p), {})
     rules = PROFILES[profile].changed(changed)
     excluded = contradiction(rules)
@@ -58,6 +59,30 @@ def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
         place = fields.place if found is None else found[0].place
         reader.error("E127", excluded.why, place, path="protocol", label=excluded.remedy)
     return profile, rules
+
+
+def _read_profile(reader: Reader, node: Node, path: str) -> str:
+    """A release without an era of its own hears its neighbours: the nearest spelling may lack half of its rules."""
+    release = _RELEASE.fullmatch(node.text) if isinstance(node, Scalar) and node.text not in PROFILES else None
+    if release is None:
+        return reader.choice(node, path, "`profile`", tuple(PROFILES))
+    given = (int(release[1]), int(release[2]))
+    eras = {name: tuple(map(int, name.removeprefix("kafka-").split("."))) for name in PROFILES}
+    same = next((name for name, era in eras.items() if era == given), None)
+    before = [name for name, era in eras.items() if era < given]
+    after = [name for name, era in eras.items() if era > given]
+    notes = [f"help: one of {', '.join(PROFILES)}"]
+    if same is not None:
+        label = ""
+    elif before and after:
+        label = f"no era of its own: it lies between `{before[-1]}` and `{after[0]}`"
+        rules = (f"`{switch}`: {Rules.since(switch)}" for switch in PROFILES[after[0]].unlike(PROFILES[before[-1]]))
+        notes.append(f"help: these two differ in {'; '.join(rules)}")
+    else:
+        label = f"the newest era is `{before[-1]}`" if before else f"the oldest era is `{after[0]}`"
+    title = f"`profile` cannot be `{release[0]}`"
+    reader.error("E110", title, node.place, path=path, suggestion=same, label=label, notes=notes)
+    return PROFILE
 
 
 def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:

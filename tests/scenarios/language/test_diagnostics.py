@@ -328,6 +328,30 @@ def test_the_examples_of_missing_keys_make_a_scenario() -> None:
     assert errors_of("".join(f"{key}: {value}\n" for key, value in REQUIRED_FIELDS.items())) == ()
 
 
+@pytest.mark.parametrize(
+    ("profile", "label"),
+    [
+        ("kafka-3.7", "no era of its own: it lies between `kafka-3.5` and `kafka-3.9`"),
+        ("3.7.1", "no era of its own: it lies between `kafka-3.5` and `kafka-3.9`"),
+        ("kafka-1.1", "no era of its own: it lies between `kafka-0.11` and `kafka-2.0`"),
+        ("kafka-0.9", "no era of its own: it lies between `kafka-0.8` and `kafka-0.10`"),
+        ("kafka-4.2", "the newest era is `kafka-4.1`"),
+        ("kafka-0.7", "the oldest era is `kafka-0.8`"),
+        ("3.9", "did you mean `kafka-3.9`?"),
+        ("kafka-3.9.1", "did you mean `kafka-3.9`?"),
+        ("kafka3.9", "did you mean `kafka-3.9`?"),
+    ],
+)
+def test_a_release_without_an_era_hears_its_neighbours(profile: str, label: str) -> None:
+    (error,) = errors_of(file_of().replace("title: Small", f"title: Small\nprofile: {profile}"))
+    assert (error.code, caret_text(error), error.label) == ("E110", profile, label)
+
+
+def test_a_release_between_two_eras_hears_what_changed_between_them() -> None:
+    (error,) = errors_of(file_of().replace("title: Small", "title: Small\nprofile: kafka-3.7"))
+    assert "`hw-advance`: KAFKA-15583 (3.7); `transactions`: KIP-98 (0.11), KIP-890" in error.notes[-1]
+
+
 @pytest.mark.parametrize(("profile", "found"), [("kafka-3.9", ["E120"]), ("kafka-4.1", [])])
 def test_groups_have_settings_since_4_0(profile: str, found: list[str]) -> None:
     step = "{at: 5s, set_config: {group: g, config: {consumer.session.timeout.ms: 50000}}}"
