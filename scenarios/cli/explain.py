@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from scenarios.explain.what_if import RecordFate
     from scenarios.language.spec import Scenario
 
+RECORD = re.compile(r"[a-z]{1,8}[0-9]{1,9}")
 INVARIANT = re.compile(r"[SL][0-9]{1,2}( min-isr)?")
 
 
@@ -56,10 +57,16 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
         return _explain_code(run.upper())
     from scenarios.explain.record import RecordUnknown, explain_record
     from scenarios.explain.record_text import explanation_text
-    from scenarios.run.runs import find_run, read_summary
+    from scenarios.run.runs import RunNotFound, find_run, list_runs, read_summary
 
     with usable_runs():
-        run_dir = find_run(run)
+        try:
+            run_dir = find_run(run)
+        except RunNotFound:
+            if record is None and list_runs() and (INVARIANT.fullmatch(run) or RECORD.fullmatch(run)):
+                meant = f"highwater explain last {shlex.quote(run)}"
+                raise RunNotFound(f"no run `{run}`, and no RUN before it. Did you mean `{meant}`?") from None
+            raise
         summary = read_summary(run_dir)
         asks_invariant = record is not None and INVARIANT.fullmatch(record) is not None
         lost_records = summary["records"]["lost"]

@@ -83,7 +83,8 @@ def _named(name: str, runs_dir: Path) -> Path:
             f"the folder `{name}` is no run: it has no summary.json. Runs are made with `highwater run SCENARIO`"
             f" and kept in {runs_dir}/"
         )
-    close = difflib.get_close_matches(name, [run.name for run in runs] + [run.name[5:] for run in runs], n=1)
+    known = [*(["last"] if runs else []), *(run.name for run in runs), *(run.name[5:] for run in runs)]
+    close = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean `{close[0]}`?" if close else " Runs are made with `highwater run SCENARIO`."
     raise RunNotFound(f"no run `{name}` in {runs_dir}/.{hint}")
 

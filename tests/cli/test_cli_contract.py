@@ -267,7 +267,10 @@ def test_an_unknown_record_is_a_wrong_command_line(highwater: Highwater, mini: s
     done = highwater("explain", "last", "r99")
     assert (done.code, done.out) == (2, "")
     assert "r99" in done.err and "named r0, r1" in done.err
-    assert highwater("explain", "lsat", "r0").code == 2
+    assert "Did you mean `last`?" in highwater("explain", "lsat", "r0").err
+    for name in ("r1", "S6"):
+        assert f"Did you mean `highwater explain last {name}`?" in highwater("explain", name).err
+    assert "highwater explain last" not in highwater("explain", "nothing").err
     assert highwater("explain", "last~5", "r0").code == 2
     assert highwater("explain", "1", "r0").code == 0
 

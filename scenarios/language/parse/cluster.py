@@ -13,6 +13,7 @@ from replica.config import Config, ConfigError, TopicConfig
 from replica.log.files.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
+from scenarios.language.parse.misplaced import CLUSTER_FIELDS, NETWORK_FIELDS, inside_cluster, own_config
 from scenarios.language.selectors import NO_NODES
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
@@ -43,12 +44,13 @@ CPU_KEYS = ("request", "produce", "fetch", "replicate", "connection", "connectio
 CONTROLLERS = (1, 3, 5)
 RESERVED_NAMES = ("all", "none", "nobody", "preferred", "controller", "brokers", "clients")
 
+_RELEASE = re.compile(r"(?:kafka)?[- ]?v?([0-9]{1,3})\.([0-9]{1,3})(?:\.[0-9x]{1,3}){0,2}", re.IGNORECASE)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
     """`profile` and `protocol`: the era, and its rules with the switches that the file flips."""
-    profile = fields.choice("profile", PROFILE, tuple(PROFILES))
+    profile = fields.read("profile", lambda n, p: _read_profile(reader, n, p), PROFILE)
     changed = fields.read("protocol", lambda n, p: _read_switches(reader, n, p), {})
     rules = PROFILES[profile].changed(changed)
     excluded = contradiction(rules)
@@ -57,6 +59,30 @@ def read_era(reader: Reader, fields: Fields) -> tuple[str, Rules]:
         place = fields.place if found is None else found[0].place
         reader.error("E127", excluded.why, place, path="protocol", label=excluded.remedy)
     return profile, rules
+
+
+def _read_profile(reader: Reader, node: Node, path: str) -> str:
+    """A release without an era of its own hears its neighbours: the nearest spelling may lack half of its rules."""
+    release = _RELEASE.fullmatch(node.text) if isinstance(node, Scalar) and node.text not in PROFILES else None
+    if release is None:
+        return reader.choice(node, path, "`profile`", tuple(PROFILES))
+    given = (int(release[1]), int(release[2]))
+    eras = {name: tuple(map(int, name.removeprefix("kafka-").split("."))) for name in PROFILES}
+    same = next((name for name, era in eras.items() if era == given), None)
+    before = [name for name, era in eras.items() if era < given]
+    after = [name for name, era in eras.items() if era > given]
+    notes = [f"help: one of {', '.join(PROFILES)}"]
+    if same is not None:
+        label = ""
+    elif before and after:
+        label = f"no era of its own: it lies between `{before[-1]}` and `{after[0]}`"
+        rules = (f"`{switch}`: {Rules.since(switch)}" for switch in PROFILES[after[0]].unlike(PROFILES[before[-1]]))
+        notes.append(f"help: these two differ in {'; '.join(rules)}")
+    else:
+        label = f"the newest era is `{before[-1]}`" if before else f"the oldest era is `{after[0]}`"
+    title = f"`profile` cannot be `{release[0]}`"
+    reader.error("E110", title, node.place, path=path, suggestion=same, label=label, notes=notes)
+    return PROFILE
 
 
 def _read_switches(reader: Reader, node: Node, path: str) -> dict[str, Switch]:
@@ -98,10 +124,12 @@ def new_node(scope: Scope, name: str, node: Scalar, path: str, kind: str) -> boo
     return True
 
 
-def read_cluster(scope: Scope, node: Node, path: str, rules: Rules) -> ClusterSpec:
+def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tuple[str, ...]) -> ClusterSpec:
+    """beside: the fields of the file that stand beside `cluster`"""
     reader = scope.reader
-    known = ("controllers", "brokers", "config", "phases", "heartbeats", "quotas")
-    fields = reader.fields(node, path, "`cluster`", known, ("brokers",))
+    fields = reader.fields(
+        node, path, "`cluster`", CLUSTER_FIELDS, {"brokers": "{b1: {}}"}, elsewhere=inside_cluster(beside)
+    )
     found = fields.get("brokers")
     brokers = {} if found is None else _read_brokers(scope, *found)
     controllers: list[str] = []
@@ -155,11 +183,12 @@ def _unnamed_controller(brokers: Sequence[str]) -> str:
 def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
     reader = scope.reader
     brokers: dict[str, BrokerSpec] = {}
-    for name, key_node, value, value_path in reader.entries(node, path, "`brokers`"):
+    for name, key_node, value, value_path in reader.entries(node, path, "`brokers`", "{}"):
         if not new_node(scope, name, key_node, value_path, "broker"):
             continue
         scope.brokers.append(name)
-        fields = reader.fields(value, value_path, f"broker `{name}`", ("rack", "disk", "cpu", "config"))
+        known = ("rack", "disk", "cpu", "config")
+        fields = reader.fields(value, value_path, f"broker `{name}`", known, elsewhere=own_config(BrokerConfig))
         disk = fields.read("disk", lambda n, p: _read_disk(reader, n, p), None)
         cpu = fields.read("cpu", lambda n, p: _read_cpu(reader, n, p), None)
         rack = fields.read("rack", lambda n, p: _read_rack(scope, n, p), None)
@@ -290,7 +319,7 @@ def why_no_topic(name: str) -> str | None:
 def read_topics(scope: Scope, node: Node, path: str, cluster: ClusterSpec) -> dict[str, TopicSpec]:
     reader = scope.reader
     topics: dict[str, TopicSpec] = {}
-    for name, key_node, value, value_path in reader.entries(node, path, "`topics`"):
+    for name, key_node, value, value_path in reader.entries(node, path, "`topics`", "{partitions: 1}"):
         if why := why_no_topic(name):
             reader.error("E113", f"a topic cannot be called `{name[:80]}`", key_node.place, path=path, label=why)
             scope.refused.append(name)
@@ -306,7 +335,12 @@ def read_topics(scope: Scope, node: Node, path: str, cluster: ClusterSpec) -> di
 def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: ClusterSpec) -> TopicSpec:
     reader = scope.reader
     fields = reader.fields(
-        node, path, f"topic `{name}`", ("partitions", "replication_factor", "config"), ("partitions",)
+        node,
+        path,
+        f"topic `{name}`",
+        ("partitions", "replication_factor", "config"),
+        {"partitions": "1"},
+        elsewhere=own_config(TopicConfig),
     )
     config = fields.read("config", lambda n, p: reader.config(n, p, TopicConfig), {})
     found = fields.get("partitions")
@@ -358,7 +392,7 @@ def _read_assignment(scope: Scope, node: Mapping, path: str) -> tuple[tuple[str,
 
 def read_network(scope: Scope, node: Node, path: str) -> NetworkSpec:
     reader = scope.reader
-    fields = reader.fields(node, path, "`network`", ("latency", "jitter", "bandwidth", "card", "cards", "links"))
+    fields = reader.fields(node, path, "`network`", NETWORK_FIELDS)
     latency = fields.read("latency", lambda n, p: read_delay(reader, n, p, "`latency`"), DEFAULT_LATENCY)
     jitter = fields.time("jitter", 0)
     if jitter:

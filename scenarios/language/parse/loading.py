@@ -12,6 +12,7 @@ from scenarios.language.parse.catalogue import LESSONS
 from scenarios.language.parse.cluster import read_cluster, read_era, read_network, read_topics
 from scenarios.language.parse.expect import read_expect
 from scenarios.language.parse.lints import lint
+from scenarios.language.parse.misplaced import below_top
 from scenarios.language.parse.override_paths import suggest_whole_paths
 from scenarios.language.parse.questions import read_questions
 from scenarios.language.parse.steps import read_labels, read_timeline
@@ -25,7 +26,17 @@ from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, 
 
 VARIANTS_MAX = 50
 SEED_MAX = 2**63 - 1
-REQUIRED_FIELDS = ("schema", "id", "title", "duration", "cluster", "topics", "workloads", "timeline")
+REQUIRED_FIELDS = {
+    "schema": str(SCHEMA),
+    "id": "my-first",
+    "title": "What it shows",
+    "duration": "60s",
+    "cluster": "{brokers: {b1: {}, b2: {}, b3: {}}}",
+    "topics": "{t: {partitions: 1, replication_factor: 3}}",
+    "workloads": "{p1: {kind: producer, topic: t}}",
+    "timeline": "[]",
+}
+"""With an example of the value."""
 FIELDS = (
     "schema",
     "id",
@@ -124,7 +135,9 @@ def _variants(root: Mapping, problems: Problems) -> list[tuple[str, Mapping]]:
         return []
     trees: dict[str, Mapping] = {}
     for number, (item, path) in enumerate(items, 1):
-        fields = reader.fields(item, path, f"variant {number}", VARIANT_FIELDS, ("id", "expect"))
+        fields = reader.fields(
+            item, path, f"variant {number}", VARIANT_FIELDS, {"id": "contrast", "expect": "{verdict: ok}"}
+        )
         variant = fields.read("id", lambda n, p: reader.slug(n, p, "`id`"), "")
         if variant == "base":
             reader.error("E113", "`base` stands for the scenario itself", fields.key_place("id"), path=f"{path}.id")
@@ -166,10 +179,10 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     problems.variant = variant or "base"
     reader = Reader(problems)
     scope = Scope(reader)
-    fields = reader.fields(tree, "", "the scenario", FIELDS, REQUIRED_FIELDS)
+    fields = reader.fields(tree, "", "the scenario", FIELDS, REQUIRED_FIELDS, elsewhere=below_top())
     _read_schema(reader, fields)
     profile, rules = read_era(reader, fields)
-    cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p, rules), None)
+    cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p, rules, FIELDS), None)
     if cluster is None:
         return None
     topics = fields.read("topics", lambda n, p: read_topics(scope, n, p, cluster), {})

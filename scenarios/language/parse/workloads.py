@@ -13,6 +13,7 @@ from cluster.config import CLASSIC, CONSUMER, ConsumerConfig, GroupConsumerConfi
 from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
+from scenarios.language.parse.misplaced import own_config
 from scenarios.language.spec import (
     ABORT_EVERY_MAX,
     BATCH_MAX,
@@ -41,7 +42,8 @@ _RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)
 
 def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
     workloads: dict[str, Workload] = {}
-    for name, key_node, value, value_path in scope.reader.entries(node, path, "`workloads`"):
+    example = "{kind: producer, topic: t}"
+    for name, key_node, value, value_path in scope.reader.entries(node, path, "`workloads`", example):
         if new_node(scope, name, key_node, value_path, "client"):
             workloads.update(_read_workloads(scope, name, key_node, value, value_path))
     _check_groups(scope, node, path, workloads)
@@ -78,6 +80,10 @@ CPU_OF_TRANSFORM = ("interceptor", "serializer", "deserializer")
 _TRANSFORM_FIELDS = (*_COMMON_FIELDS, "topics", "to", "batch", "prefix", "offsets", "flush", "group-metadata")
 _KINDS = ("producer", "consumer", "transform")
 _of_consumers, _of_members = ConsumerConfig.keys(), GroupConsumerConfig.keys()
+A_MEMBER = (
+    "help: `kind: consumer` reads all by itself; a member reads its share and writes `to` a topic, as in",
+    "help: m1: {kind: transform, topic: t, to: out, config: {group.id: g}}",
+)
 KEYS_OF_MEMBERS = {key: "members of groups are `kind: transform`" for key in _of_members if key not in _of_consumers}
 
 
@@ -90,15 +96,16 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
     consumer = kind == "consumer"
     known = _CONSUMER_FIELDS if consumer else _PRODUCER_FIELDS
     what = f"{kind} `{name}`"
-    fields = reader.fields(node, path, what, known, ("kind", _names_inputs_by(node) if consumer else "topic"))
+    schema = ConsumerConfig if consumer else ProducerConfig
+    elsewhere = KEYS_OF_MEMBERS if consumer else {}
+    required = {"kind": kind, _names_inputs_by(node) if consumer else "topic": next(iter(scope.topics), "t")}
+    fields = reader.fields(node, path, what, known, required, elsewhere={**elsewhere, **own_config(schema)})
     fields.choice("kind", "producer", _KINDS)
     start_us = fields.time("start", 0)
     stop_us = fields.time("stop", None)
     if stop_us is not None and stop_us <= start_us:
         reader.error("E112", f"{what} stops before it starts", fields.key_place("stop"), path=f"{path}.stop")
-    schema = ConsumerConfig if consumer else ProducerConfig
-    elsewhere = KEYS_OF_MEMBERS if consumer else {}
-    config = fields.read("config", lambda n, p: reader.config(n, p, schema, elsewhere=elsewhere), {})
+    config = fields.read("config", lambda n, p: reader.config(n, p, schema, elsewhere=elsewhere, example=A_MEMBER), {})
     if consumer:
         topics = scope.consumers[name] = _read_inputs(scope, fields)
         return Workload(
@@ -138,7 +145,9 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
 
 def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     reader, what = scope.reader, f"transform `{name}`"
-    fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, ("kind", _names_inputs_by(node), "to", "config"))
+    example = {"to": "...", "config": "{group.id: g}"}
+    required = {"kind": "transform", _names_inputs_by(node): next(iter(scope.topics), "t"), **example}
+    fields = reader.fields(node, path, what, _TRANSFORM_FIELDS, required, elsewhere=own_config(TransformConfig))
     fields.choice("kind", "transform", _KINDS)
     config = fields.read("config", lambda n, p: reader.config(n, p, TransformConfig), {})
     transactional = bool(config.get("transactional.id"))
@@ -348,6 +357,11 @@ def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[
     node, path = found
     text = reader.text(node, path, "`rate`")
     match = _RATE.fullmatch(text)
+    if match is None and re.fullmatch(r"0*[1-9]\d{9,}/(us|ms|s|m|\d{1,15}(us|ms|s|m))", text, re.ASCII):
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        label = "at most 999,999,999 records a period, and one a microsecond"
+        reader.error("E112", f"`{shown}` is too large a rate", node.place, path=path, label=label)
+        return None
     if match is None or int(match[1]) < 1:
         reader.error("E123", f"`{text}` is not a rate", node.place, path=path, label="write 10/s, 100/m or 1/500ms")
         return None

@@ -38,9 +38,16 @@ SLUG_PATTERN = "[a-z0-9]+(-[a-z0-9]+)*"
 _TIME = re.compile(TIME_PATTERN)
 _UNITS_US = {"us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000}
 _NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_ENDLESS_NUMBER = re.compile(r"[+-]?0*[1-9]\d{19,}", re.ASCII)
+_ENDLESS_TIME = re.compile(
+    r"0*[1-9]\d{15,}(\.\d+)?(us|ms|s|m)?|[1-9]\d*(\.\d+)?[eE]\+?[1-9]\d{2,}(us|ms|s|m)", re.ASCII
+)
+_ENDLESS_SIZE = re.compile(r"0*[1-9]\d{13,}(\.\d+)?\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
+"""What has more digits than any bound."""
 _SIZE = re.compile(SIZE_PATTERN, re.ASCII)
 _SHARE = re.compile(SHARE_PATTERN)
 SLUG = re.compile(SLUG_PATTERN)
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]{1,40}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +149,13 @@ class Reader:
         known: Sequence[str],
         required: Collection[str] = (),
         known_as: Sequence[str] = (),
+        elsewhere: MappingType[str, str] = NOWHERE,
     ) -> Fields:
         """A mapping with only `known` keys; an empty value counts as an empty mapping.
 
         required: keys that must be there, perhaps each with an example of its value
         known_as: how the help lists them, where one list is not enough
+        elsewhere: keys that have another place, and which
         """
         if isinstance(node, Scalar) and node.is_nothing:
             return self._required(Fields(self, None, path, what, node.place), required)
@@ -162,18 +171,25 @@ class Reader:
         for key, (key_node, _) in node.entries.items():
             self.places[f"{path}.{key}" if path else key] = key_node.place
             if key not in known:
-                self.unknown_key(key, key_node.place, path, what, known, known_as)
+                self.unknown_key(key, key_node.place, path, what, known, known_as, elsewhere)
         return self._required(Fields(self, node, path, what, node.place), required)
 
     def unknown_key(
-        self, key: str, place: Place, path: str, what: str, known: Sequence[str], known_as: Sequence[str] = ()
+        self,
+        key: str,
+        place: Place,
+        path: str,
+        what: str,
+        known: Sequence[str],
+        known_as: Sequence[str] = (),
+        elsewhere: MappingType[str, str] = NOWHERE,
     ) -> None:
-        suggestion = did_you_mean(key, known, FIELD_SYNONYMS)
+        suggestion = None if key in elsewhere else did_you_mean(key, known, FIELD_SYNONYMS)
         self.error(
             "E104",
             f"unknown field `{key}` in {what}",
             place,
-            label=f"did you mean `{suggestion}`?" if suggestion else "no such field",
+            label=f"did you mean `{suggestion}`?" if suggestion else elsewhere.get(key, "no such field"),
             suggestion=suggestion,
             notes=known_as or [f"help: fields of {what}: {', '.join(known)}"],
             path=f"{path}.{key}" if path else key,
@@ -188,16 +204,18 @@ class Reader:
         if missing:
             names = ", ".join(f"`{key}`" for key in missing)
             title = f"missing {names} in {fields.what}"
-            example = required[missing[0]] if isinstance(required, MappingType) else "..."
-            self.error("E105", title, fields.place, label=f"add `{missing[0]}: {example}`", path=fields.path)
+            examples = required if isinstance(required, MappingType) else dict.fromkeys(missing, "...")
+            label = f"add {', '.join(f'`{key}: {examples[key]}`' for key in missing)}"
+            self.error("E105", title, fields.place, label=label, path=fields.path)
         return fields
 
-    def entries(self, node: Node, path: str, what: str) -> Iterator[tuple[str, Scalar, Node, str]]:
-        """(key, key node, value, path) of a mapping with free keys."""
+    def entries(self, node: Node, path: str, what: str, example: str = "") -> Iterator[tuple[str, Scalar, Node, str]]:
+        """(key, key node, value, path) of a mapping with free keys. example: the least that stands below one of them"""
         if isinstance(node, Scalar) and node.is_nothing:
             return
         if not isinstance(node, Mapping):
-            self.error("E111", f"{what} must be a mapping, not {kind_of(node)}", node.place, path=path)
+            label = _as_mapping(node, example) if isinstance(node, SequenceNode) else ""
+            self.error("E111", f"{what} must be a mapping, not {kind_of(node)}", node.place, path=path, label=label)
             return
         for key, (key_node, value) in node.entries.items():
             self.places[f"{path}.{key}"] = key_node.place
@@ -236,6 +254,10 @@ class Reader:
         return False
 
     def integer(self, node: Node, path: str, what: str, low: int = 0, high: int = NUMBER_MAX) -> int:
+        if isinstance(node, Scalar) and _ENDLESS_NUMBER.fullmatch(node.text):
+            bound = f"below {low:,}" if node.text.startswith("-") else f"above {high:,}"
+            self.error("E112", f"{what} is {_cut(node.text)}; it cannot be {bound}", node.place, path=path)
+            return low
         if not isinstance(node, Scalar) or not _NUMBER.fullmatch(node.text):
             self.error("E111", f"{what} must be a whole number, not {kind_of(node)}", node.place, path=path)
             return low
@@ -316,6 +338,9 @@ class Reader:
                 label=f"did you mean {' or '.join(guesses)}?",
                 suggestion=guesses[0].strip("`"),
             )
+        elif _ENDLESS_TIME.fullmatch(text):
+            title = f"{what}: `{_cut(text)}` is longer than 30 days"
+            self.error("E112", title, place, path=path, label="write 10.5s, 250ms or 2m")
         elif text.startswith("-"):
             self.error("E112", f"{what} is {text}; a time cannot be negative", place, path=path)
         else:
@@ -335,6 +360,10 @@ class Reader:
         if not isinstance(node, Scalar):
             return low
         found = _SIZE.fullmatch(text)
+        if found is None and _ENDLESS_SIZE.fullmatch(text):
+            title = f"{what} is {_cut(text)}; allowed are {low:,} to {high:,} bytes"
+            self.error("E112", title, node.place, path=path)
+            return low
         if found is None:
             self.error("E123", f"{what}: `{text}` is not a size", node.place, path=path, label="write 100B, 1kB or 1MB")
             return low
@@ -437,8 +466,12 @@ class Reader:
         *,
         or_default: bool = False,
         elsewhere: MappingType[str, str] = NOWHERE,
+        example: Sequence[str] = (),
     ) -> dict[str, str]:
-        """Kafka keys and values as text, each checked by `schema`. elsewhere: keys that it lacks, and who has them"""
+        """Kafka keys and values as text, each checked by `schema`.
+
+        elsewhere: keys that it lacks, and who has them     example: notes on one who has them
+        """
         values: dict[str, str] = {}
         for key, key_node, value, value_path in self.entries(node, path, f"{schema.WHAT} `config`"):
             try:
@@ -454,6 +487,7 @@ class Reader:
                     path=value_path,
                     suggestion=suggestion,
                     label="" if suggestion else elsewhere.get(key, "no such key"),
+                    notes=example if key in elsewhere else (),
                 )
                 continue
             text = self._joined(value) if is_list else value.text if isinstance(value, Scalar) else None
@@ -487,6 +521,29 @@ def kind_of(node: Node) -> str:
     if isinstance(node, SequenceNode):
         return "a list"
     return "nothing" if node.is_nothing else f"`{node.text[:40]}`"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _as_mapping(node: SequenceNode, example: str) -> str:
+    """How what stands in a list is written as a mapping: the fix of that mistake."""
+    shown: list[str] = []
+    for item in node.items[:2]:
+        name, value = "", example
+        if isinstance(item, Mapping):  # - {name: t, ...}, or - t: {...}
+            given = item.get("name") or item.get("id")
+            only, (_, inner) = next(iter(item.entries.items())) if len(item.entries) == 1 else ("", ("", item))
+            name = given.text if isinstance(given, Scalar) else only
+            value = inner.text if isinstance(inner, Scalar) and not given else "{...}"
+        elif example and isinstance(item, Scalar):
+            name = item.text
+        if _PLAIN_NAME.fullmatch(name):
+            shown.append(f"{name}: {value[:40]}")
+    if not shown or len(shown) < len(node.items[:2]):
+        return "one key for each, with its settings below it"
+    return f"write {{{', '.join(shown)}{', ...' if len(node.items) > len(shown) else ''}}}: no list, one key for each"
 
 
 def _power_of_ten(fraction: str | None) -> int:

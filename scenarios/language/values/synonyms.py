@@ -22,6 +22,8 @@ FIELD_SYNONYMS: dict[str, str] = {
     "steps": "timeline",
     "events": "timeline",
     "clients": "workloads",
+    "producers": "workloads",
+    "consumers": "workloads",
     "expected": "expect",
     "expectations": "expect",
     "sleep": "at",

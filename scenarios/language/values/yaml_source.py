@@ -7,6 +7,7 @@ judged while reading, before anything is built, and no scalar is typed by YAML 1
 
 from __future__ import annotations
 
+import re
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -240,4 +241,59 @@ def _syntax_error(error: yaml.YAMLError, source: SourceText) -> Diagnostic:
         )
     context = getattr(error, "context", None)
     title = f"not YAML: {problem}" + (f" ({context})" if context else "")
-    return Diagnostic(code="E103", title=title, place=place, label="here")
+    return Diagnostic(code="E103", title=title, place=place, label=_usual_fix(problem, place, error) or "here")
+
+
+_TWO_COLONS = "mapping values are not allowed in this context"
+_NO_COLON = "could not find expected ':'"
+_NOT_A_NEIGHBOUR = ("did not find expected key", "did not find expected '-' indicator")
+_TEXTS = ("title", "question", "ref", "ask", "because")
+"""Keys whose value is a sentence."""
+
+
+def _usual_fix(problem: str, place: Place, error: yaml.YAMLError) -> str:
+    """What usually went wrong, as far as the lines show it; else nothing."""
+    text, column = place.source.lines[place.line], place.column
+    indent, line_above = _indent_of(text), _line_above(place)
+    above = None if line_above is None else _indent_of(line_above)
+    if problem == _TWO_COLONS and (pair := _PAIR.fullmatch(text[:column])):
+        key, value = pair.groups()
+        rest = text[column:].partition(" #")[0].rstrip()
+        if key in _TEXTS and '"' not in (whole := value + rest) and "\\" not in whole and len(whole) <= 40:
+            return f'quote a text with a colon: {key}: "{whole}"'
+        return "a second colon in one line: quote the text, or begin a new line for the next key"
+    if problem == _TWO_COLONS and above is not None and above != indent and _KEY.fullmatch(text[:column]):
+        begun = _PAIR.fullmatch(line_above or "")
+        may_be_text = begun is None or begun[1] in _TEXTS
+        return _indented(indent, above) + (", and a text with a colon is quoted" if may_be_text else "")
+    if problem in _NOT_A_NEIGHBOUR and above is not None and above != indent and column == indent:
+        return _indented(indent, above)
+    mark = getattr(error, "context_mark", None)
+    began = place.line if mark is None else min(mark.line, place.line)
+    if problem == _NO_COLON and not re.search(r":(\s|$)", place.source.lines[began]):
+        return f"line {began + 1} is no `key: value`: a colon with a space after it is missing"
+    return ""
+
+
+_PAIR = re.compile(r"""[ ]*(?:-[ ]+)*([A-Za-z0-9][A-Za-z0-9._-]*):[ ]+([^\s"'\[{|>].*)""")
+_KEY = re.compile(r"[ ]*(?:-[ ]+)*[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _line_above(place: Place) -> str | None:
+    """The line above that is neither empty nor a comment."""
+    for line in reversed(place.source.lines[: place.line]):
+        if line.strip() and not line.lstrip().startswith("#"):
+            return line
+    return None
+
+
+def _indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _indented(indent: int, above: int) -> str:
+    return f"{_spaces(indent)} before it, the line above has {above or 'none'}: neighbours begin in one column"
+
+
+def _spaces(count: int) -> str:
+    return f"{count or 'no'} space{'' if count == 1 else 's'}"

@@ -39,7 +39,7 @@ def test_it_is_written_as_it_is_read() -> None:
 
 def test_one_that_names_no_topic_is_an_error() -> None:
     (error,) = errors_of(file_of(head=WHOLE.replace(TRANSFORM, TRANSFORM.replace("topic: t, ", ""))))
-    assert (error.code, error.label) == ("E105", "add `topic: ...`")
+    assert (error.code, error.label) == ("E105", "add `topic: t`")
 
 
 def test_it_may_read_several_topics() -> None:
