@@ -70,6 +70,13 @@ class Faults:
         """
         return await self._performers[type(payload)](name, payload)
 
+    def must_change_something(self, payload: Payload) -> None:
+        """For an operator's step; a file may kill what is down. raises: NotPossibleNow, SelectorError"""
+        if isinstance(payload, Kill):
+            nodes = self.resolve(payload.nodes)
+            if not any(map(self._cluster.running, nodes)):
+                raise NotPossibleNow(f"{listed(nodes)} {_s(nodes, 'is', 'are')} down already")
+
     def resolve(self, selector: Selector) -> Nodes:
         return resolve(selector, self._cluster.view, self.captured)
 

@@ -158,6 +158,7 @@ class Timeline:
 
         async def fire() -> None:
             try:
+                self._faults.must_change_something(step.payload)
                 sentence, held = await self._perform(step)
             except (NotPossibleNow, SelectorError) as error:
                 tell(str(error), False)

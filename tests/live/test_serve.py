@@ -100,6 +100,7 @@ def test_a_second_ctrl_c_gives_up_on_the_verdict_and_keeps_the_trace(tmp_path: P
         out, errors = served.process.communicate(timeout=60)
     assert served.process.returncode == 130, errors
     (kept,) = record.glob("0*")
-    assert f"given up: no verdict. The trace until the first Ctrl-C and the logs of the brokers are kept in {kept}" in out
+    assert "given up: no verdict. The trace until the first Ctrl-C and the logs of the brokers are kept in" in out
+    assert out.strip().endswith(str(kept))
     assert any(isinstance(row.event, RecordAcked) for row in read_rows(kept / "trace"))
     assert list_runs(record) == [] and (kept / "logs" / "b1").is_dir() and not list(record.glob(".run-*"))
