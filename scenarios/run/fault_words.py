@@ -15,12 +15,14 @@ class Done:
     """The result of a step: the nodes it resolved to (captured by `as`), and how it reads in the trace.
 
     ended: labels of the faults that it ended
+    refused: by the controller, all that was asked of it; in the words of an operator's answer
     """
 
     targets: Nodes
     sentence: str
     undo: Callable[[], Awaitable[str]] | None = None
     ended: Sequence[str] = ()
+    refused: str | None = None
 
 
 Perform = Callable[..., Awaitable[Done]]

@@ -51,6 +51,10 @@ from scenarios.run.fault_words import by_number as _s
 from scenarios.run.operations import Operator
 from scenarios.run.worlds import link_latency
 
+ASKED_FOR, DONE = "asked for", "done"
+NOT_REFUSED = (ASKED_FOR, DONE, ErrorCode.ELECTION_NOT_NEEDED.name)
+"""That an election is not needed is no error for kafka-leader-election either: the broker leads already."""
+
 
 class Faults:
     """Performs payloads. `captured` holds what `as` names stand for."""
@@ -306,15 +310,19 @@ class Faults:
     async def _elect(self, name: str, payload: Elect) -> Done:
         desired = None if payload.broker is None else self.resolve(payload.broker)
         ids = self._cluster.scenario.cluster.ids
-        answers = []
+        outcomes = []
         for topic_partition in self._partitions_to_elect(payload, desired):
             replies: list[Reply | None] = []
             broker_id = None if desired is None else ids[desired[0]]
             self._operator.elect_leader(topic_partition, broker_id, payload.unclean, replies.append)
-            answers.append(f"{topic_partition}: {_outcome(replies)}")
-        kind = "an unclean election" if payload.unclean else "a preferred election"
-        whom = f" of {desired[0]}" if desired is not None else ""
-        return Done(desired or (), f"{kind}{whom} is asked for ({', '.join(answers)})")
+            outcomes.append((topic_partition, _outcome(replies)))
+        election = "an unclean election" if payload.unclean else "a preferred election"
+        if desired is not None:
+            election += f" of {desired[0]}"
+        answers = ", ".join(f"{topic_partition}: {outcome}" for topic_partition, outcome in outcomes)
+        all_refused = outcomes and all(outcome not in NOT_REFUSED for _, outcome in outcomes)
+        refused = f"refused: {election} ({answers})" if all_refused else None
+        return Done(desired or (), f"{election} is asked for ({answers})", refused=refused)
 
     def _partitions_to_elect(self, payload: Elect, desired: Nodes | None) -> list[TopicPartition]:
         if payload.partition is not None:
@@ -412,10 +420,10 @@ class Faults:
 def _outcome(replies: Sequence[Reply | None]) -> str:
     """A controller that has to ask a registry or other controllers first answers later."""
     if not replies:
-        return "asked for"
+        return ASKED_FOR
     (reply,) = replies
     assert isinstance(reply, ElectReply)
-    return "done" if reply.error is ErrorCode.NONE else reply.error.name
+    return DONE if reply.error is ErrorCode.NONE else reply.error.name
 
 
 def _are(count: int) -> str:

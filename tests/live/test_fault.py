@@ -107,6 +107,10 @@ def test_what_changes_nothing_is_refused(tmp_path: Path) -> None:
         assert fault(tmp_path, "kill", "b2", code=1).stderr == "error: b2 is down already\n"
         found = wait_until(tmp_path, lambda found: node(found, "b2")["fenced"])
         assert [one["fault"] for one in found["faults"]] == ["kill-1"]
+        refused = fault(tmp_path, "elect", "t-0", "b2", code=1).stderr
+        assert refused == "error: refused: a preferred election of b2 (t-0: PREFERRED_LEADER_NOT_AVAILABLE)\n"
+        leader = found["partitions"][0]["leader"]
+        assert "t-0: ELECTION_NOT_NEEDED" in fault(tmp_path, "elect", "t-0", leader).stdout
         served.stop()
 
 
