@@ -22,11 +22,13 @@ from cluster.security import ListenerSecurity
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
+from replica.wording import duration
 from scenarios.language.expect import Expect
 from scenarios.language.parse.cluster import why_no_topic
 from scenarios.language.parse.loading import load_text
 from scenarios.language.record_sets import format_record_names
 from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
+from scenarios.language.steps import At, Step
 from scenarios.observe.story import StoryLine
 from scenarios.observe.story_groups import ungrouped
 from scenarios.observe.wording import count_of
@@ -322,7 +324,7 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
         minimum = scenario.topic_config(topic.name).min_insync_replicas
         sizes = f"{count_of(topic.partitions, 'partition')}, RF {topic.replication_factor}"
         lines.append(f"  topic {topic.name}: {sizes}, min.insync.replicas {minimum}")
-    lines += ["", f"  bootstrap.servers={bootstrap}"]
+    lines += [*own_plan(scenario), "", f"  bootstrap.servers={bootstrap}"]
     first, security = cluster.bootstrap[0], cluster.fabric.security
     if security.advertised:
         lines.append(f"    clients are sent to {_addresses(security.advertised.values())}")
@@ -353,6 +355,29 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     if page_address is not None:
         lines.append(f"  see it:    {page_address}")
     return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
+
+
+def own_plan(scenario: Scenario) -> list[str]:
+    """What the scenario does by itself, beside the clients that connect."""
+    parts = []
+    if steps := scenario.timeline:
+        timed = [step for step in steps if isinstance(step.trigger, At)]
+        parts.append(f"timeline: {count_of(len(steps), 'step')}")
+        if timed:
+            parts[0] += f" until {duration(max(map(_over_us, timed)))}"
+        if waiting := len(steps) - len(timed):
+            which = f"{waiting} of them " if timed else ""
+            parts[0] += f", {which}when {'its state comes' if waiting == 1 else 'their states come'}"
+    if names := list(scenario.workloads):
+        noun, verb = ("workload", "runs") if len(names) == 1 else ("workloads", "run")
+        parts.append(f"{noun} {', '.join(names)} {verb} beside your clients")
+    return [f"  {'; '.join(parts)}"] if parts else []
+
+
+def _over_us(step: Step) -> int:
+    """When a step of a certain time was done for the last time, and undone."""
+    assert isinstance(step.trigger, At)
+    return step.trigger.at_us + (step.every_us or 0) * (step.times - 1) + (step.for_us or 0)
 
 
 def _addresses(found: Iterable[tuple[str, int]]) -> str:
