@@ -217,7 +217,9 @@ class Faults:
     async def _heal(self, name: str, payload: Heal) -> Done:
         labels = payload.names or self._network_faults()
         self._heal_links(labels)
-        return Done((), f"the network is healed: {', '.join(labels) or 'nothing was wrong'}", ended=labels)
+        answer = None if labels else "no fault of the network is in force, so there is nothing to heal"
+        sentence = f"the network is healed: {', '.join(labels) or 'nothing was wrong'}"
+        return Done((), sentence, ended=labels, answer=answer)
 
     def _undo_with_heal(self, name: str) -> Callable[[], Awaitable[str]]:
         async def undo() -> str:
@@ -320,9 +322,9 @@ class Faults:
         if desired is not None:
             election += f" of {desired[0]}"
         answers = ", ".join(f"{topic_partition}: {outcome}" for topic_partition, outcome in outcomes)
-        all_refused = outcomes and all(outcome not in NOT_REFUSED for _, outcome in outcomes)
-        refused = f"refused: {election} ({answers})" if all_refused else None
-        return Done(desired or (), f"{election} is asked for ({answers})", refused=refused)
+        refused = outcomes != [] and all(outcome not in NOT_REFUSED for _, outcome in outcomes)
+        answer = f"refused: {election} ({answers})" if refused else None
+        return Done(desired or (), f"{election} is asked for ({answers})", answer=answer, refused=refused)
 
     def _partitions_to_elect(self, payload: Elect, desired: Nodes | None) -> list[TopicPartition]:
         if payload.partition is not None:

@@ -220,7 +220,7 @@ class Timeline:
                 return f"{payload.producer} sends {payload.count}", True
             case _:
                 done = await self._do(step)
-                return done.refused or done.sentence, done.refused is None
+                return done.answer or done.sentence, not done.refused
 
     def _repeat(self, step: Step, turn: int) -> None:
         if step.every_us is not None and turn < step.times:

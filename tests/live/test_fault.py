@@ -110,6 +110,8 @@ def test_what_changes_nothing_is_refused(tmp_path: Path) -> None:
         refused = fault(tmp_path, "elect", "t-0", "b2", code=1).stderr
         assert refused == "error: refused: a preferred election of b2 (t-0: PREFERRED_LEADER_NOT_AVAILABLE)\n"
         leader = found["partitions"][0]["leader"]
+        healed = fault(tmp_path, "heal").stdout
+        assert healed.endswith(": no fault of the network is in force, so there is nothing to heal\n")
         assert "t-0: ELECTION_NOT_NEEDED" in fault(tmp_path, "elect", "t-0", leader).stdout
         served.stop()
 
