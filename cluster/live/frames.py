@@ -14,6 +14,11 @@ LEAST_STEP_BYTES, STEP_BYTES = 16 * 1024, 1 << 20
 """A large frame gets memory as its bytes come, not for what its size promises: at most as much again as it has."""
 
 
+HTTP_BEGINNINGS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI ")
+TLS_HANDSHAKE = b"\x16\x03"
+"""A record with the handshake of any version from SSL 3.0 to TLS 1.3. source: RFC 8446 5.1"""
+
+
 class FrameTooLarge(Exception):
     """A size that is negative or above the limit: the connection cannot be read any further."""
 
@@ -56,8 +61,8 @@ class SocketFrameReader:
         if self._announced is None and len(self._buffer) >= SIZE_BYTES:
             size = int.from_bytes(self._buffer[:SIZE_BYTES], "big", signed=True)
             if size < 0 or (self.max_bytes is not None and size > self.max_bytes):
-                limit = "" if self.max_bytes is None else f", {self.max_bytes} are allowed ({LIMITS})"
-                raise FrameTooLarge(f"a frame of {size} bytes was announced{limit}")
+                why = _no_length(self._buffer) or f", {self.max_bytes} are allowed ({LIMITS})"
+                raise FrameTooLarge(f"a frame of {size} bytes was announced{why}")
             self._announced = size
         return self._announced
 
@@ -141,3 +146,12 @@ class SocketFrameReader:
 
     def clear(self) -> None:
         self._buffer, self._announced, self._large = bytearray(), None, None
+
+
+def _no_length(beginning: bytearray) -> str:
+    """What the first bytes are, if they are not the length of a frame."""
+    if beginning.startswith(TLS_HANDSHAKE):
+        return " (this looks like TLS, and this listener expects none)"
+    if beginning.startswith(HTTP_BEGINNINGS):
+        return " (this looks like HTTP)"
+    return " (a negative length)" if beginning[0] >= 0x80 else ""

@@ -160,15 +160,16 @@ def _node_state(node: dict[str, Any], style: Style) -> str:
 def _partition_lines(partitions: list[dict[str, Any]], style: Style) -> list[str]:
     """One line each: leader, ISR, and every replica's HW/LEO."""
     wide = max(9, *(len(one["partition"]) for one in partitions))
+    leaders = [f"{one['leader'] or 'none'} e{one['leader_epoch']}" for one in partitions]
+    leader_wide = max(8, *map(len, leaders))
     isr_wide = max(3, *(len(",".join(one["isr"])) for one in partitions))
-    lines = [f"  {'PARTITION':<{wide}}  LEADER    {'ISR':<{isr_wide}}  REPLICAS, HW/LEO"]
-    for one in partitions:
-        leader = f"{one['leader'] or 'none'} e{one['leader_epoch']}"
+    lines = [f"  {'PARTITION':<{wide}}  {'LEADER':<{leader_wide}}  {'ISR':<{isr_wide}}  REPLICAS, HW/LEO"]
+    for one, leader in zip(partitions, leaders, strict=True):
         isr = ",".join(one["isr"])
         replicas = "  ".join(
             f"{replica['node']} {replica['high_watermark']}/{replica['log_end_offset']}" for replica in one["replicas"]
         )
         short = len(one["isr"]) < one["min_isr"]
         isr = style.paint(f"{isr:<{isr_wide}}", "red" if short else "bold")
-        lines.append(f"  {one['partition']:<{wide}}  {leader:<8}  {isr}  {replicas}")
+        lines.append(f"  {one['partition']:<{wide}}  {leader:<{leader_wide}}  {isr}  {replicas}")
     return lines

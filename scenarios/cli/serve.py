@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scenarios.cli.common import exit_code_of, fail, load_scenario, must_hold_files, plain_option, style_for_stdout
-from scenarios.cli.run import processes_option, set_option
+from scenarios.cli.run import processes_option
 from scenarios.cli.worlds import refuse_cards
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
@@ -31,13 +31,15 @@ BROKERS = 3
 
 
 @click.command()
-@click.option("--brokers", type=click.IntRange(1, 31), show_default=str(BROKERS), help="How many.")
+@click.option(
+    "--brokers", type=click.IntRange(1, 31), metavar="N", help=f"How many; {BROKERS}, unless --scenario brings its own."
+)
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME:PARTITIONS:RF", help="A topic to create; may be repeated."
 )
 @click.option(
-    "--max-partitions", type=click.IntRange(1), metavar="N", show_default="20000",
-    help="Of the whole cluster: a request for more is refused.",
+    "--max-partitions", type=click.IntRange(1), metavar="N",
+    help="Of the whole cluster: a request for more is refused; by default 20000.",
 )  # fmt: skip
 @click.option("--port", type=PORTS, default=19092, show_default=True, help="Of the first broker; the others follow.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDR", help="The address to listen on.")
@@ -64,13 +66,17 @@ BROKERS = 3
 @click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key.")
 @click.option(
     "--listener", "listeners", multiple=True, metavar="[NAME=]PROTOCOL:PORT",
-    help="One more listener of each broker, with less: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; may be repeated.",
+    help="One more listener of each broker, protected as the first or less: PLAINTEXT, SSL, SASL_PLAINTEXT or "
+    "SASL_SSL; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--advertise", "advertised", multiple=True, metavar="[NAME=]HOST[:PORT]",
     help="Where clients of a listener find the first broker, if not at --host: behind NAT, say; may be repeated.",
 )  # fmt: skip
-@set_option
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE",
+    help="Change one value of the cluster, such as cluster.config.KEY=VALUE, or of --scenario; may be repeated.",
+)  # fmt: skip
 @plain_option
 def serve(
     brokers: int | None,

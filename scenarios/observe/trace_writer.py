@@ -216,6 +216,16 @@ class TraceWriter:
             if self._waiting[table].rows:
                 self._write_part(table)
 
+    def leave(self) -> None:
+        """Keep the parts that are written, and nothing else: an interrupted step may have left half an event."""
+        for buffer in self._buffers.values():
+            buffer.values.clear()
+        for waiting in self._waiting.values():
+            waiting.discard()
+        for table in TABLES:
+            if not self._parts_written[table]:
+                self._write_part(table)
+
     def sha256(self) -> str:
         """Of the whole trace, once it is closed."""
         return trace_sha256(self.trace_dir)

@@ -51,6 +51,10 @@ from scenarios.run.fault_words import by_number as _s
 from scenarios.run.operations import Operator
 from scenarios.run.worlds import link_latency
 
+ASKED_FOR, DONE = "asked for", "done"
+NOT_REFUSED = (ASKED_FOR, DONE, ErrorCode.ELECTION_NOT_NEEDED.name)
+"""That an election is not needed is no error for kafka-leader-election either: the broker leads already."""
+
 
 class Faults:
     """Performs payloads. `captured` holds what `as` names stand for."""
@@ -69,6 +73,13 @@ class Faults:
         broker's is a request of its own, as with Kafka's tools.
         """
         return await self._performers[type(payload)](name, payload)
+
+    def must_change_something(self, payload: Payload) -> None:
+        """For an operator's step; a file may kill what is down. raises: NotPossibleNow, SelectorError"""
+        if isinstance(payload, Kill):
+            nodes = self.resolve(payload.nodes)
+            if not any(map(self._cluster.running, nodes)):
+                raise NotPossibleNow(f"{listed(nodes)} {_s(nodes, 'is', 'are')} down already")
 
     def resolve(self, selector: Selector) -> Nodes:
         return resolve(selector, self._cluster.view, self.captured)
@@ -206,7 +217,9 @@ class Faults:
     async def _heal(self, name: str, payload: Heal) -> Done:
         labels = payload.names or self._network_faults()
         self._heal_links(labels)
-        return Done((), f"the network is healed: {', '.join(labels) or 'nothing was wrong'}", ended=labels)
+        answer = None if labels else "no fault of the network is in force, so there is nothing to heal"
+        sentence = f"the network is healed: {', '.join(labels) or 'nothing was wrong'}"
+        return Done((), sentence, ended=labels, answer=answer)
 
     def _undo_with_heal(self, name: str) -> Callable[[], Awaitable[str]]:
         async def undo() -> str:
@@ -299,15 +312,19 @@ class Faults:
     async def _elect(self, name: str, payload: Elect) -> Done:
         desired = None if payload.broker is None else self.resolve(payload.broker)
         ids = self._cluster.scenario.cluster.ids
-        answers = []
+        outcomes = []
         for topic_partition in self._partitions_to_elect(payload, desired):
             replies: list[Reply | None] = []
             broker_id = None if desired is None else ids[desired[0]]
             self._operator.elect_leader(topic_partition, broker_id, payload.unclean, replies.append)
-            answers.append(f"{topic_partition}: {_outcome(replies)}")
-        kind = "an unclean election" if payload.unclean else "a preferred election"
-        whom = f" of {desired[0]}" if desired is not None else ""
-        return Done(desired or (), f"{kind}{whom} is asked for ({', '.join(answers)})")
+            outcomes.append((topic_partition, _outcome(replies)))
+        election = "an unclean election" if payload.unclean else "a preferred election"
+        if desired is not None:
+            election += f" of {desired[0]}"
+        answers = ", ".join(f"{topic_partition}: {outcome}" for topic_partition, outcome in outcomes)
+        refused = outcomes != [] and all(outcome not in NOT_REFUSED for _, outcome in outcomes)
+        answer = f"refused: {election} ({answers})" if refused else None
+        return Done(desired or (), f"{election} is asked for ({answers})", answer=answer, refused=refused)
 
     def _partitions_to_elect(self, payload: Elect, desired: Nodes | None) -> list[TopicPartition]:
         if payload.partition is not None:
@@ -405,10 +422,10 @@ class Faults:
 def _outcome(replies: Sequence[Reply | None]) -> str:
     """A controller that has to ask a registry or other controllers first answers later."""
     if not replies:
-        return "asked for"
+        return ASKED_FOR
     (reply,) = replies
     assert isinstance(reply, ElectReply)
-    return "done" if reply.error is ErrorCode.NONE else reply.error.name
+    return DONE if reply.error is ErrorCode.NONE else reply.error.name
 
 
 def _are(count: int) -> str:

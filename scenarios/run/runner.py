@@ -56,6 +56,8 @@ EVENTS_PER_PROGRESS = 2000
 EVENTS_PER_PROBE, LIVE_EVENTS_PER_PROBE = 64, 1024
 """How often the checker looks into the cores; the trace is checked after every event. Live, others wait."""
 Companion = Callable[["ScenarioRun"], Awaitable[None]]
+OnInterrupt = Callable[["ScenarioRun", Path], None]
+"""(the run, its folder)"""
 Progress = Callable[[int, int, int], None]
 """(virtual microseconds so far, of how many, trace events so far)"""
 
@@ -320,10 +322,12 @@ def run_scenario(
     traced: bool = True,
     may_rest_from_us: int | None = None,
     real: RealKafka | None = None,
+    on_interrupt: OnInterrupt | None = None,
 ) -> RunResult:
     """Run and judge. With `runs_dir` the run is kept in a new folder there; without it nothing is left behind.
 
     traced, may_rest_from_us, real: as of ScenarioRun; a run that is kept is traced, and the digest of no trace is empty
+    on_interrupt: called when KeyboardInterrupt ends it, while its folder is still there
     raises: OSError when the folder cannot be written; nothing then remains under a final name
     """
     assert traced or runs_dir is None
@@ -342,6 +346,8 @@ def run_scenario(
             may_rest_from_us=may_rest_from_us,
             real=real,
         )
+        if on_interrupt is not None:
+            stack.enter_context(_when_interrupted(on_interrupt, run, work_dir))
         run.execute()
         scenario = run.scenario
         broken = tuple(violation.event for violation in run.invariants.violations)
@@ -379,6 +385,15 @@ def _new_writer(trace_dir: Path, observed_by: Callable[[], str | None] | None) -
 
 
 @contextmanager
+def _when_interrupted(on_interrupt: OnInterrupt, run: ScenarioRun, work_dir: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        on_interrupt(run, work_dir)
+        raise
+
+
+@contextmanager
 def next_run_dir(runs_dir: Path, name: str) -> Iterator[Path]:
     """`runs/0007-name`: one more than the largest number there is. Until the end of the block no other process of this
     machine is given a number there, so that runs which end together are all kept.
@@ -402,9 +417,23 @@ def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[st
     (work_dir / "scenario.lock.yaml").write_text(lock_text, encoding="utf-8")
     if not keep_logs:
         shutil.rmtree(work_dir / "logs", ignore_errors=True)
-    work_dir.chmod(0o755)
-    work_dir.rename(run_dir)
+    _name_folder(work_dir, run_dir)
     last = run_dir.parent / "last"
     temporary = last.with_name(f".last-{os.getpid()}.tmp")
     temporary.write_text(run_dir.name + "\n", encoding="utf-8")
     temporary.replace(last)
+
+
+def keep_unjudged(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Path:
+    """Keep what an interrupted run has written so far. Without a summary it does not count as a run. raises: OSError"""
+    run.writer.leave()
+    (work_dir / "summary.json").unlink(missing_ok=True)
+    (work_dir / "scenario.lock.yaml").write_text(lock.dump(run.scenario), encoding="utf-8")
+    with next_run_dir(runs_dir, f"{run.scenario.run_name}-unjudged") as run_dir:
+        _name_folder(work_dir, run_dir)
+    return run_dir
+
+
+def _name_folder(work_dir: Path, run_dir: Path) -> None:
+    work_dir.chmod(0o755)
+    work_dir.rename(run_dir)

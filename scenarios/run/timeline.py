@@ -158,6 +158,7 @@ class Timeline:
 
         async def fire() -> None:
             try:
+                self._faults.must_change_something(step.payload)
                 sentence, held = await self._perform(step)
             except (NotPossibleNow, SelectorError) as error:
                 tell(str(error), False)
@@ -205,7 +206,10 @@ class Timeline:
                 self._arm(follower)
 
     async def _perform(self, step: Step) -> tuple[str, bool]:
-        """The result, and of a check whether it held. raises: NotPossibleNow, SelectorError"""
+        """The result, and whether it is one: a check may not hold, and a controller may refuse.
+
+        raises: NotPossibleNow, SelectorError
+        """
         payload = step.payload
         match payload:
             case Check():
@@ -215,7 +219,8 @@ class Timeline:
                 self._workloads.produce(payload)
                 return f"{payload.producer} sends {payload.count}", True
             case _:
-                return (await self._do(step)).sentence, True
+                done = await self._do(step)
+                return done.answer or done.sentence, not done.refused
 
     def _repeat(self, step: Step, turn: int) -> None:
         if step.every_us is not None and turn < step.times:

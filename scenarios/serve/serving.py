@@ -8,6 +8,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,20 +22,23 @@ from cluster.security import ListenerSecurity
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
+from replica.wording import duration
 from scenarios.language.expect import Expect
 from scenarios.language.parse.cluster import why_no_topic
 from scenarios.language.parse.loading import load_text
 from scenarios.language.record_sets import format_record_names
 from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
+from scenarios.language.steps import At, Step
 from scenarios.observe.story import StoryLine
 from scenarios.observe.story_groups import ungrouped
 from scenarios.observe.wording import count_of
 from scenarios.process.collector import collect_in_short_pauses
 from scenarios.run.followed_trace import cut_parts_while_followed
-from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
+from scenarios.run.runner import RunResult, ScenarioRun, keep_unjudged, run_scenario
 from scenarios.run.worlds import live, processes
 from scenarios.serve.certificates import AUTHORITY
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
+from scenarios.terminal.safe_output import OutputFailed
 from scenarios.view.live_tape import LiveTape
 
 if TYPE_CHECKING:
@@ -47,6 +51,9 @@ FOREVER_US = 365 * 86_400 * 1_000_000
 ACKED_KEPT = 10_000
 """So many of a partition's latest acked records are looked for on a new leader while the cluster runs; the verdict at
 the end looks at all of them."""
+
+STOPPING = "stopping; judging the run (Ctrl-C again gives up on the verdict)"
+GIVEN_UP = "given up: no verdict. The trace until the first Ctrl-C and the logs of the brokers are kept in"
 
 Say = Callable[[str], None]
 
@@ -146,9 +153,17 @@ class Server:
         self._tape = LiveTape() if shows_page else None
         self._page_place: tuple[Door, socket.socket] | None = None
         self._time: LiveTime | None = None
+        self._was_asked_to_stop = False
 
     def run(self, runs_dir: Path) -> RunResult:
-        """Until SIGINT, SIGTERM or SIGHUP. raises: PortTaken, OSError, NotPossibleNow"""
+        """Until SIGINT, SIGTERM or SIGHUP. raises: PortTaken, OSError, NotPossibleNow, KeyboardInterrupt"""
+        before = signal.getsignal(signal.SIGHUP)
+        try:
+            return self._run(runs_dir)
+        finally:
+            signal.signal(signal.SIGHUP, before)
+
+    def _run(self, runs_dir: Path) -> RunResult:
         self._record = runs_dir
         if self._tape is not None:
             from scenarios.serve.page_server import open_door
@@ -169,6 +184,7 @@ class Server:
                 self._be_followed,
                 self._show_page,
             ],
+            on_interrupt=self._keep_unjudged,
         )
 
     def _world(self, scenario: Scenario, trace_log: TraceLog, log_root: Path) -> Fabric:
@@ -203,11 +219,27 @@ class Server:
             run.name_batch = lambda partition, base_offset, crc: None
 
     async def _stop_on_signal(self, run: ScenarioRun) -> None:
+        """The first signal. The next one interrupts the judging: behind this block SIGINT and SIGTERM are the command's
+        again, and SIGHUP, which comes twice when a terminal is closed, does nothing.
+        """
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async for _ in signals:
-                assert self._time is not None
-                self._time.stop()
-                run.ended_early()
+                break
+            assert self._time is not None
+            self._was_asked_to_stop = True
+            with suppress(OutputFailed):  # The terminal that it was started in may be gone.
+                self._say(f"\n  {STOPPING}")
+            run.writer.write_parts()
+            self._time.stop()
+            run.ended_early()
+
+    def _keep_unjudged(self, run: ScenarioRun, work_dir: Path) -> None:
+        if not self._was_asked_to_stop or not work_dir.exists():  # It has not begun, or it is kept as a whole.
+            return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # Until the command ends, which is at once.
+        self._say(f"  {GIVEN_UP} {keep_unjudged(run, work_dir, self._record)}")
 
     async def _obey(self, run: ScenarioRun) -> None:
         """`highwater fault` speaks to this."""
@@ -292,7 +324,7 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
         minimum = scenario.topic_config(topic.name).min_insync_replicas
         sizes = f"{count_of(topic.partitions, 'partition')}, RF {topic.replication_factor}"
         lines.append(f"  topic {topic.name}: {sizes}, min.insync.replicas {minimum}")
-    lines += ["", f"  bootstrap.servers={bootstrap}"]
+    lines += [*own_plan(scenario), "", f"  bootstrap.servers={bootstrap}"]
     first, security = cluster.bootstrap[0], cluster.fabric.security
     if security.advertised:
         lines.append(f"    clients are sent to {_addresses(security.advertised.values())}")
@@ -323,6 +355,29 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     if page_address is not None:
         lines.append(f"  see it:    {page_address}")
     return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
+
+
+def own_plan(scenario: Scenario) -> list[str]:
+    """What the scenario does by itself, beside the clients that connect."""
+    parts = []
+    if steps := scenario.timeline:
+        timed = [step for step in steps if isinstance(step.trigger, At)]
+        parts.append(f"timeline: {count_of(len(steps), 'step')}")
+        if timed:
+            parts[0] += f" until {duration(max(map(_over_us, timed)))}"
+        if waiting := len(steps) - len(timed):
+            which = f"{waiting} of them " if timed else ""
+            parts[0] += f", {which}when {'its state comes' if waiting == 1 else 'their states come'}"
+    if names := list(scenario.workloads):
+        noun, verb = ("workload", "runs") if len(names) == 1 else ("workloads", "run")
+        parts.append(f"{noun} {', '.join(names)} {verb} beside your clients")
+    return [f"  {'; '.join(parts)}"] if parts else []
+
+
+def _over_us(step: Step) -> int:
+    """When a step of a certain time was done for the last time, and undone."""
+    assert isinstance(step.trigger, At)
+    return step.trigger.at_us + (step.every_us or 0) * (step.times - 1) + (step.for_us or 0)
 
 
 def _addresses(found: Iterable[tuple[str, int]]) -> str:

@@ -157,3 +157,10 @@ def test_what_a_newcomer_is_given_has_no_mistakes() -> None:
     assert len(given) == 5
     for text in given:
         assert [one.title for one in load_text(text, "given").warnings if one.code in MISTAKES] == []
+
+
+def test_the_help_says_what_is_meant_when_an_option_is_left_out(highwater: Highwater) -> None:
+    serve, search = (" ".join(highwater(word, "--help").out.split()) for word in ("serve", "search"))
+    assert "[default: (" not in serve and "How many; 3, unless --scenario brings its own." in serve
+    assert "Change one value of the cluster" in serve and "with less" not in serve
+    assert "draw each by its seed alone" in search and "Where found schedules are kept. [default: search]" in search

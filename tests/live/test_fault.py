@@ -99,6 +99,23 @@ def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, 
     assert events_of_faults(served) == expected
 
 
+def test_what_changes_nothing_is_refused(tmp_path: Path) -> None:
+    quick = ("--set", "cluster.config.broker.session.timeout.ms=1000",
+             "--set", "cluster.config.broker.heartbeat.interval.ms=100")  # fmt: skip
+    with serving(tmp_path, "--topic", "t:1:3", *quick) as served:
+        fault(tmp_path, "kill", "b2")
+        assert fault(tmp_path, "kill", "b2", code=1).stderr == "error: b2 is down already\n"
+        found = wait_until(tmp_path, lambda found: node(found, "b2")["fenced"])
+        assert [one["fault"] for one in found["faults"]] == ["kill-1"]
+        refused = fault(tmp_path, "elect", "t-0", "b2", code=1).stderr
+        assert refused == "error: refused: a preferred election of b2 (t-0: PREFERRED_LEADER_NOT_AVAILABLE)\n"
+        leader = found["partitions"][0]["leader"]
+        healed = fault(tmp_path, "heal").stdout
+        assert healed.endswith(": no fault of the network is in force, so there is nothing to heal\n")
+        assert "t-0: ELECTION_NOT_NEEDED" in fault(tmp_path, "elect", "t-0", leader).stdout
+        served.stop()
+
+
 @pytest.mark.parametrize("world", one_in(2, [(), ("--processes",)]), ids=["tasks", "processes"])
 def test_a_teacher_cuts_the_client_of_a_student(tmp_path: Path, world: tuple[str, ...]) -> None:
     """Only this client is cut: its requests wait on the way, and arrive when the network is whole again."""

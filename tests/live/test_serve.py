@@ -6,16 +6,19 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
-from serving import ROOT, command, free_ports, serving
+from serving import ROOT, command, free_ports, program, serving
 from verdicts import expect_nothing_broken
 
-from replica.trace.events import BatchAppended, BatchSent, RequestCompleted
+from replica.trace.events import BatchAppended, BatchSent, RecordAcked, RequestCompleted
 from scenarios.observe.trace_writer import read_rows
+from scenarios.run.runs import list_runs
 from tests.soak import one_in
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.live
 
@@ -75,3 +78,29 @@ def test_without_client_records_no_request_is_told_either(tmp_path: Path, world:
     rows = read_rows(tmp_path / (tmp_path / "last").read_text().strip() / "trace")
     kinds = [type(row.event) for row in rows]
     assert BatchAppended in kinds and RequestCompleted not in kinds and BatchSent not in kinds
+
+
+@pytest.mark.parametrize("stage", ["run.runner.state_final_logs", "run.runner.judge", "run.runner.write_json"])
+def test_a_second_ctrl_c_gives_up_on_the_verdict_and_keeps_the_trace(tmp_path: Path, stage: str) -> None:
+    module, _, name = f"scenarios.{stage}".rpartition(".")
+    first = f"import time, {module} as slow\nslow.{name} = lambda *_, **__: time.sleep(20)"
+    record = tmp_path / "runs"
+    record.mkdir()
+    with serving(record, "--topic", "t:1:1", brokers=1, program=program(tmp_path / "program", first)) as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")
+        producer.send("t", b"one").get(20)
+        producer.close()
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.stdout is not None
+        said = [served.process.stdout.readline() for _ in range(3)]  # Below an empty line of the banner and its own.
+        assert said[2] == "  stopping; judging the run (Ctrl-C again gives up on the verdict)\n"
+        wait_for(lambda: list(record.glob(".run-*/trace/*/part-*")))
+        time.sleep(0.5)
+        served.process.send_signal(signal.SIGINT)
+        out, errors = served.process.communicate(timeout=60)
+    assert served.process.returncode == 130, errors
+    (kept,) = record.glob("0*")
+    assert "given up: no verdict. The trace until the first Ctrl-C and the logs of the brokers are kept in" in out
+    assert out.strip().endswith(str(kept))
+    assert any(isinstance(row.event, RecordAcked) for row in read_rows(kept / "trace"))
+    assert list_runs(record) == [] and (kept / "logs" / "b1").is_dir() and not list(record.glob(".run-*"))

@@ -40,10 +40,12 @@ WIDTH = 100
     "--guided/--blind",
     default=False,
     show_default=True,
-    help="Change schedules that reached something new.",
+    help="Change schedules that reached something new, or draw each by its seed alone.",
 )
 @click.option("--first", is_flag=True, help="Stop at the first seed that breaks something.")
-@click.option("--out", type=click.Path(path_type=Path), default=OUT, help="Where found schedules are kept.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Where found schedules are kept."
+)
 @click.option("--jobs", type=click.IntRange(1, 64), help="Processes to use; by default one per core.")
 @click.option("--master", type=Master(), help="Play on Spark: local[N] or spark://host:port. Rows are kept in --out.")
 @conf_option
