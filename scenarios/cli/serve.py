@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from scenarios.cli.worlds import refuse_cards
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.folding import folded
+from scenarios.terminal.safe_output import OutputFailed
 from scenarios.terminal.style import Style
 
 if TYPE_CHECKING:
@@ -140,6 +142,7 @@ def serve(
         shows_page=shows_page,
         security=security,
         say=click.echo,
+        say_if_heard=_say_if_heard,
         say_line=lambda line: click.echo(_event(line, style), err=True),
     )
     result = _run(server, record)
@@ -286,6 +289,11 @@ def _run(server: Server, record: Path) -> RunResult:
             ExitCode.MISSING,
             "make room or choose another place with --record DIR",
         )
+
+
+def _say_if_heard(text: str) -> None:
+    with suppress(OutputFailed):
+        click.echo(text)
 
 
 def _event(line: StoryLine, style: Style) -> str:

@@ -15,7 +15,7 @@ class Done:
     """The result of a step: the nodes it resolved to (captured by `as`), and how it reads in the trace.
 
     ended: labels of the faults that it ended
-    answer: what an operator is told, if it is not the sentence of the trace
+    answer: to an operator, if it is not the sentence of the trace
     refused: the controller has refused all that was asked of it
     """
 

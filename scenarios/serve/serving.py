@@ -8,7 +8,6 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,6 @@ from scenarios.run.runner import RunResult, ScenarioRun, keep_unjudged, run_scen
 from scenarios.run.worlds import live, processes
 from scenarios.serve.certificates import AUTHORITY
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
-from scenarios.terminal.safe_output import OutputFailed
 from scenarios.view.live_tape import LiveTape
 
 if TYPE_CHECKING:
@@ -52,6 +50,7 @@ ACKED_KEPT = 10_000
 """So many of a partition's latest acked records are looked for on a new leader while the cluster runs; the verdict at
 the end looks at all of them."""
 
+STOP_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 STOPPING = "stopping; judging the run (Ctrl-C again gives up on the verdict)"
 GIVEN_UP = "given up: no verdict. The trace until the first Ctrl-C and the logs of the brokers are kept in"
 
@@ -125,6 +124,7 @@ class Server:
     in_processes: a separate process for every broker and controller
     shows_page: on loopback, the page of the cluster as it runs
     security: what the brokers ask of clients
+    say_if_heard: goes on where the terminal is gone
     """
 
     def __init__(
@@ -138,6 +138,7 @@ class Server:
         shows_page: bool,
         security: ListenerSecurity,
         say: Say,
+        say_if_heard: Say,
         say_line: SayLine,
     ) -> None:
         # A file's expectations concern its own clients alone; here others take part.
@@ -145,6 +146,7 @@ class Server:
         self._host = host
         self._ports = {name: port + place for place, name in enumerate(scenario.cluster.brokers)}
         self._say = say
+        self._say_if_heard = say_if_heard
         self._teller = LineWriter(say_line)
         self._reads_along = reads_along
         self._in_processes = in_processes
@@ -157,11 +159,12 @@ class Server:
 
     def run(self, runs_dir: Path) -> RunResult:
         """Until SIGINT, SIGTERM or SIGHUP. raises: PortTaken, OSError, NotPossibleNow, KeyboardInterrupt"""
-        before = signal.getsignal(signal.SIGHUP)
+        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         try:
             return self._run(runs_dir)
         finally:
-            signal.signal(signal.SIGHUP, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _run(self, runs_dir: Path) -> RunResult:
         self._record = runs_dir
@@ -223,13 +226,12 @@ class Server:
         again, and SIGHUP, which comes twice when a terminal is closed, does nothing.
         """
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
             async for _ in signals:
                 break
             assert self._time is not None
             self._was_asked_to_stop = True
-            with suppress(OutputFailed):  # The terminal that it was started in may be gone.
-                self._say(f"\n  {STOPPING}")
+            self._say_if_heard(f"\n  {STOPPING}")
             run.writer.write_parts()
             self._time.stop()
             run.ended_early()
@@ -237,9 +239,9 @@ class Server:
     def _keep_unjudged(self, run: ScenarioRun, work_dir: Path) -> None:
         if not self._was_asked_to_stop or not work_dir.exists():  # It has not begun, or it is kept as a whole.
             return
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # Until the command ends, which is at once.
-        self._say(f"  {GIVEN_UP} {keep_unjudged(run, work_dir, self._record)}")
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        self._say_if_heard(f"  {GIVEN_UP} {keep_unjudged(run, work_dir, self._record)}")
 
     async def _obey(self, run: ScenarioRun) -> None:
         """`highwater fault` speaks to this."""
