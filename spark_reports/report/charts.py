@@ -206,7 +206,7 @@ class _PartitionChart:
         if len(nodes) < 2:
             return alt.value(last)
         widths = [first + (last - first) * place / (len(nodes) - 1) for place in range(len(nodes))]
-        return alt.StrokeWidth("node:N", scale=alt.Scale(domain=nodes, range=widths), legend=None)
+        return alt.StrokeWidth("node:O", scale=alt.Scale(domain=nodes, range=widths), legend=None)
 
     def _span(self) -> Layer:
         """Invisible: a panel without anything else has its axis."""
