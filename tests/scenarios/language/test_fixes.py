@@ -1,0 +1,196 @@
+"""Usual mistakes hear how to mend them: misplaced and missing keys, lists, slips of YAML, huge numbers, releases."""
+
+from __future__ import annotations
+
+import pytest
+from small_scenario import HEAD, caret_text, errors_of, file_of
+
+from scenarios.language.parse.loading import REQUIRED_FIELDS, load_text
+from scenarios.language.parse.workloads import A_MEMBER
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "caret", "label"),
+    [
+        ("topic: t}", "topic: t, config: {group.id: g}}", "group.id", "members of groups are `kind: transform`"),
+        (
+            "topic: t}",
+            "topics: {pattern: t}}",
+            "{pattern: t}",
+            "patterns are for `kind: transform`, a member of a group",
+        ),
+        ("topic: t}", "topic: t, config: {group.idd: g}}", "group.idd", "no such key"),
+    ],
+)
+def test_a_consumer_is_in_no_group(old: str, new: str, caret: str, label: str) -> None:
+    head = HEAD.replace(f"c1r: {{kind: consumer, {old}", f"c1r: {{kind: consumer, {new}")
+    (error,) = errors_of(file_of(head=head))
+    assert (caret_text(error), error.label) == (caret, label)
+    assert any("m1: {kind: transform," in note for note in error.notes) == (caret == "group.id")
+
+
+def test_the_example_of_a_member_of_a_group_is_right() -> None:
+    example = A_MEMBER[-1].removeprefix("help: ")
+    head = HEAD.replace("  p1: ", f"  {example}\n  p1: ").replace("topics:\n", "topics:\n  out: {partitions: 1}\n")
+    assert load_text(file_of(head=head), "test.yaml").scenario.workloads["m1"].config == {"group.id": "g"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "caret", "label"),
+    [
+        ("p1: {kind: producer, topic: t", "p1: {kind: producer, topic: t, acks: 1", "acks", "belongs under `config:`"),
+        ("topic: t}\n", "topic: t, fetch.min.bytes: 1}\n", "fetch.min.bytes", "belongs under `config:`"),
+        ("topic: t}\n", "topic: t, group.id: g}\n", "group.id", "members of groups are `kind: transform`"),
+        (
+            "config: {min.insync.replicas: 2}",
+            "min.insync.replicas: 2",
+            "min.insync.replicas",
+            "belongs under `config:`",
+        ),
+        ("{rack: A}", "{rack: A, num.io.threads: 1}", "num.io.threads", "belongs under `config:`"),
+        ("cluster:\n", "cluster:\n  num.io.threads: 1\n", "num.io.threads", "belongs under `config:`"),
+        ("cluster:\n", "cluster:\n  topics: {}\n", "topics", "belongs at the top of the file, beside `cluster:`"),
+        ("cluster:\n", "brokers: {}\ncluster:\n", "brokers", "belongs under `cluster:`"),
+        ("cluster:\n", "jitter: 1ms\ncluster:\n", "jitter", "belongs under `network:`"),
+        (
+            "cluster:\n",
+            "min.insync.replicas: 1\ncluster:\n",
+            "min.insync.replicas",
+            "belongs under `config:` of `cluster` or a topic",
+        ),
+        ("cluster:\n", "producers: {}\ncluster:\n", "producers", "did you mean `workloads`?"),
+        ("cluster:\n", "consumers: {}\ncluster:\n", "consumers", "did you mean `workloads`?"),
+        ("cluster:\n", "clients: {}\ncluster:\n", "clients", "did you mean `workloads`?"),
+        ("cluster:\n", "config: {}\ncluster:\n", "config", "no such field"),
+    ],
+)
+def test_a_key_one_level_too_high_or_too_low_hears_where_it_belongs(old: str, new: str, caret: str, label: str) -> None:
+    consumer = new.startswith("topic: t,")
+    head = HEAD.replace(f"c1r: {{kind: consumer, {old}", f"c1r: {{kind: consumer, {new}") if consumer else HEAD
+    head = head if consumer else head.replace(old, new, 1)
+    assert head != HEAD
+    (error,) = errors_of(file_of(head=head))
+    assert (error.code, caret_text(error), error.label) == ("E104", caret, label)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "label"),
+    [
+        ("brokers: {b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}", "brokers: [b1, b2]", "write {b1: {}, b2: {}}"),
+        (
+            "brokers: {b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}",
+            "brokers: [b1, b2, b3]",
+            "write {b1: {}, b2: {}, ...}",
+        ),
+        (
+            "brokers: {b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}",
+            "brokers:\n  - {id: b1, rack: A}\n  - b2: {rack: B}\n",
+            "write {b1: {...}, b2: {...}}",
+        ),
+        (
+            "  t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}\n",
+            "  - t\n",
+            "write {t: {partitions: 1}}",
+        ),
+        (
+            "  t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}\n",
+            "  - {name: t, partitions: 1}\n",
+            "write {t: {...}}",
+        ),
+        ("config: {min.insync.replicas: 2}", "config: [min.insync.replicas: 2]", "write {min.insync.replicas: 2}"),
+    ],
+)
+def test_a_list_where_a_mapping_is_needed_is_shown_as_one(old: str, new: str, label: str) -> None:
+    assert HEAD.count(old) == 1
+    (error,) = errors_of(file_of(head=HEAD.replace(old, new)))
+    assert (error.code, error.label) == ("E111", f"{label}: no list, one key for each")
+
+
+@pytest.mark.parametrize("items", ["[]", "[1, {rack: A, disk: {}}]", "[[b1]]", "['b 1']"])
+def test_a_list_without_names_hears_that_a_mapping_has_one_key_for_each(items: str) -> None:
+    head = HEAD.replace("{b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}", items)
+    assert errors_of(file_of(head=head))[0].label == "one key for each, with its settings below it"
+
+
+ONE_BEFORE = "1 space before it, the line above has 2: neighbours begin in one column"
+THREE_BEFORE = "3 spaces before it, the line above has 4: neighbours begin in one column"
+TWO_BEFORE = "2 spaces before it, the line above has none: neighbours begin in one column"
+SECOND_COLON = "a second colon in one line: quote the text, or begin a new line for the next key"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "label"),
+    [
+        ("title: East: outage\n", 1, 'quote a text with a colon: title: "East: outage"'),
+        ("title: East: outage # of May\n", 1, 'quote a text with a colon: title: "East: outage"'),
+        ('title: the "East": outage\n', 1, SECOND_COLON),
+        ("sources:\n  - ref: KIP-1: x\n", 2, 'quote a text with a colon: ref: "KIP-1: x"'),
+        ("timeline:\n- at: 5s kill: b1\n", 2, SECOND_COLON),
+        ("schema: 1\n  id: x\n", 2, TWO_BEFORE),
+        ("schema: 1\n\n# next\n  id: x\n", 4, TWO_BEFORE),
+        ("topics:\n  t: {a: 1}\n u: {a: 1}\n", 3, ONE_BEFORE),
+        ("timeline:\n  - {at: 1s}\n - {at: 2s}\n", 3, ONE_BEFORE),
+        ("cluster:\n  brokers:\n    b1: {}\n   config: {}\n", 4, THREE_BEFORE),
+        ("title: East\n  West: x\n", 2, f"{TWO_BEFORE}, and a text with a colon is quoted"),
+        ("schema: 1\nid:x\ntitle: y\n", 3, "line 2 is no `key: value`: a colon with a space after it is missing"),
+        ("topics: {t: {a: 1}\n u: 1\n", 2, "here"),
+        ("topics: {t: {a: 1}\nworkloads: {}\n", 2, "here"),
+        ('title: "East" outage\n', 1, "here"),
+        ('title: "East": outage\n', 1, "here"),
+        ("title: 'East\n", 2, "here"),
+    ],
+)
+def test_a_slip_of_yaml_has_its_usual_fix_where_the_line_shows_it(text: str, line: int, label: str) -> None:
+    (error,) = errors_of(text)
+    assert error.code == "E103" and error.place is not None
+    assert (error.place.line + 1, error.label) == (line, label)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "title"),
+    [
+        ("{0: [b1, b2, b3]}", f"1{'0' * 20}", f"`partitions` is 1{'0' * 20}; it cannot be above 1,000"),
+        ("{0: [b1, b2, b3]}", f"1{'0' * 99}", f"`partitions` is 1{'0' * 36}...; it cannot be above 1,000"),
+        ("duration: 60s", "duration: 1e400s", "`duration`: `1e400s` is longer than 30 days"),
+    ],
+)
+def test_a_number_of_many_digits_hears_its_bound(old: str, new: str, title: str) -> None:
+    (error,) = errors_of(file_of(head=HEAD.replace(old, new)))
+    assert error.title == title
+
+
+def test_missing_keys_are_all_given_with_values_that_will_do() -> None:
+    text = file_of().replace("schema: 1\nid: small\n", "").replace("duration: 60s\n", "")
+    (error,) = errors_of(text)
+    assert error.title == "missing `schema`, `id`, `duration` in the scenario"
+    assert error.label == "add `schema: 1`, `id: my-first`, `duration: 60s`"
+    (error,) = errors_of(file_of().replace("p2: {kind: producer, topic: t}", "p2: {}"))
+    assert error.label == "add `kind: producer`, `topic: t`"
+
+
+def test_the_examples_of_missing_keys_make_a_scenario() -> None:
+    assert errors_of("".join(f"{key}: {value}\n" for key, value in REQUIRED_FIELDS.items())) == ()
+
+
+@pytest.mark.parametrize(
+    ("profile", "label"),
+    [
+        ("kafka-3.7", "no era of its own: it lies between `kafka-3.5` and `kafka-3.9`"),
+        ("3.7.1", "no era of its own: it lies between `kafka-3.5` and `kafka-3.9`"),
+        ("kafka-1.1", "no era of its own: it lies between `kafka-0.11` and `kafka-2.0`"),
+        ("kafka-0.9", "no era of its own: it lies between `kafka-0.8` and `kafka-0.10`"),
+        ("kafka-4.2", "the newest era is `kafka-4.1`"),
+        ("kafka-0.7", "the oldest era is `kafka-0.8`"),
+        ("3.9", "did you mean `kafka-3.9`?"),
+        ("kafka-3.9.1", "did you mean `kafka-3.9`?"),
+        ("kafka3.9", "did you mean `kafka-3.9`?"),
+    ],
+)
+def test_a_release_without_an_era_hears_its_neighbours(profile: str, label: str) -> None:
+    (error,) = errors_of(file_of().replace("title: Small", f"title: Small\nprofile: {profile}"))
+    assert (error.code, caret_text(error), error.label) == ("E110", profile, label)
+
+
+def test_a_release_between_two_eras_hears_what_changed_between_them() -> None:
+    (error,) = errors_of(file_of().replace("title: Small", "title: Small\nprofile: kafka-3.7"))
+    assert "`hw-advance`: KAFKA-15583 (3.7); `transactions`: KIP-98 (0.11), KIP-890" in error.notes[-1]

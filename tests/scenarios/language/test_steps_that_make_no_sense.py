@@ -1,0 +1,291 @@
+"""Each part is right by itself; together they cannot happen, or change nothing."""
+
+from __future__ import annotations
+
+import pytest
+from small_scenario import HEAD, PLAIN_EXPECT, errors_of, file_of
+
+from scenarios.language.diagnostics import (
+    render,
+)
+from scenarios.language.parse.loading import load_text
+
+VICTIM = '{at: 1s, kill: "leader(t-0)", as: v}'
+NEEDLESS = [
+    (("{at: 1s, kill: b1}", "{at: 2s, kill: b1}"), "W205", "step 2 would kill b1, which is down since step 1"),
+    (("{at: 1s, kill: b1}", "{at: 2s, start: b1}", "{at: 3s, kill: b1}"), None, ""),
+    (("{at: 1s, stop: b1}", "{at: 1.1s, kill: b1}"), None, ""),
+    (("{at: 1s, kill: b1}", "{at: 2s, power_off: b1}"), None, ""),
+    (("{at: 1s, resume: b1}", "{at: 2s, pause: b1}"), "W205", "step 1 resumes b1, which nothing has paused"),
+    (("{at: 1s, pause: b1, for: 9s}", "{at: 2s, resume: b1}"), None, ""),
+    (('{at: 1s, pause: "leader(t-0)"}', "{at: 2s, resume: b1}"), None, ""),
+    (("{at: 1s, kill: b1}", "{at: 2s, restart: b1}", "{at: 3s, kill: b1}"), None, ""),
+    (("{at: 1s, kill: b1}", "{at: 2s, kill: brokers}"), None, ""),
+    (
+        ("{at: 1s, kill: brokers}", '{at: 2s, kill: "others(b1)"}'),
+        "W205",
+        "step 2 would kill b2, b3, which are down since step 1",
+    ),
+    ((VICTIM, '{at: 2s, kill: "@v"}'), "W205", "step 2 would kill @v, which is down since step 1"),
+    (("{at: 1s, kill: b1, as: v}", '{at: 2s, kill: "@v"}'), "W205", "step 2 would kill b1, which is down since step 1"),
+    ((VICTIM, '{at: 2s, start: "@v"}', '{at: 3s, kill: "@v"}'), None, ""),
+    ((VICTIM, "{at: 2s, start: b1}", '{at: 3s, kill: "@v"}'), None, ""),
+    ((VICTIM, "{at: 2s, kill: b1}", "{at: 3s, start: b1}", '{at: 4s, start: "@v"}'), None, ""),
+    (
+        (VICTIM, '{at: 4s, kill: "leader(t-0)"}'),
+        "W205",
+        "step 2 would kill the same broker 3 s after step 1: leader(t-0) is the dead one until its session of 9 s ends",
+    ),
+    ((VICTIM, '{at: 2s, start: "@v"}', '{at: 9s, start: "@v"}'), None, ""),
+    ((VICTIM, '{at: 11s, kill: "leader(t-0)"}'), None, ""),
+    ((VICTIM, "{at: 2s, elect: {partition: t-0, unclean: true}}", '{at: 4s, kill: "leader(t-0)"}'), None, ""),
+]
+
+
+@pytest.mark.parametrize(("steps", "code", "title"), NEEDLESS)
+def test_a_step_that_changes_nothing_is_a_warning(steps: tuple[str, ...], code: str | None, title: str) -> None:
+    warnings = load_text(file_of(*steps), "test.yaml").warnings
+    found = [(one.code, one.title) for one in warnings if one.code in ("W205", "W207")]
+    assert found == ([(code, title)] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("steps", "code", "title"),
+    [
+        (
+            ('{at: 9s, kill: "leader(t-0)", as: v}', '{at: 2s, start: "@v"}'),
+            "E133",
+            "step 2 uses `@v` before step 1 chooses it",
+        ),
+        (
+            ('{at: 1s, start: "@v"}', '{at: 1s, kill: "leader(t-0)", as: v}'),
+            "E133",
+            "step 1 uses `@v` before step 2 chooses it",
+        ),
+        (
+            ('{at: 1s, pause: "leader(t-0)", as: v}', '{at: 2s, start: "@v"}'),
+            "E130",
+            "step 2 would start @v, which is not down then",
+        ),
+        (
+            ("{at: 1s, kill: b1, for: 2s}", "{at: 9s, start: b1}"),
+            "E130",
+            "step 2 would start b1, which is not down then",
+        ),
+        (
+            ("{at: 1s, create_topic: t}", "{at: 9s, create_topic: t}"),
+            "E130",
+            "step 2 would make the topic `t`, which step 1 has made",
+        ),
+        (
+            ("{at: 1s, create_topic: t, every: 5s, times: 2}",),
+            "E130",
+            "step 1 would make the topic `t`, which its first time has made",
+        ),
+        (
+            ("{at: 9s, delete_topic: t}", "{at: 1s, delete_topic: t}"),
+            "E130",
+            "step 1 would delete the topic `t`, which step 2 has deleted",
+        ),
+        (
+            ("{at: 1s, delete_topic: t}", "{at: 2s, create_topic: t}", "{at: 3s, create_topic: t}"),
+            "E130",
+            "step 3 would make the topic `t`, which step 2 has made",
+        ),
+        (
+            ("{at: 1s, delete_topic: t, every: 5s, times: 2}",),
+            "E130",
+            "step 1 would delete the topic `t`, which its first time has deleted",
+        ),
+        (
+            ("{at: 1s, delete_topic: u}",),
+            "E131",
+            "unknown topic `u`",
+        ),
+    ],
+)
+def test_a_step_that_comes_too_early_or_too_late_is_an_error(steps: tuple[str, ...], code: str, title: str) -> None:
+    first, *_ = errors_of(file_of(*steps))
+    assert (first.code, first.title) == (code, title)
+
+
+@pytest.mark.parametrize(
+    ("steps", "titles"),
+    [
+        (
+            ("{at: 1s, delete_topic: t}", "{at: 2s, produce: {from: p1, count: 1}}"),
+            ["step 2 sends to a topic that step 1 has deleted, and that no step makes"],
+        ),
+        (("{at: 2s, delete_topic: t}", "{at: 1s, produce: {from: p1, count: 1}}"), []),
+        (
+            ("{at: 1s, delete_topic: t}", "{at: 2s, produce: {from: p1, count: 1}}", "{at: 3s, create_topic: t}"),
+            [],
+        ),
+    ],
+)
+def test_records_for_a_deleted_topic_are_a_mistake_unless_it_is_made_again(
+    steps: tuple[str, ...], titles: list[str]
+) -> None:
+    warnings = load_text(file_of(*steps), "test.yaml").warnings
+    assert [one.title for one in warnings if one.code == "W209"] == titles
+
+
+ONE_ID = """\
+schema: 1
+id: one-id
+title: One id
+duration: 60s
+cluster: {{brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}}}
+topics: {{t: {{partitions: 1, replication_factor: 3, config: {{min.insync.replicas: 2}}}}}}
+workloads:
+  p1: {{kind: producer, topic: t, config: {{transactional.id: x}}}}
+  p2: {{kind: producer, topic: t, {start}config: {{transactional.id: x}}}}
+timeline: [{step}]
+expect: {{verdict: ok}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "warns"),
+    [("", "", True), ("start: 5s, ", "", False), ("", "{at: 5s, pause: p1}", False), ("", "{at: 5s, kill: b1}", True)],
+)
+def test_producers_that_begin_together_with_one_transactional_id_are_a_mistake(
+    start: str, step: str, warns: bool
+) -> None:
+    warnings = load_text(ONE_ID.format(start=start, step=step), "test.yaml").warnings
+    why = "`p1` and `p2` begin together with one transactional.id: the later one to ask for it fences the earlier"
+    assert [one.title for one in warnings if one.code == "W210"] == ([why] if warns else [])
+
+
+def test_a_warning_has_the_line_of_the_file_as_an_error_has() -> None:
+    (warning,) = [
+        one for one in load_text(ONE_ID.format(start="", step=""), "test.yaml").warnings if one.code == "W210"
+    ]
+    assert render(warning).splitlines()[2:] == [
+        " --> test.yaml:9:43",
+        "  |",
+        "8 |   p1: {kind: producer, topic: t, config: {transactional.id: x}}",
+        "9 |   p2: {kind: producer, topic: t, config: {transactional.id: x}}",
+        "  |                                           ^^^^^^^^^^^^^^^^",
+        "  |",
+        "  = path: workloads.p2.config.transactional.id",
+        "  = more: highwater explain W210",
+    ]
+
+
+def test_a_mistake_of_a_variant_names_the_variant() -> None:
+    variant = "variants:\n  - {id: short, patch: {duration: 5s}, expect: {verdict: ok}}\n"
+    text = file_of("{at: 9s, kill: b1}", "{at: 10s, kill: b1}") + variant
+    found = {one.title: one for one in load_text(text, "test.yaml").warnings}
+    assert found["step 2 would kill b1, which is down since step 1"].variants == ("base", "short")
+    late = found["step 1 comes after the end of the run"]
+    assert late.variants == ("short",) and "= only in variant short" in render(late)
+
+
+@pytest.mark.parametrize(
+    ("expected", "title"),
+    [
+        ("records: {lost: r4..r5}", "r5 is expected, but its producer sends 5 records in all"),
+        ("records: {lost: {at_least: s0}}", "s0 is expected, but its producer sends 0 records in all"),
+        ('logs: {t-0: "r0, r9"}', "r9 is expected, but its producer sends 5 records in all"),
+        ("records: {lost: r0..r4, acked: {at_most: r0..r99}}", None),
+    ],
+)
+def test_an_expected_record_that_is_never_sent_is_a_warning(expected: str, title: str | None) -> None:
+    text = file_of("{at: 1s, produce: {from: p1, count: 5}}", expect=f"expect: {{verdict: ok, {expected}}}\n")
+    found = [one.title for one in load_text(text, "test.yaml").warnings if one.code == "W207"]
+    assert found == ([title] if title else [])
+
+
+@pytest.mark.parametrize(
+    ("arrival", "last"),
+    [
+        ("rate: 10/s, stop: 2s", 19),
+        ("rate: 10/s, start: 500ms, stop: 2s", 14),
+        ("rate: 3/1s, stop: 1s", 2),
+        ("rate: 10/s, batch: 8, stop: 2s", 23),
+        ("rate: 10/s", 589),
+        ("poisson: 10/s, stop: 2s", None),
+    ],
+)
+def test_a_rate_brings_so_many_records_and_no_more(arrival: str, last: int | None) -> None:
+    head = HEAD.replace("p1: {kind: producer, topic: t", f"p1: {{kind: producer, topic: t, {arrival}")
+    assert head != HEAD
+
+    def warned(number: int) -> bool:
+        expect = f"expect: {{verdict: ok, records: {{acked: {{at_least: r{number}}}}}}}\n"
+        warnings = load_text(file_of(head=head, expect=expect), "test.yaml").warnings
+        return any(one.code == "W207" for one in warnings)
+
+    assert [warned(number) for number in (last or 0, (last or 10_000) + 1)] == [False, last is not None]
+
+
+@pytest.mark.parametrize(
+    ("profile", "title"),
+    [
+        ("kafka-4.1", "min.insync.replicas (4) counts as 3, the replication factor: one slow broker stops acks=all"),
+        ("kafka-3.5", "no acks=all write is accepted: min.insync.replicas (4) is above the replication factor (3)"),
+    ],
+)
+def test_a_min_isr_above_the_replication_factor_counts_as_that_factor_since_3_7(profile: str, title: str) -> None:
+    head = HEAD.replace("min.insync.replicas: 2", "min.insync.replicas: 4") + f"profile: {profile}\n"
+    (warning,) = [one for one in load_text(file_of(head=head), "test.yaml").warnings if one.code == "W202"]
+    assert warning.title == title
+
+
+def test_a_cropped_line_has_dots_where_it_goes_on() -> None:
+    before, after = "{at: 1s, kill: b1}, " * 20, ", {at: 1s, kill: b2}" * 20
+    text = f"{HEAD}timeline: [{before}{{at: 2s, kil: b1}}{after}]\n{PLAIN_EXPECT}"
+    error = next(one for one in errors_of(text) if one.code == "E104")
+    lines = render(error).splitlines()
+    (shown,) = [line.partition("| ")[2] for line in lines if "kil:" in line]
+    (carets,) = [line.partition("| ")[2] for line in lines if "^" in line]
+    assert shown.startswith("...") and shown.endswith("...") and len(shown) == 75
+    assert shown[carets.index("^") :].startswith("kil:")
+    assert [note.split(":")[1] for note in error.notes] == [" a step has one verb", " and beside it"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "title"),
+    [
+        ("{b1: {rack: A}, b2: {rack: B}, b3: {rack: B}}", "[b1, b2, b3]", "`brokers` must be a mapping, not a list"),
+        ("b3", "all", "`all` is a word of the language, not a name"),
+    ],
+)
+def test_who_uses_what_could_not_be_read_is_not_to_blame(old: str, new: str, title: str) -> None:
+    text = file_of("{at: 1s, kill: b3}", "{at: 2s, elect: {partition: t-0}}", "{at: 3s, start: b3}")
+    assert old in text
+    assert [error.title for error in errors_of(text.replace(old, new))] == [title]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "config", "titles"),
+    [
+        (2, "{transactional.id: T}", ["`p1` waits for ever: __transaction_state cannot be made on 2 brokers with "
+         "transaction.state.log.replication.factor=3"]),
+        (3, "{transactional.id: T}", []),
+        (2, "{}", []),
+    ],
+)  # fmt: skip
+def test_a_coordinator_that_cannot_come_to_be_is_a_warning(brokers: int, config: str, titles: list[str]) -> None:
+    nodes = [f"b{number}" for number in range(1, brokers + 1)]
+    text = (
+        "schema: 1\nid: small\ntitle: Small\nduration: 60s\n"
+        f"cluster: {{brokers: {{{', '.join(f'{node}: {{}}' for node in nodes)}}}}}\n"
+        f"topics: {{t: {{partitions: {{0: [{', '.join(nodes)}]}}}}}}\n"
+        f"workloads: {{p1: {{kind: producer, topic: t, config: {config}}}}}\n"
+        "timeline: []\nexpect: {verdict: ok}\n"
+    )
+    found = load_text(text, "test.yaml")
+    assert [one.title for one in found.warnings if one.code == "W208"] == titles
+    enough = text.replace("cluster: {", "cluster: {config: {transaction.state.log.replication.factor: 1}, ")
+    assert not [one for one in load_text(enough, "test.yaml").warnings if one.code == "W208"]
+
+
+@pytest.mark.parametrize(("client", "is_warned_of"), [("p1", False), ("default", False), ("p9", True)])
+def test_a_quota_of_a_client_that_is_not_there_is_a_warning(client: str, is_warned_of: bool) -> None:
+    text = file_of(f"{{at: 1s, set_quota: {{client: {client}, quota: {{producer_byte_rate: 1000}}}}}}")
+    found = [one.title for one in load_text(text, "test.yaml").warnings if one.code == "W205"]
+    assert found == (
+        ["step 1 changes nothing: no workload is called p9; there are p1, p2, c1r"] if is_warned_of else []
+    )
