@@ -122,6 +122,7 @@ def _play(run: str) -> Finding:
 def _play_test(run: str) -> Finding:
     import contextlib
     import os
+    import tempfile
 
     import pytest
 
@@ -141,8 +142,13 @@ def _play_test(run: str) -> Finding:
 
     os.chdir(ROOT)
     judge, options = Judge(), ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        ended = pytest.main([*options, run.removeprefix("test ")], plugins=[judge])
+    # In a folder of its own: in the common one pytest removes what other runs have left, which may take minutes.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+    ):
+        ended = pytest.main([*options, f"--basetemp={folder}/tests", run.removeprefix("test ")], plugins=[judge])
     assert ended in (0, 1), f"{run} cannot be run: pytest ended with {ended}"
     return Finding(run, judge.failed, judge.crash)
 
