@@ -15,6 +15,7 @@ from scenarios.language.spec import Scenario
 from scenarios.observe.columns.lazy_names import LazyNames
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.unread import Unread
+from scenarios.observe.wording import sizes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,15 +119,7 @@ def _anomaly(anomaly: Anomaly) -> dict[str, Any]:
 def _setting(scenario: Scenario) -> dict[str, Any]:
     """The first line of a screen: sizes and the settings that decide about loss."""
     return {
-        "brokers": len(scenario.cluster.brokers),
-        "topics": {
-            topic.name: {
-                "partitions": topic.partitions,
-                "replication_factor": topic.replication_factor,
-                "min.insync.replicas": scenario.topic_config(topic.name).min_insync_replicas,
-            }
-            for topic in scenario.topics.values()
-        },
+        **sizes_of(scenario),
         "acks": {producer.name: producer.producer_config().acks for producer in scenario.producers},
         **_settings_of_transactions(scenario),
     }

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scenarios.language.spec import Scenario
 
 
 def seconds(at_us: int) -> str:
@@ -32,6 +35,21 @@ def lost_words(names: Sequence[str], records: Mapping[str, Any]) -> str:
     """`5 acked records lost`; `1 record lost` where one was never acked: its application owes that output."""
     noun = "acked record" if len(acked_of(names, records)) == len(names) else "record"
     return f"{count_of(len(names), noun)} lost"
+
+
+def sizes_of(scenario: Scenario) -> dict[str, Any]:
+    """Of the cluster that a scenario describes, for `setting` in a summary."""
+    return {
+        "brokers": len(scenario.cluster.brokers),
+        "topics": {
+            topic.name: {
+                "partitions": topic.partitions,
+                "replication_factor": topic.replication_factor,
+                "min.insync.replicas": scenario.topic_config(topic.name).min_insync_replicas,
+            }
+            for topic in scenario.topics.values()
+        },
+    }
 
 
 def settings_of(summary: Mapping[str, Any]) -> list[str]:

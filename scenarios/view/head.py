@@ -7,7 +7,7 @@ from typing import Any
 
 from cluster.kafka.observe.observed import SAMPLE_MS
 from scenarios.language.spec import Scenario
-from scenarios.observe.wording import acked_of, lost_words, played_by, settings_of
+from scenarios.observe.wording import acked_of, lost_words, played_by, settings_of, sizes_of
 
 
 def _label(summary: Mapping[str, Any]) -> str:
@@ -43,18 +43,6 @@ def head(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 def live_head(scenario: Scenario) -> dict[str, Any]:
     """The same of a cluster that is running."""
-    setting = {
-        "brokers": len(scenario.cluster.brokers),
-        "topics": {
-            topic.name: {
-                "partitions": topic.partitions,
-                "replication_factor": topic.replication_factor,
-                "min.insync.replicas": scenario.topic_config(topic.name).min_insync_replicas,
-            }
-            for topic in scenario.topics.values()
-        },
-        "acks": {},
-    }
     nothing: list[str] = []
     return {
         "scenario": scenario.id,
@@ -65,7 +53,7 @@ def live_head(scenario: Scenario) -> dict[str, Any]:
         "era": scenario.profile,
         "live": True,
         "sampled": "",
-        "built": settings_of({"setting": setting}),
+        "built": settings_of({"setting": {**sizes_of(scenario), "acks": {}}}),
         "verdict": ["running"],
         "findings": nothing,
         "lost": nothing,

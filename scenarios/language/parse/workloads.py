@@ -24,7 +24,7 @@ from scenarios.language.spec import (
     TransactionPattern,
     Workload,
 )
-from scenarios.language.values.reading import Fields, Reader
+from scenarios.language.values.reading import Fields, Reader, shortened
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence
 
@@ -38,6 +38,8 @@ DEFAULT_ORDER = {True: "in-transaction", False: "after"}
 """By whether there is a transaction."""
 
 _RATE = re.compile(r"(\d{1,9})/(\S+)", re.ASCII)
+_ENDLESS_RATE = re.compile(r"0*[1-9]\d{9,}/(us|ms|s|m|\d{1,15}(us|ms|s|m))", re.ASCII)
+"""What has more digits than any bound."""
 
 
 def read_workloads(scope: Scope, node: Node, path: str) -> dict[str, Workload]:
@@ -357,10 +359,9 @@ def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[
     node, path = found
     text = reader.text(node, path, "`rate`")
     match = _RATE.fullmatch(text)
-    if match is None and re.fullmatch(r"0*[1-9]\d{9,}/(us|ms|s|m|\d{1,15}(us|ms|s|m))", text, re.ASCII):
-        shown = text if len(text) <= 40 else f"{text[:37]}..."
+    if match is None and _ENDLESS_RATE.fullmatch(text):
         label = "at most 999,999,999 records a period, and one a microsecond"
-        reader.error("E112", f"`{shown}` is too large a rate", node.place, path=path, label=label)
+        reader.error("E112", f"`{shortened(text)}` is too large a rate", node.place, path=path, label=label)
         return None
     if match is None or int(match[1]) < 1:
         reader.error("E123", f"`{text}` is not a rate", node.place, path=path, label="write 10/s, 100/m or 1/500ms")

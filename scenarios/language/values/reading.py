@@ -256,7 +256,7 @@ class Reader:
     def integer(self, node: Node, path: str, what: str, low: int = 0, high: int = NUMBER_MAX) -> int:
         if isinstance(node, Scalar) and _ENDLESS_NUMBER.fullmatch(node.text):
             bound = f"below {low:,}" if node.text.startswith("-") else f"above {high:,}"
-            self.error("E112", f"{what} is {_cut(node.text)}; it cannot be {bound}", node.place, path=path)
+            self.error("E112", f"{what} is {shortened(node.text)}; it cannot be {bound}", node.place, path=path)
             return low
         if not isinstance(node, Scalar) or not _NUMBER.fullmatch(node.text):
             self.error("E111", f"{what} must be a whole number, not {kind_of(node)}", node.place, path=path)
@@ -339,7 +339,7 @@ class Reader:
                 suggestion=guesses[0].strip("`"),
             )
         elif _ENDLESS_TIME.fullmatch(text):
-            title = f"{what}: `{_cut(text)}` is longer than 30 days"
+            title = f"{what}: `{shortened(text)}` is longer than 30 days"
             self.error("E112", title, place, path=path, label="write 10.5s, 250ms or 2m")
         elif text.startswith("-"):
             self.error("E112", f"{what} is {text}; a time cannot be negative", place, path=path)
@@ -361,7 +361,7 @@ class Reader:
             return low
         found = _SIZE.fullmatch(text)
         if found is None and _ENDLESS_SIZE.fullmatch(text):
-            title = f"{what} is {_cut(text)}; allowed are {low:,} to {high:,} bytes"
+            title = f"{what} is {shortened(text)}; allowed are {low:,} to {high:,} bytes"
             self.error("E112", title, node.place, path=path)
             return low
         if found is None:
@@ -523,7 +523,8 @@ def kind_of(node: Node) -> str:
     return "nothing" if node.is_nothing else f"`{node.text[:40]}`"
 
 
-def _cut(text: str) -> str:
+def shortened(text: str) -> str:
+    """For messages: a value of the file."""
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
