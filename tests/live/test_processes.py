@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from scenarios.language.spec import Scenario
 from scenarios.run.cluster_under_test import NotPossibleNow
 from scenarios.run.runner import RunResult, ScenarioRun, run_scenario
 from scenarios.run.worlds import NewWorld, live, processes, simulated
+from tests.descriptors import descriptors_that_stay, open_descriptors
 from tests.soak import one_in
 
 KILLS = """
@@ -102,20 +103,20 @@ def _in_sync(brokers: Sequence[str]) -> str:
 
 async def end_when_whole(run: ScenarioRun, count: int) -> None:
     """All were killed, and everybody is back; of those that are gone nothing is left open here."""
-    before = open_pipes()  # Of all nodes: as soon as the cluster is whole, the first is killed.
+    before = pipes(descriptors_that_stay())  # Of all nodes: as soon as the cluster is whole, the first is killed.
     while sum(isinstance(row.event, CheckMade) for row in run.rows) < count or any(
         set(view.isr) != set(BROKERS) for view in run.view.partitions.values()
     ):
         await trio.sleep(0.2)
-    assert open_pipes() == before
+    assert pipes(open_descriptors()) == before
     run.ended_early()
     assert isinstance(run.cluster.time, LiveTime)
     run.cluster.time.stop()
 
 
-def open_pipes() -> int:
-    """multiprocessing has two for each process."""
-    return sum(path.is_fifo() for path in Path("/proc/self/fd").iterdir())
+def pipes(descriptors: Mapping[int, str]) -> int:
+    """How many of them are pipes: multiprocessing has two for each process."""
+    return sum(what.startswith("pipe:") for what in descriptors.values())
 
 
 def failures(result: RunResult) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
 from scenarios.run.runner import run_scenario
 from scenarios.search.schedules import random_schedule
+from tests.descriptors import descriptors_that_stay, open_descriptors
 from tests.soak import one_in
 
 JITTER = {"latency": {"uniform": ["500us", "9ms"]}}
@@ -150,11 +150,7 @@ def test_a_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     scenario = load_file(find_scenario("acks1-leader-kill")).scenario
     run_scenario(scenario, runs_dir=None)
-    before = len(list(open_files()))
+    before = descriptors_that_stay()
     run_scenario(scenario, runs_dir=None)
-    assert len(list(open_files())) == before
+    assert {fd: what for fd, what in open_descriptors().items() if before.get(fd) != what} == {}
     assert list(tmp_path.iterdir()) == []
-
-
-def open_files() -> Iterator[str]:
-    yield from os.listdir("/proc/self/fd")

@@ -15,6 +15,7 @@ from replica.log.files.file_slice import FileSlice
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
+from tests.descriptors import open_descriptors
 
 
 @pytest.fixture
@@ -296,13 +297,13 @@ def test_sockets_are_closed_when_both_ends_are_done(lab: Lab, tmp_path: Path) ->
     path = tmp_path / "segment"
     path.write_bytes(b"bytes of a file")
     fd = os.open(path, os.O_RDONLY)
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(open_descriptors())
     for number in range(2, 100):
         lab.connects(number * 5, "a", "b", number)
         lab.does(number * 5 + 3, "a", Send(number, [(5).to_bytes(4, "big"), FileSlice(fd, 0, 5)], FETCH))
         lab.closes(number * 5 + 3, "a", number)
     during: list[int] = []
-    lab.at(900, lambda: during.append(len(os.listdir("/proc/self/fd"))))
+    lab.at(900, lambda: during.append(len(open_descriptors())))
     lab.run()
     os.close(fd)
     assert during[0] - before < 20

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,8 @@ from kept_objects import Kept
 from live_cluster import live_cluster
 from verdicts import expect_nothing_broken
 from waiting import wait_for
+
+from tests.descriptors import open_descriptors
 
 pytestmark = pytest.mark.live
 WARM, ROUNDS, PARTITIONS = 15, 45, 4
@@ -37,7 +37,7 @@ def test_nothing_is_kept_of_topics_that_are_gone(tmp_path: Path) -> None:
         for number in range(ROUNDS + 1):
             if number in (WARM, ROUNDS):
                 wait_until_removed(tmp_path)
-                assert [file for file in open_files() if "come-and-go" in file] == []
+                assert [what for what in open_descriptors().values() if "come-and-go" in what] == []
                 counted.append(cluster.kept())
             come_and_go(admin, producer, f"come-and-go-{number}")
         producer.flush(0)
@@ -53,14 +53,6 @@ def come_and_go(admin: AdminClient, producer: Producer, topic: str) -> None:
         producer.produce(topic, f"{topic}-{partition}".encode(), partition=partition)
     assert producer.flush(PATIENCE_S) == 0
     admin.delete_topics([topic])[topic].result(PATIENCE_S)
-
-
-def open_files() -> list[str]:
-    files = []
-    for entry in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):
-            files.append(os.readlink(entry))
-    return files
 
 
 def wait_until_removed(record: Path) -> None:

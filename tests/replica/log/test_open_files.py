@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,17 +12,12 @@ from replica.ids import TopicPartition
 from replica.log.files.disk import Disk
 from replica.log.files.open_files import OPEN_FILES_MAX, OpenFiles
 from replica.log.log import Log
+from tests.descriptors import open_descriptors
 
 
 def descriptors(root: Path) -> list[str]:
     """Files below `root` that this process has open."""
-    links = []
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            links.append(os.readlink(f"/proc/self/fd/{fd}"))
-        except FileNotFoundError:
-            continue
-    return [link for link in links if link.startswith(str(root))]
+    return [what for what in open_descriptors().values() if what.startswith(str(root))]
 
 
 def logs_of(root: Path, count: int, limit: int | None = None) -> list[Log]:
