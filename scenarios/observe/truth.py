@@ -35,6 +35,7 @@ class CommittedLog:
     end: trueHW      peak: the highest `end` ever      leader_peaks: the highest HW each broker has had as a leader
     rebased_epoch: leader epoch of the last re-basing, -1 for none; leaders of older epochs no longer commit
     corrupted: first offset that each broker's disk has damaged unnoticed
+    damaged_in: leader epoch in which each broker's disk last lost bytes
     start: records below were deleted on purpose, so no replica has to hold them
     shortfall: how many records the latest leader lacked without an excuse (0: complete)
     """
@@ -42,6 +43,7 @@ class CommittedLog:
     __slots__ = (
         "_batches",
         "corrupted",
+        "damaged_in",
         "end",
         "excused",
         "leader_peaks",
@@ -61,6 +63,7 @@ class CommittedLog:
         self.matched: dict[str, int] = {}
         self.excused: dict[str, None] = {}
         self.corrupted: dict[str, int] = {}
+        self.damaged_in: dict[str, int] = {}
         self.leader_peaks: dict[str, int] = {}
         self.unclean_epochs: dict[int, None] = {}
         self.rebased_epoch = -1
@@ -259,7 +262,9 @@ class Truth:
             committed.leader_peaks[node] = high_watermark
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
-        self.of(event.topic, event.partition).excused[event.node] = None
+        committed, partition = self.of(event.topic, event.partition), self.partition(event.topic, event.partition)
+        committed.excused[event.node] = None
+        committed.damaged_in[event.node] = -1 if partition is None else partition.leader_epoch
 
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
         corrupted = self.of(event.topic, event.partition).corrupted

@@ -23,7 +23,8 @@ class CommittedOnIsr(Invariant):
     S3 (strong) and S6 take the controller's ISR and are judged for leaders of its epoch. S2 (weak) takes the leader's
     own ISR, which the trace does not state: all members of some ISR of its epoch must hold everything, but those that a
     reassignment has removed, which delete their logs, maybe before their leader hears of it. Weakened: a replica whose
-    disk lost bytes is excused until it has caught up (truth.py).
+    disk lost bytes is excused until it has caught up (truth.py), and always for a leader of that epoch or of an earlier
+    one: a fetch from before the damage may have waited while that leader was paused.
     A replica that joins by a proposal which its leader has forgotten is `S6 forgotten-proposal`, and while the leader
     does not know of it `S3 forgotten-proposal` (forgotten_proposals.py). One of the ELR that lacks what a leader has
     committed by a smaller min.insync.replicas, as it was before, is `S6 earlier-min-isr`. Each is excused from then on.
@@ -68,7 +69,11 @@ class CommittedOnIsr(Invariant):
                 if self._lacks(committed, node, hw):
                     self._eligible_lacks(event, state, node)
         elif not any(
-            all(not self._lacks(committed, node, hw) for node in isr if node in state.assigned)
+            all(
+                not self._lacks(committed, node, hw) or committed.damaged_in.get(node, -1) >= event.leader_epoch
+                for node in isr
+                if node in state.assigned
+            )
             for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch)
         ):
             self._tell("S2", event, event.node, f"on any in-sync set of its epoch, below its high watermark {hw}")

@@ -45,6 +45,26 @@ def back_in_disorder(script: TraceScript, *elr: str) -> None:
     script.at(11)
 
 
+def deposed_leader_goes_by_a_former_fetch(script: TraceScript) -> None:
+    """b3 fetched r1 from b1, which is paused; it loses r1 with its power, comes back and is no member of the ISR."""
+    script.replicate("r0")
+    script.append("b1", 1, "r1")
+    script.append("b2", 1, "r1")
+    script.append("b3", 1, "r1")
+    script.fetch("b2", 2)
+    script.fetch("b3", 2)
+    script.elect("b2", "b2", "b3")
+    script.leads("b2", 2)
+    script.stop("b3", "power_off")
+    script.lose("b3")
+    script.fence("b3")
+    script.commit_isr("b2")
+    script.start("b3")
+    script.recover("b3", 0)
+    script.register("b3")
+    script.advance(2, node="b1", epoch=0)
+
+
 # ------------------------------------------------------------------------------------------------- what must not be
 
 
@@ -274,6 +294,7 @@ def registers_after_its_death(script: TraceScript) -> None:
         alone_since_before,
         registers_again,
         registers_after_its_death,
+        deposed_leader_goes_by_a_former_fetch,
     ],
 )
 def test_what_kafka_does_breaks_nothing(story: Story) -> None:
