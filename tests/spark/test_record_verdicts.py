@@ -68,11 +68,16 @@ def reset(offset: int, error: str | None) -> t.TraceEvent:
     return t.PositionReset(client="c1", peer="b1", offset=offset, previous_offset=0, error=error, reason="-", **PLACE)
 
 
-MADE = [
-    t.PartitionCreated(
-        node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1,
-        reason="made", **PLACE,
-    )
+UNHEARD = t.PartitionCreated(
+    node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1, reason="made",
+    **PLACE,
+)  # fmt: skip
+MADE: list[t.TraceEvent] = [
+    UNHEARD,
+    t.LeadershipBegan(
+        node="b1", leader_epoch=0, partition_epoch=0, isr=("b1",), log_end_offset=0, high_watermark=0,
+        reason="b1 leads", **PLACE,
+    ),
 ]  # fmt: skip
 """Once more: with its topic, which was deleted."""
 
@@ -244,6 +249,15 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         [*MADE, end_seen(9), read(0, "r5"), read(2, "r7"), *MADE, end_seen(2), reset(0, "OFFSET_OUT_OF_RANGE"),
          read(0, "r5"), read(1, "r6"), *found("b1", "r5", "r6", "r7", leader=True)],
         set(),
+    ),
+    "a topic made again, of which its leader has not heard yet": (
+        [*MADE, end_seen(2), read(0, "r0"), UNHEARD, end_seen(2), read(1, "r1"), *MADE[1:], end_seen(1),
+         read(2, "r7"), *found("b1", "r5", "r6", "r7", leader=True)],
+        {("poll-skip", "c1"), ("dirty-read", "r0"), ("dirty-read", "r1")},
+    ),
+    "a topic made again, whose leader has shown more of it than it shows at the end": (
+        [*MADE, end_seen(2), *MADE, end_seen(2), end_seen(1), *found("b1", "r5", "r6", "r7", leader=True)],
+        {("offset-regression", "c1")},
     ),
     "a topic made again, in which its reader seeks": (
         [*MADE, read(0, "r5"), *MADE, reset(2, None), read(2, "r7"), *found("b1", "r5", "r6", "r7", leader=True)],
