@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 from replica.trace.names import (
     ABORTED_BATCH_FOUND,
     BATCH_APPENDED,
-    BATCH_SENT,
     FOLLOWING_BEGAN,
     LEADERSHIP_BEGAN,
     LOG_ENTRY_FOUND,
@@ -37,6 +36,7 @@ from spark_reports.held import collected, few_rows, has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.batches import named_batches, told_apart
 
 RECORD_KEY = (*PARTITION_KEY, "record")
 ACKED, FAILED, UNKNOWN = fold.TOLD_ACKED, fold.TOLD_FAILED, fold.TOLD_NOTHING
@@ -211,19 +211,24 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
         .withColumns({"below": F.lit(None).cast("long"), "why": F.lit(DELETED), "deleted_seq": F.col("seq")})
     )
     doomed = _still_there(cut, control).unionByName(late, allowMissingColumns=True)
-    names = produce.filter(F.col("event") == BATCH_SENT).select(
-        *PARTITION_KEY, "crc", F.posexplode("records").alias("place", "record")
+    names = named_batches(
+        produce.join(F.broadcast(deletions.select(RUN, "topic").distinct()), [RUN, "topic"], "left_semi")
+    )
+    of_leaders = appended.filter(F.col("role") == "leader")
+    named = doomed.select(*PARTITION_KEY, "crc", "seq", "base_offset", "below", "why", "deleted_seq").join(
+        names, [*PARTITION_KEY, "crc"]
     )
     gone = (
-        doomed.select(*PARTITION_KEY, "crc", "base_offset", "below", "why", "deleted_seq")
-        .join(names, [*PARTITION_KEY, "crc"])
+        told_apart(named, produce, log)
         .filter(by_topic | (F.col("base_offset") + F.col("place") < F.col("below")))
         .groupBy(*RECORD_KEY, "why")
         .agg(F.max("deleted_seq").alias("deleted_seq"))
     )
+    named_again = names.join(gone.select(*RECORD_KEY).distinct(), list(RECORD_KEY), "left_semi").join(
+        of_leaders, [*PARTITION_KEY, "crc"]
+    )
     again = (
-        names.join(gone.select(*RECORD_KEY).distinct(), list(RECORD_KEY), "left_semi")
-        .join(appended.filter(F.col("role") == "leader"), [*PARTITION_KEY, "crc"])
+        told_apart(named_again, produce, log)
         .join(late.select(RUN, "seq"), [RUN, "seq"], "left_anti")
         .groupBy(*RECORD_KEY)
         .agg(F.max("seq").alias("again_seq"))

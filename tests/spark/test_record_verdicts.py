@@ -20,6 +20,8 @@ pytestmark = pytest.mark.spark
 
 Written = Callable[[str, list[tuple[float, t.TraceEvent]]], Path]
 PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
+TWIN = 77
+"""The checksum of several batches."""
 
 
 def sent(record: str, acks: int = -1, partition: int = 0, client: str = "p1") -> t.TraceEvent:
@@ -86,9 +88,9 @@ def end_seen(offset: int, error: str | None = None) -> t.TraceEvent:
     return t.EndOffsetSeen(client="c1", peer="b1", offset=offset, error=error, **PLACE)
 
 
-def kept(record: str, offset: int) -> list[t.TraceEvent]:
+def kept(record: str, offset: int, crc: int | None = None) -> list[t.TraceEvent]:
     """A record that b1 has appended as leader and acked."""
-    number = 1 + int(record[1:])
+    number = 1 + int(record[1:]) if crc is None else crc
     batch = t.BatchSent(
         client="p1", peer="b1", topic="t", partition=0, records=(record,), crc=number, attempt=1, acks=1,
         producer_id=-1, base_sequence=-1,
@@ -128,9 +130,9 @@ def opened_at(end: int) -> t.TraceEvent:
     )  # fmt: skip
 
 
-def keyed(key: str, offset: int, record: str, *, tombstone: bool = False) -> t.TraceEvent:
+def keyed(key: str, offset: int, record: str, *, tombstone: bool = False, crc: int | None = None) -> t.TraceEvent:
     return t.KeysAppended(
-        node="b1", leader_epoch=0, base_offset=offset, crc=1 + int(record[1:]), keys=(key,),
+        node="b1", leader_epoch=0, base_offset=offset, crc=1 + int(record[1:]) if crc is None else crc, keys=(key,),
         tombstones=(offset,) if tombstone else (), **PLACE,
     )  # fmt: skip
 
@@ -418,6 +420,42 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="by an operator"), *kept("r0", 0), cut_to(0, 1),
          *found("b1", leader=True)],
         {("lost", "r0")},
+    ),
+    "of two batches with the same bytes one was deleted, and the other was cut off": (
+        [*kept("r0", 0, TWIN), *kept("r1", 1, TWIN), starts_at(1, "b1", "leader"), cut_to(1, 2),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "a batch was deleted, and another with the same bytes was appended after that": (
+        [*kept("r0", 0, TWIN), starts_at(1, "b1", "leader"), *kept("r1", 1, TWIN), *found("b1", "r1", leader=True)],
+        set(),
+    ),
+    "the next topic of a name has a batch with the same bytes at the same offset": (
+        [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0, TWIN),
+         *found("b1", "r1", leader=True)],
+        set(),
+    ),
+    "the next topic of a name has lost a batch with the same bytes at the same offset": (
+        [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0, TWIN),
+         cut_to(0, 1), *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "a batch that was stored twice because it was sent again, and both copies are deleted": (
+        [*kept("r0", 0), *kept("r0", 1), starts_at(2, "b1", "leader"), *found("b1", leader=True)],
+        set(),
+    ),
+    "a record that was never acked has the bytes of one that was, and was read before both were deleted": (
+        [*kept("r0", 0, TWIN), *kept("r1", 1, TWIN)[:3], read(1, "r1"), starts_at(2, "b1", "leader"),
+         *found("b1", leader=True)],
+        set(),
+    ),
+    "of two batches with the same bytes compaction took one, and the other was cut off": (
+        [*kept("r0", 0, TWIN), *kept("r1", 1, TWIN), *kept("r2", 2), keyed("a", 0, "r0", crc=TWIN),
+         keyed("b", 1, "r1", crc=TWIN), keyed("a", 2, "r2"), cut_to(1, 3), *kept("r2", 1), compacted(0, 3),
+         *found("b1", "r2", leader=True)],
+        {("lost", "r1")},
     ),
     "a record without a key gets its partition after it was sent": (
         [sent("r0", partition=-1), acked("r0", 0), *found("b1", "r0", leader=True)],
