@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from replica.trace.names import (
     ABORTED_BATCH_FOUND,
     BATCH_APPENDED,
+    DATA_LOST,
     FOLLOWING_BEGAN,
     LEADERSHIP_BEGAN,
     LOG_ENTRY_FOUND,
@@ -164,7 +165,9 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
 
     in:  the trace tables     out: *RECORD_KEY, why
     """
-    is_topic, is_gone = F.col("event") == TOPIC_DELETED, F.col("event") == REPLICA_DELETED
+    is_topic = F.col("event") == TOPIC_DELETED
+    is_with_disk = (F.col("event") == DATA_LOST) & (F.col("size_bytes") < 0)
+    is_gone = (F.col("event") == REPLICA_DELETED) | is_with_disk
     by_start = (F.col("event") == LOG_START_OFFSET_ADVANCED) & (F.col("role") == "leader")
     by_age = F.col("event") == RECORDS_EXPIRED
     deletions = control.filter(by_start | is_topic | by_age).select(
@@ -176,7 +179,8 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
         return none_of(produce.sparkSession, "run string, topic string, partition bigint, record string, why string")
     replica = [*PARTITION_KEY, "node"]
     is_opening = F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)
-    # A life of a replica begins with its broker's first event of it, and ends when its broker deletes it.
+    # A life of a replica begins with its broker's first event of it, and ends when its broker deletes it, or its disk
+    # is replaced.
     before = Window.partitionBy(*replica).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     lives = (
         control.filter(is_opening | is_gone)

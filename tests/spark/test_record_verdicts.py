@@ -382,6 +382,12 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
          *found("b1", leader=True)],
         {("lost", "r1")},
     ),
+    "a new disk has no log of the former topic": (
+        [*MADE, *kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"),
+         t.DataLost(node="b1", size_bytes=-1, reason="with its disk", **PLACE), *MADE, *kept("r1", 0),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
     "a jump over what compaction took from the replica that was read, and another has": (
         [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), keyed("a", 0, "r0"), keyed("b", 1, "r1"), keyed("b", 2, "r2"),
          read(0, "r0"), compacted(1, 3), read(2, "r2"), *found("b2", "r0", "r1", "r2", leader=True)],

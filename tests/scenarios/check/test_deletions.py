@@ -117,6 +117,25 @@ def hear(script: TraceScript) -> None:
         script.follows(node, "b1", 0, 0)
 
 
+def test_a_new_disk_has_no_log_of_the_former_topic() -> None:
+    """b1 was down meanwhile. Of the new topic it has r1, which is lost with it."""
+    script = TraceScript()
+    script.replicate("r0", acks=-1)
+    script.stop("b1")
+    make_again(script)
+    for node in ("b2", "b3"):
+        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=1, reason="t is gone"))
+        script.empty(node)
+    script.lose("b1", -1, reason="with its disk")
+    script.start("b1")
+    script.leads("b1", 0, 0, hw=0)
+    script.replicate("r1", via=())
+    script.fail_over("b2", "b2", "b3")
+    script.find("b2", leader=True)
+    assert script.verdict().records["lost"] == ("r1",)
+    assert script.verdict().records["deleted"] == ("r0",)
+
+
 def test_a_leader_that_has_not_heard_of_the_new_topic_still_tells_the_end_of_the_former_one() -> None:
     script = TraceScript()
     script.replicate("r0", "r1", "r2", acks=-1)
