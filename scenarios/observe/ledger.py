@@ -79,6 +79,8 @@ class ReadRanges:
     sought: bool = True
     """nothing read yet, or the user has moved the position since the last read"""
     ranges: list[list[int]] = field(default_factory=list)
+    apart: dict[str, None] | None = None
+    """Records from brokers that have not said so far that they serve the topic of today: their offsets say nothing."""
 
     def covers(self, offset: int) -> bool:
         return any(low <= offset <= high for low, high in self.ranges)
@@ -319,11 +321,13 @@ class RecordLedger:
         if place >= 0 and records.first_read_us[place] < 0:
             records.first_read_us[place], records.first_read_seq[place] = row.at_us, row.seq
             records.first_reader[place] = records.words.place(event.client)
-        if not self._knows_topic(event):
-            return
         reads = self.reads.get((event.client, partition))
         if reads is None:
             reads = self.reads[event.client, partition] = ReadRanges()
+        if not self._knows_topic(event):
+            reads.apart = reads.apart or {}
+            reads.apart[event.record] = None
+            return
         offset = event.offset
         if reads.ranges and reads.ranges[-1][1] == offset - 1:
             reads.ranges[-1][1] = offset

@@ -160,15 +160,16 @@ def poll_skips(trace: Trace, entries: DataFrame, control: DataFrame) -> DataFram
         trace.consume.filter(F.col("event") == RECORD_READ)
         .join(jumped, of_consumer)
         .filter(F.col("seq") > F.col("since_seq"))
-        .select(*of_consumer, "offset", "peer", "seq", "since_seq")
+        .select(*of_consumer, "offset", "record", "peer", "seq", "since_seq")
     )
     served = control.filter(F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)).select(
         *PARTITION_KEY, F.col("node").alias("peer"), F.col("seq").alias("served_seq")
     )
     is_in_time = (F.col("since_seq") < F.col("served_seq")) & (F.col("served_seq") < F.col("seq"))
-    of_today = (
-        later.filter(F.col("since_seq") >= 0).join(F.broadcast(served), [*PARTITION_KEY, "peer"]).filter(is_in_time)
-    )
+    made_again = later.filter(F.col("since_seq") >= 0)
+    of_today = made_again.join(F.broadcast(served), [*PARTITION_KEY, "peer"]).filter(is_in_time)
+    # From brokers that have not said so far that they serve the topic of today: their offsets say nothing.
+    apart = made_again.join(of_today.select(RUN, "seq").distinct(), [RUN, "seq"], "left_anti")
     reads = later.filter(F.col("since_seq") < 0).unionByName(of_today.drop("served_seq")).select(*of_consumer, "offset")
     there = entries.filter(~F.col("aborted")).join(jumped, list(PARTITION_KEY), "left_semi")
     return (
@@ -176,6 +177,7 @@ def poll_skips(trace: Trace, entries: DataFrame, control: DataFrame) -> DataFram
         .distinct()
         .join(reads, [*of_consumer, "offset"], "left_anti")
         .join(there, [*PARTITION_KEY, "offset"])
+        .join(apart.select(*of_consumer, "record"), [*of_consumer, "record"], "left_anti")
         .join(gone_records(trace, control), list(RECORD_KEY), "left_anti")
         .select(
             RUN, F.lit("poll-skip").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"), "offset",

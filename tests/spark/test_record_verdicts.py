@@ -257,6 +257,11 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
          read(2, "r7"), *found("b1", "r5", "r6", "r7", leader=True)],
         {("poll-skip", "c1"), ("dirty-read", "r0"), ("dirty-read", "r1")},
     ),
+    "a topic made again, of which its leader says so only after a record of it was read": (
+        [*MADE, read(0, "r0"), UNHEARD, read(0, "r5"), *MADE[1:], read(1, "r6"),
+         *found("b1", "r5", "r6", leader=True)],
+        {("dirty-read", "r0")},
+    ),
     "a topic made again, whose leader has shown more of it than it shows at the end": (
         [*MADE, end_seen(2), *MADE, end_seen(2), end_seen(1), *found("b1", "r5", "r6", "r7", leader=True)],
         {("offset-regression", "c1")},

@@ -150,6 +150,19 @@ def test_a_leader_that_has_not_heard_of_the_new_topic_still_tells_the_end_of_the
     assert [one.offsets for one in script.verdict().of("offset-regression")] == [(2, 1)]
 
 
+def test_a_record_of_the_new_topic_may_be_read_before_its_broker_is_seen_to_have_heard() -> None:
+    """What is seen of a real Kafka comes from several places."""
+    script = TraceScript()
+    script.replicate("r0", acks=-1)
+    script.read("r0", 0)
+    make_again(script)
+    script.read("r4", 0)
+    hear(script)
+    script.read("r5", 1)
+    script.find("b1", "r4", "r5")
+    assert script.verdict().of("poll-skip") == ()
+
+
 @pytest.mark.parametrize(("has_heard", "skipped"), [(False, ("r4", "r5")), (True, ())], ids=["unheard", "heard"])
 def test_what_was_read_of_the_former_topic_is_not_read_of_the_new_one(
     has_heard: bool, skipped: tuple[str, ...]
