@@ -48,7 +48,7 @@ def compacted_records(trace: Trace) -> DataFrame:
     gone = (
         removed.join(later, [*PARTITION_KEY, "key"])
         .filter(may_go)
-        .select(*PARTITION_KEY, "crc", "seq", "base_offset", "place")
+        .select(*batch, "crc", "seq", "place")
         .distinct()
         .join(named_batches(trace.produce), [*PARTITION_KEY, "crc", "place"])
     )

@@ -202,7 +202,7 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     )
     # Hardly any run has a deletion: then the log need not be read at all.
     appended = log.filter(F.col("event") == BATCH_APPENDED).select(
-        *replica, "role", "crc", "seq", "base_offset", "last_offset"
+        *replica, "role", "crc", "seq", "leader_epoch", "base_offset", "last_offset"
     )
     same_replica = (F.col("partition") == F.col("cut_partition")) & (F.col("node") == F.col("cut_on"))
     by_topic = F.col("below").isNull()
@@ -219,9 +219,8 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
         produce.join(F.broadcast(deletions.select(RUN, "topic").distinct()), [RUN, "topic"], "left_semi")
     )
     of_leaders = appended.filter(F.col("role") == "leader")
-    named = doomed.select(*PARTITION_KEY, "crc", "seq", "base_offset", "below", "why", "deleted_seq").join(
-        names, [*PARTITION_KEY, "crc"]
-    )
+    batch = [*PARTITION_KEY, "crc", "seq", "leader_epoch", "base_offset"]
+    named = doomed.select(*batch, "below", "why", "deleted_seq").join(names, [*PARTITION_KEY, "crc"])
     gone = (
         told_apart(named, produce, log)
         .filter(by_topic | (F.col("base_offset") + F.col("place") < F.col("below")))

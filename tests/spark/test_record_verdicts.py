@@ -28,8 +28,8 @@ def sent(record: str, acks: int = -1, partition: int = 0, client: str = "p1") ->
     return t.RecordSent(client=client, topic="t", partition=partition, record=record, acks=acks)
 
 
-def acked(record: str, offset: int) -> t.TraceEvent:
-    return t.RecordAcked(client="p1", peer="b1", record=record, offset=offset, acks=-1, latency_us=10, **PLACE)
+def acked(record: str, offset: int, by: str = "b1") -> t.TraceEvent:
+    return t.RecordAcked(client="p1", peer=by, record=record, offset=offset, acks=-1, latency_us=10, **PLACE)
 
 
 def failed(record: str, definite: bool) -> t.TraceEvent:
@@ -89,17 +89,20 @@ def end_seen(offset: int, error: str | None = None) -> t.TraceEvent:
 
 
 def kept(record: str, offset: int, crc: int | None = None) -> list[t.TraceEvent]:
-    """A record that b1 has appended as leader and acked."""
-    number = 1 + int(record[1:]) if crc is None else crc
+    return kept_by("b1", record, offset, 1 + int(record[1:]) if crc is None else crc, 0)
+
+
+def kept_by(leader: str, record: str, offset: int, number: int, epoch: int) -> list[t.TraceEvent]:
+    """A record that a leader has appended and acked. number: the batch's checksum"""
     batch = t.BatchSent(
-        client="p1", peer="b1", topic="t", partition=0, records=(record,), crc=number, attempt=1, acks=1,
+        client="p1", peer=leader, topic="t", partition=0, records=(record,), crc=number, attempt=1, acks=1,
         producer_id=-1, base_sequence=-1,
     )  # fmt: skip
     appended = t.BatchAppended(
-        node="b1", role="leader", topic="t", partition=0, leader_epoch=0, base_offset=offset, last_offset=offset,
+        node=leader, role="leader", topic="t", partition=0, leader_epoch=epoch, base_offset=offset, last_offset=offset,
         log_end_offset=offset + 1, size_bytes=100, crc=number, producer_id=-1, producer_epoch=-1, base_sequence=-1,
     )  # fmt: skip
-    return [sent(record), batch, appended, acked(record, offset)]
+    return [sent(record), batch, appended, acked(record, offset, leader)]
 
 
 def starts_at(offset: int, node: str, role: str) -> t.TraceEvent:
@@ -440,6 +443,11 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     "a batch was deleted, and another with the same bytes was appended after that": (
         [*kept("r0", 0, TWIN), starts_at(1, "b1", "leader"), *kept("r1", 1, TWIN), *found("b1", "r1", leader=True)],
         set(),
+    ),
+    "two leaders have the same bytes at one offset, and those of the deposed one were cut off": (
+        [*kept_by("b2", "r0", 0, TWIN, 1)[:3], *kept_by("b1", "r1", 0, TWIN, 0), *kept_by("b2", "r0", 0, TWIN, 1)[3:],
+         cut_to(0, 1), starts_at(1, "b2", "leader"), *found("b2", leader=True)],
+        {("lost", "r1")},
     ),
     "the next topic of a name has a batch with the same bytes at the same offset": (
         [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
