@@ -10,12 +10,21 @@ from __future__ import annotations
 
 
 class WallClock:
-    """offset_us: how far it is ahead of the run's own time; it survives the processes on the machine."""
+    """offset_us: how far it is ahead of the run's own time; it survives the processes on the machine.
 
-    __slots__ = ("offset_us",)
+    least_us, most_us: how far jumps have taken it from where it began
+    """
+
+    __slots__ = ("_moved_us", "least_us", "most_us", "offset_us")
 
     def __init__(self, offset_us: int = 0) -> None:
         self.offset_us = offset_us
+        self._moved_us = self.least_us = self.most_us = 0
+
+    def jump(self, by_us: int) -> None:
+        self.offset_us += by_us
+        self._moved_us += by_us
+        self.least_us, self.most_us = min(self.least_us, self._moved_us), max(self.most_us, self._moved_us)
 
     def at(self, now_us: int) -> int:
         """The clock's time at this instant of the run, microseconds."""

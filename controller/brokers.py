@@ -136,6 +136,9 @@ class BrokerControl:
             self._fence(broker, "an operator unregistered it")
         self._journal.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
         self.sessions.close(broker.broker_id)
+        who = self._names(broker.broker_id)
+        reason = f"an operator unregistered {who}, which may come back as a new incarnation only"
+        self._journal.tell(trace.BrokerUnregistered(node=self._journal.node, broker=who, reason=reason))
         self._journal.reply(TopicReply(error=ErrorCode.NONE))
 
     # -------------------------------------------------------------------------------------------------- heartbeats

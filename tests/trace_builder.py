@@ -204,6 +204,9 @@ class TraceBuilder:
     def unfence(self, node: str) -> int:
         return self.state(t.BrokerUnfenced, node=CONTROLLER, broker=node, reason=f"{node} is caught up")
 
+    def unregister(self, node: str) -> int:
+        return self.state(t.BrokerUnregistered, node=CONTROLLER, broker=node, reason=f"{node} was unregistered")
+
     def elect(
         self, node: str, *isr: str, epoch: int | None = None, clean: bool = True, reason: str | None = None
     ) -> int:

@@ -104,6 +104,15 @@ class BrokerUnfenced(ControlEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUnregistered(ControlEvent):
+    """An operator had the controller forget `broker`. If it runs, it goes on, and nothing unfences it any more."""
+
+    node: column.Node
+    broker: column.Broker
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionExpired(ControlEvent):
     """ZooKeeper era: the registry gave up on `broker`; its session's ephemeral nodes are gone."""
 

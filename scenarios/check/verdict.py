@@ -377,11 +377,13 @@ def _skipped_by(ledger: RecordLedger, jump: ReadJump) -> list[LogEntry]:
     """Not what was taken out of a log for a good reason: the replica that was read may have been without it, and the
     one that leads at the end, whose log ages at its own pace, may have it still."""
     reads = ledger.reads[jump.client, jump.topic_partition]
+    apart = reads.apart or ()
     return [
         entry
         for entry in ledger.final_log(jump.topic_partition)
         if jump.after < entry.offset < jump.offset
         and not reads.covers(entry.offset)
+        and entry.record not in apart
         and not ledger.is_aborted(jump.topic_partition, entry.offset)
         and entry.record not in ledger.deleted
     ]

@@ -79,6 +79,8 @@ class ReadRanges:
     sought: bool = True
     """nothing read yet, or the user has moved the position since the last read"""
     ranges: list[list[int]] = field(default_factory=list)
+    apart: dict[str, None] | None = None
+    """Records from brokers that have not said so far that they serve the topic of today: their offsets say nothing."""
 
     def covers(self, offset: int) -> bool:
         return any(low <= offset <= high for low, high in self.ranges)
@@ -104,6 +106,9 @@ class RecordLedger:
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._deleted_topics: dict[str, None] = {}
         """those that have not been made again"""
+        self._serving: dict[str, dict[tuple[int, str], bool]] = {}
+        """Of each topic that was made again: (partition, broker) that know of it, and whether it has led it. Others may
+        answer still about the former one."""
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._unsettled: set[int] = set()
         """Places of records that were sent without a partition (-1); a later event says which one each of them got."""
@@ -126,6 +131,8 @@ class RecordLedger:
             trace.FetchFailed: self._answered_with,
             trace.TopicDeleted: self._topic_deleted,
             trace.PartitionCreated: self._partition_created,
+            trace.LeadershipBegan: self._serves,
+            trace.FollowingBegan: self._serves,
             trace.LogEntryFound: self._log_entry_found,
             trace.AbortedBatchFound: self._aborted_found,
             trace.OpenBatchFound: self._open_found,
@@ -317,6 +324,10 @@ class RecordLedger:
         reads = self.reads.get((event.client, partition))
         if reads is None:
             reads = self.reads[event.client, partition] = ReadRanges()
+        if not self._knows_topic(event):
+            reads.apart = reads.apart or {}
+            reads.apart[event.record] = None
+            return
         offset = event.offset
         if reads.ranges and reads.ranges[-1][1] == offset - 1:
             reads.ranges[-1][1] = offset
@@ -335,6 +346,8 @@ class RecordLedger:
     def _end_offset_seen(self, row: TraceRow, event: trace.EndOffsetSeen) -> None:
         if event.error is not None:
             self._answered_with(row, event)
+            return
+        if not self._knows_topic(event, as_leader=True):
             return
         partition = self._partition(event.topic, event.partition)
         highest, highest_seq = self._highest_end.get((event.client, partition), (-1, -1))
@@ -359,6 +372,7 @@ class RecordLedger:
         if topic not in self._deleted_topics:
             return
         del self._deleted_topics[topic]
+        self._serving[topic] = {}
         for key in [key for key in self._highest_end if key[1].topic == topic]:
             del self._highest_end[key]
         for key, reads in self.reads.items():
@@ -366,11 +380,28 @@ class RecordLedger:
                 self.reads[key] = ReadRanges(last_seq=row.seq, sought=reads.sought)
         self.jumps = [jump for jump in self.jumps if jump.topic_partition.topic != topic]
 
+    def _serves(self, row: TraceRow, event: trace.LeadershipBegan | trace.FollowingBegan) -> None:
+        serving = self._serving.get(event.topic)
+        if serving is not None:
+            key = (event.partition, event.node)
+            serving[key] = serving.get(key, False) or isinstance(event, trace.LeadershipBegan)
+
+    def _knows_topic(self, event: trace.RecordRead | trace.EndOffsetSeen, *, as_leader: bool = False) -> bool:
+        """Whether the broker that answers has begun to serve the topic of today: its answer is about a former one
+        otherwise, which the new one does not go on from."""
+        serving = self._serving.get(event.topic)
+        if serving is None:
+            return True
+        has_led = serving.get((event.partition, event.peer))
+        return has_led is not None and (has_led or not as_leader)
+
     def forget(self, is_gone: IsGone) -> None:
         """As Forgetful; the records stay."""
         drop(is_gone, self._partitions)
-        for topic in [topic for topic in self._deleted_topics if is_gone(topic)]:
-            del self._deleted_topics[topic]
+        topics: tuple[dict[str, Any], ...] = (self._deleted_topics, self._serving)
+        for known in topics:
+            for topic in [topic for topic in known if is_gone(topic)]:
+                del known[topic]
         self.writes.forget(is_gone)
         for seen in (self._highest_end, self.reads):
             for key in [key for key in seen if is_gone(key[1].topic)]:

@@ -295,4 +295,9 @@ class LogMirror:
             self.deleted.update(dict.fromkeys(names[:count], why))
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
-        self.log((event.topic, event.partition), event.node).doubtful = True  # type: ignore[arg-type]
+        partition = TopicPartition(event.topic, event.partition)
+        log = self.log(partition, event.node)
+        log.doubtful = True
+        if event.size_bytes < 0:  # With its disk; what its broker has of a topic of that name later is not the old log.
+            log.exists = False
+            self._doomed.pop((partition, event.node), None)

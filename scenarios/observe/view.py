@@ -66,6 +66,7 @@ class NodeView:
     in_disorder: it went down in disorder, or its disk was replaced, since the life began that registered last
     came_in_disorder: it had, when that life began
     starts: seq of the starts of a broker from that life's on, and whether it had gone down in disorder before
+    unregistered: an operator had the controller forget it, and it has not registered since
     registered_again: its last registration repeats that of the same life, as a copy that arrives late does
     """
 
@@ -76,6 +77,7 @@ class NodeView:
     broker_epoch: int = -1
     in_disorder: bool = False
     came_in_disorder: bool = False
+    unregistered: bool = False
     registered_again: bool = False
     starts: list[tuple[int, bool]] = field(default_factory=list)
 
@@ -113,6 +115,7 @@ class ClusterView:
             trace.BrokerRegistered: self._broker_registered,
             trace.BrokerFenced: self._broker_fenced,
             trace.BrokerUnfenced: self._broker_unfenced,
+            trace.BrokerUnregistered: self._broker_unregistered,
             trace.FaultBegan: self._fault_began,
             trace.FaultEnded: self._fault_ended,
             trace.PartitionCreated: self._partition_created,
@@ -246,6 +249,7 @@ class ClusterView:
 
     def _broker_registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         node = self._node(event.broker or event.node)
+        node.unregistered = False
         node.registered_again = node.broker_epoch == event.broker_epoch
         if node.registered_again:
             return  # it stays as fenced as it is: ClusterControlManager.registerBroker amends what it has
@@ -265,6 +269,9 @@ class ClusterView:
     def _broker_unfenced(self, row: TraceRow, event: trace.BrokerUnfenced) -> None:
         if self._is_from_controller(event.node):
             self._node(event.broker or event.node).fenced = False
+
+    def _broker_unregistered(self, row: TraceRow, event: trace.BrokerUnregistered) -> None:
+        self._node(event.broker or event.node).unregistered = True
 
     def _is_from_controller(self, node: str) -> bool:
         """A controller of the ZooKeeper era that was paused finishes an event (KafkaController.onBrokerFailure) before

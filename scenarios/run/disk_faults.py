@@ -87,7 +87,7 @@ class DiskFaults:
 
     def _set_clocks(self, nodes: Nodes, by_us: int) -> None:
         for node in nodes:
-            self._cluster.machines[node].clock.offset_us += by_us
+            self._cluster.machines[node].clock.jump(by_us)
 
     @performs(StrobeClock)
     async def _strobe_clock(self, name: str, payload: StrobeClock) -> Done:
@@ -129,7 +129,7 @@ class _Strobe:
         by_us = -self._payload.by_us if self._away else self._payload.by_us
         self._away = not self._away
         for node in self._nodes:
-            self._cluster.machines[node].clock.offset_us += by_us
+            self._cluster.machines[node].clock.jump(by_us)
 
 
 def _clocks(nodes: Nodes) -> str:

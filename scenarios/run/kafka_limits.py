@@ -47,6 +47,7 @@ UNSEEN_EVENTS: dict[type[TraceEvent], str] = {
     trace.IsrRejected: "the controller does not log it",
     trace.ControlRequestRefused: "the controller does not log it",
     trace.LogFlushed: "a flush cannot be seen",
+    trace.BrokerUnregistered: "that a broker is unregistered is not looked at",
     trace.SessionExpired: "sessions of ZooKeeper are of another era",
     trace.ElectionBegan: "votes among controllers cannot be seen",
     trace.SnapshotWritten: "snapshots are not looked at",

@@ -52,7 +52,7 @@ class PartitionRounds:
 
 
 class CoreProbe:
-    """Implements invariants.Probe and LeadersNow over the nodes in this process; looks, never touches."""
+    """Implements invariants.Probe and CoresNow over the nodes in this process; looks, never touches."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self._cluster = cluster
@@ -104,6 +104,10 @@ class CoreProbe:
         broker = self._cluster.brokers().get(node)
         partition = None if broker is None else broker.replicas.partitions.get(topic_partition)
         return None if partition is None or partition.leader is None else partition.leader.partition_epoch
+
+    def clocks_apart_us(self) -> int:
+        clocks = [machine.clock for machine in self._cluster.machines.values()]
+        return max(clock.most_us for clock in clocks) - min(clock.least_us for clock in clocks)
 
     def fetchers(self) -> Sequence[FetcherSnapshot]:
         return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,8 @@ REPLICA, ENTRY = "replica", "entry"
 REPLICA_COLUMNS = ("what", "node", "offset", "record", "crc", "high_watermark")
 DIVERGED = "replicas hold different records below their high watermarks"
 
-SEEN, READ, SEEK, MADE = "seen", "read", "seek", "made"
-CLIENT_COLUMNS = ("what", "seq", "client", "offset")
+SEEN, READ, SEEK, MADE, SERVED = "seen", "read", "seek", "made", "served"
+CLIENT_COLUMNS = ("what", "seq", "client", "offset", "node")
 
 _PARTITION = ("run", "topic", "partition")
 
@@ -64,7 +64,7 @@ def _begins(words: pa.ChunkedArray) -> Any:
 def regressions(schema: pa.Schema, events: Events) -> Made:
     """A client saw the end of a partition below an end it had seen before; a topic that is made again begins anew."""
     facts = events.rows
-    places, first, since, _ = _by_client(facts)
+    places, first, since, _, needed = _by_client(facts)
     anew = first.copy()
     anew[1:] |= since[1:] != since[:-1]
     offset = numbers(facts, "offset")[places]
@@ -74,7 +74,6 @@ def regressions(schema: pa.Schema, events: Events) -> Made:
         {**row, "anomaly": "offset-regression", "detail": f"saw the end at {row['offset']} after it had seen {seen}"}
         for row, seen in zip(_told(facts, places[back]), highest[back].tolist(), strict=True)
     ]
-    needed = of_kind(facts, MADE)
     needed[places[last_of(offset == highest, anew)[ends(first)]]] = True
     return pa.Table.from_pylist(rows, schema).to_batches(), events.needed(needed)
 
@@ -86,7 +85,7 @@ def jumps(schema: pa.Schema, events: Events) -> Made:
     its first read there the position of a client that had read before has gone over everything below.
     """
     facts = events.rows
-    places, first, since, is_last = _by_client(facts)
+    places, first, since, is_last, needed = _by_client(facts)
     offset, is_read = numbers(facts, "offset")[places], of_kind(facts, READ)[places]
     before = np.where(since[1:] == since[:-1], offset[:-1], -1)
     jumped = is_read[1:] & is_read[:-1] & ~first[1:] & is_last[1:] & (offset[1:] > before + 1)
@@ -97,26 +96,55 @@ def jumps(schema: pa.Schema, events: Events) -> Made:
         {**row, "from_offset": low + 1, "to_offset": row["offset"] - 1, "since_seq": begun} for row, low, begun in told
     ]
     rows = [{name: row[name] for name in schema.names} for row in rows]
-    needed = of_kind(facts, MADE)
     needed[places[ends(first)]] = True
     return pa.Table.from_pylist(rows, schema).to_batches(), events.needed(needed)
 
 
-def _by_client(facts: pa.Table) -> tuple[Any, Any, Any, Any]:
-    """Places of what clients did, client by client; where each begins; the `seq` at which the partition was made last
-    before, or -1; and whether it was not made again after."""
-    partition, is_made = codes(facts, "topic", "partition"), of_kind(facts, MADE)
-    order = np.argsort(partition, kind="stable")
-    made = order[last_of(is_made[order], begins(partition[order]))]
-    since = np.empty(len(facts), np.int64)
-    since[order] = np.where(is_made[made], numbers(facts, "seq")[made], -1)
-    latest = np.full(int(partition.max(initial=0)) + 1, -1)
-    np.maximum.at(latest, partition, since)
+class _Clients(NamedTuple):
+    """places:  of what clients did, client by client, without what brokers have told of a former topic of this name
+    first:   where each client begins
+    since:   `seq` at which the topic was made again last before, or -1
+    is_last: whether it was not made again after
+    needed:  of all facts, those that say so of a slice that follows, too
+    """
+
+    places: Any
+    first: Any
+    since: Any
+    is_last: Any
+    needed: Any
+
+
+def _by_client(facts: pa.Table) -> _Clients:
+    partition, seq = codes(facts, "topic", "partition"), numbers(facts, "seq")
+    is_made, is_served = of_kind(facts, MADE), of_kind(facts, SERVED)
+    made = _latest(partition, is_made, seq)
+    count = int(partition.max(initial=0)) + 1
+    first_made, last_made = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
+    np.minimum.at(first_made, partition[is_made], seq[is_made])
+    np.maximum.at(last_made, partition[is_made], seq[is_made])
+    since = np.where(made > first_made[partition], made, -1)
+    latest = np.where(last_made > first_made, last_made, -1)[partition]
+    # A broker that has not heard yet that the topic was made again answers still about the one before.
+    server = codes(facts, "topic", "partition", "node")
+    served = _latest(server, is_served, seq)
+    is_former = (served < since) & facts["node"].is_valid().to_numpy()
     client = codes(facts, "topic", "partition", "client")
     order = np.argsort(client, kind="stable")
-    order = order[~is_made[order]]
-    is_last = since == latest[partition]
-    return order, begins(client[order]), since[order], is_last[order]
+    order = order[~(is_made | is_served | is_former)[order]]
+    last_served = np.full(int(server.max(initial=0)) + 1, -1)
+    np.maximum.at(last_served, server[is_served], seq[is_served])
+    needed = is_made | (is_served & (latest >= 0) & (seq == last_served[server]))
+    return _Clients(order, begins(client[order]), since[order], (since == latest)[order], needed)
+
+
+def _latest(group: Any, stated: Any, seq: Any) -> Any:
+    """Of each fact, the `seq` of the last one of its group, up to it, where something is stated; or -1."""
+    order = np.argsort(group, kind="stable")
+    place = order[last_of(stated[order], begins(group[order]))]
+    found = np.empty(len(group), np.int64)
+    found[order] = np.where(stated[place], seq[place], -1)
+    return found
 
 
 def _told(facts: pa.Table, places: Any) -> list[dict[str, Any]]:

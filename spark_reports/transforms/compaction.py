@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from replica.trace.names import BATCH_COMPACTED, BATCH_SENT, KEYS_APPENDED
+from replica.trace.names import BATCH_COMPACTED, KEYS_APPENDED
 from spark_reports.held import has_no_rows
 from spark_reports.io import Trace
 from spark_reports.schema import PARTITION_KEY
+from spark_reports.transforms.batches import named_batches, told_apart
 from spark_reports.transforms.records import COMPACTED, RECORD_KEY, deleted_records
 
 
@@ -20,18 +21,19 @@ def gone_records(trace: Trace, control: DataFrame) -> DataFrame:
     deleted = deleted_records(trace.produce, trace.log, control)
     if has_no_rows(trace.compaction):
         return deleted
-    return deleted.unionByName(compacted_records(trace.produce, trace.compaction))
+    return deleted.unionByName(compacted_records(trace))
 
 
-def compacted_records(produce: DataFrame, compaction: DataFrame) -> DataFrame:
+def compacted_records(trace: Trace) -> DataFrame:
     """One row per record that compaction took out of some replica's log, and that had to go: a record below the end of
     the round has its key and a higher offset, it is a tombstone, or its transaction was aborted.
 
-    in:  produce and compaction tables     out: *RECORD_KEY, why
+    out: *RECORD_KEY, why
     """
+    compaction = trace.compaction
     batch = [*PARTITION_KEY, "base_offset", "leader_epoch"]
     keyed = compaction.filter(F.col("event") == KEYS_APPENDED).select(
-        *batch, "crc", "tombstones", F.posexplode("keys").alias("place", "key")
+        *batch, "seq", "crc", "tombstones", F.posexplode("keys").alias("place", "key")
     )
     keyed = keyed.withColumn("offset", F.col("base_offset") + F.col("place"))
     removed = (
@@ -43,15 +45,12 @@ def compacted_records(produce: DataFrame, compaction: DataFrame) -> DataFrame:
     later = keyed.select(*PARTITION_KEY, "key", F.col("offset").alias("later"))
     is_old = (F.col("later") > F.col("offset")) & (F.col("later") < F.col("cleaned_to"))
     may_go = F.col("aborted") | F.array_contains("tombstones", F.col("offset")) | is_old
-    names = produce.filter(F.col("event") == BATCH_SENT).select(
-        *PARTITION_KEY, "crc", F.posexplode("records").alias("place", "record")
-    )
-    return (
+    gone = (
         removed.join(later, [*PARTITION_KEY, "key"])
         .filter(may_go)
-        .select(*PARTITION_KEY, "crc", "place")
+        .select(*batch, "crc", "seq", "place")
         .distinct()
-        .join(names, [*PARTITION_KEY, "crc", "place"])
-        .select(*RECORD_KEY, F.lit(COMPACTED).alias("why"))
-        .distinct()
+        .join(named_batches(trace.produce), [*PARTITION_KEY, "crc", "place"])
     )
+    gone = told_apart(gone, trace.produce, trace.log)
+    return gone.select(*RECORD_KEY, F.lit(COMPACTED).alias("why")).distinct()

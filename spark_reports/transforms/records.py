@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from replica.trace.names import (
     ABORTED_BATCH_FOUND,
     BATCH_APPENDED,
-    BATCH_SENT,
+    DATA_LOST,
     FOLLOWING_BEGAN,
     LEADERSHIP_BEGAN,
     LOG_ENTRY_FOUND,
@@ -37,6 +37,7 @@ from spark_reports.held import collected, few_rows, has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
+from spark_reports.transforms.batches import named_batches, told_apart
 
 RECORD_KEY = (*PARTITION_KEY, "record")
 ACKED, FAILED, UNKNOWN = fold.TOLD_ACKED, fold.TOLD_FAILED, fold.TOLD_NOTHING
@@ -164,7 +165,9 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
 
     in:  the trace tables     out: *RECORD_KEY, why
     """
-    is_topic, is_gone = F.col("event") == TOPIC_DELETED, F.col("event") == REPLICA_DELETED
+    is_topic = F.col("event") == TOPIC_DELETED
+    is_with_disk = (F.col("event") == DATA_LOST) & (F.col("size_bytes") < 0)
+    is_gone = (F.col("event") == REPLICA_DELETED) | is_with_disk
     by_start = (F.col("event") == LOG_START_OFFSET_ADVANCED) & (F.col("role") == "leader")
     by_age = F.col("event") == RECORDS_EXPIRED
     deletions = control.filter(by_start | is_topic | by_age).select(
@@ -176,7 +179,8 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
         return none_of(produce.sparkSession, "run string, topic string, partition bigint, record string, why string")
     replica = [*PARTITION_KEY, "node"]
     is_opening = F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)
-    # A life of a replica begins with its broker's first event of it, and ends when its broker deletes it.
+    # A life of a replica begins with its broker's first event of it, and ends when its broker deletes it, or its disk
+    # is replaced.
     before = Window.partitionBy(*replica).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     lives = (
         control.filter(is_opening | is_gone)
@@ -198,7 +202,7 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     )
     # Hardly any run has a deletion: then the log need not be read at all.
     appended = log.filter(F.col("event") == BATCH_APPENDED).select(
-        *replica, "role", "crc", "seq", "base_offset", "last_offset"
+        *replica, "role", "crc", "seq", "leader_epoch", "base_offset", "last_offset"
     )
     same_replica = (F.col("partition") == F.col("cut_partition")) & (F.col("node") == F.col("cut_on"))
     by_topic = F.col("below").isNull()
@@ -211,19 +215,23 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
         .withColumns({"below": F.lit(None).cast("long"), "why": F.lit(DELETED), "deleted_seq": F.col("seq")})
     )
     doomed = _still_there(cut, control).unionByName(late, allowMissingColumns=True)
-    names = produce.filter(F.col("event") == BATCH_SENT).select(
-        *PARTITION_KEY, "crc", F.posexplode("records").alias("place", "record")
+    names = named_batches(
+        produce.join(F.broadcast(deletions.select(RUN, "topic").distinct()), [RUN, "topic"], "left_semi")
     )
+    of_leaders = appended.filter(F.col("role") == "leader")
+    batch = [*PARTITION_KEY, "crc", "seq", "leader_epoch", "base_offset"]
+    named = doomed.select(*batch, "below", "why", "deleted_seq").join(names, [*PARTITION_KEY, "crc"])
     gone = (
-        doomed.select(*PARTITION_KEY, "crc", "base_offset", "below", "why", "deleted_seq")
-        .join(names, [*PARTITION_KEY, "crc"])
+        told_apart(named, produce, log)
         .filter(by_topic | (F.col("base_offset") + F.col("place") < F.col("below")))
         .groupBy(*RECORD_KEY, "why")
         .agg(F.max("deleted_seq").alias("deleted_seq"))
     )
+    named_again = names.join(gone.select(*RECORD_KEY).distinct(), list(RECORD_KEY), "left_semi").join(
+        of_leaders, [*PARTITION_KEY, "crc"]
+    )
     again = (
-        names.join(gone.select(*RECORD_KEY).distinct(), list(RECORD_KEY), "left_semi")
-        .join(appended.filter(F.col("role") == "leader"), [*PARTITION_KEY, "crc"])
+        told_apart(named_again, produce, log)
         .join(late.select(RUN, "seq"), [RUN, "seq"], "left_anti")
         .groupBy(*RECORD_KEY)
         .agg(F.max("seq").alias("again_seq"))

@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 
 from replica.trace.names import (
     END_OFFSET_SEEN,
+    FOLLOWING_BEGAN,
     INVARIANT_BROKEN,
+    LEADERSHIP_BEGAN,
     LOG_ENTRY_FOUND,
     PARTITION_CREATED,
     POSITION_RESET,
@@ -95,20 +97,29 @@ def diverged(files: RunFiles) -> DataFrame:
 
 _MADE = Facts("control", same("seq"), {"event": [PARTITION_CREATED]}, ahead=True)
 """When a partition was made, and made again with its topic."""
+_LED = Facts("control", same("seq", "node"), {"event": [LEADERSHIP_BEGAN]})
+_SERVED = _LED._replace(where={"event": [LEADERSHIP_BEGAN, FOLLOWING_BEGAN]})
+"""When a broker has heard of it: followers can be read, too."""
 
 _ITS = same("seq", "client", "offset")
+_ANSWER = {**_ITS, "node": "peer"}
 REGRESSIONS = Folding(
     fold.regressions,
-    {fold.SEEN: Facts("consume", _ITS, {"event": [END_OFFSET_SEEN], "error": [None]}), fold.MADE: _MADE},
+    {
+        fold.SEEN: Facts("consume", _ANSWER, {"event": [END_OFFSET_SEEN], "error": [None]}),
+        fold.MADE: _MADE,
+        fold.SERVED: _LED,
+    },
     fold.CLIENT_COLUMNS,
 )
 JUMPS = Folding(
     fold.jumps,
     {
-        fold.READ: Facts("consume", _ITS, {"event": [RECORD_READ]}),
+        fold.READ: Facts("consume", _ANSWER, {"event": [RECORD_READ]}),
         # A seek by the user is a reset that no error caused: records read after it have no predecessor.
         fold.SEEK: Facts("consume", _ITS, {"event": [POSITION_RESET], "error": [None]}),
         fold.MADE: _MADE,
+        fold.SERVED: _SERVED,
     },
     fold.CLIENT_COLUMNS,
 )
@@ -145,18 +156,28 @@ def poll_skips(trace: Trace, entries: DataFrame, control: DataFrame) -> DataFram
     if gaps.isEmpty():
         return none
     jumped = F.broadcast(gaps.select(*of_consumer, "since_seq").distinct())
-    reads = (
+    later = (
         trace.consume.filter(F.col("event") == RECORD_READ)
         .join(jumped, of_consumer)
         .filter(F.col("seq") > F.col("since_seq"))
-        .select(*of_consumer, "offset")
+        .select(*of_consumer, "offset", "record", "peer", "seq", "since_seq")
     )
+    served = control.filter(F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)).select(
+        *PARTITION_KEY, F.col("node").alias("peer"), F.col("seq").alias("served_seq")
+    )
+    is_in_time = (F.col("since_seq") < F.col("served_seq")) & (F.col("served_seq") < F.col("seq"))
+    made_again = later.filter(F.col("since_seq") >= 0)
+    of_today = made_again.join(F.broadcast(served), [*PARTITION_KEY, "peer"]).filter(is_in_time)
+    # From brokers that have not said so far that they serve the topic of today: their offsets say nothing.
+    apart = made_again.join(of_today.select(RUN, "seq").distinct(), [RUN, "seq"], "left_anti")
+    reads = later.filter(F.col("since_seq") < 0).unionByName(of_today.drop("served_seq")).select(*of_consumer, "offset")
     there = entries.filter(~F.col("aborted")).join(jumped, list(PARTITION_KEY), "left_semi")
     return (
         gaps.select(*of_consumer, F.explode("skipped").alias("offset"))
         .distinct()
         .join(reads, [*of_consumer, "offset"], "left_anti")
         .join(there, [*PARTITION_KEY, "offset"])
+        .join(apart.select(*of_consumer, "record"), [*of_consumer, "record"], "left_anti")
         .join(gone_records(trace, control), list(RECORD_KEY), "left_anti")
         .select(
             RUN, F.lit("poll-skip").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"), "offset",

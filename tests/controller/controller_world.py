@@ -346,7 +346,7 @@ def _event(event: trace.TraceEvent) -> str:
             return f"{event.topic}-{event.partition} {chosen}"
         case trace.TopicDeleted():
             return event.topic
-        case trace.BrokerRegistered() | trace.BrokerFenced() | trace.BrokerUnfenced():
+        case trace.BrokerRegistered() | trace.BrokerFenced() | trace.BrokerUnfenced() | trace.BrokerUnregistered():
             return str(event.broker)
     raise AssertionError(f"the controller does not tell {event}")
 

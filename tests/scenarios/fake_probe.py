@@ -26,6 +26,7 @@ class FakeProbe:
     readers: Sequence[str] = ()
     min_isrs: Mapping[str, int] = field(default_factory=dict)
     partition_epochs: Mapping[str, int] = field(default_factory=dict)
+    clocks_apart: int = 0
 
     def leader_states(self) -> Sequence[LeaderSnapshot]:
         return self.leaders
@@ -35,6 +36,9 @@ class FakeProbe:
 
     def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
         return self.partition_epochs.get(node)
+
+    def clocks_apart_us(self) -> int:
+        return self.clocks_apart
 
     def fetchers(self) -> Sequence[FetcherSnapshot]:
         return self.fetching

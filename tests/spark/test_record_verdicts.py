@@ -20,14 +20,16 @@ pytestmark = pytest.mark.spark
 
 Written = Callable[[str, list[tuple[float, t.TraceEvent]]], Path]
 PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
+TWIN = 77
+"""The checksum of several batches."""
 
 
 def sent(record: str, acks: int = -1, partition: int = 0, client: str = "p1") -> t.TraceEvent:
     return t.RecordSent(client=client, topic="t", partition=partition, record=record, acks=acks)
 
 
-def acked(record: str, offset: int) -> t.TraceEvent:
-    return t.RecordAcked(client="p1", peer="b1", record=record, offset=offset, acks=-1, latency_us=10, **PLACE)
+def acked(record: str, offset: int, by: str = "b1") -> t.TraceEvent:
+    return t.RecordAcked(client="p1", peer=by, record=record, offset=offset, acks=-1, latency_us=10, **PLACE)
 
 
 def failed(record: str, definite: bool) -> t.TraceEvent:
@@ -68,11 +70,16 @@ def reset(offset: int, error: str | None) -> t.TraceEvent:
     return t.PositionReset(client="c1", peer="b1", offset=offset, previous_offset=0, error=error, reason="-", **PLACE)
 
 
-MADE = [
-    t.PartitionCreated(
-        node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1,
-        reason="made", **PLACE,
-    )
+UNHEARD = t.PartitionCreated(
+    node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1, reason="made",
+    **PLACE,
+)  # fmt: skip
+MADE: list[t.TraceEvent] = [
+    UNHEARD,
+    t.LeadershipBegan(
+        node="b1", leader_epoch=0, partition_epoch=0, isr=("b1",), log_end_offset=0, high_watermark=0,
+        reason="b1 leads", **PLACE,
+    ),
 ]  # fmt: skip
 """Once more: with its topic, which was deleted."""
 
@@ -81,18 +88,21 @@ def end_seen(offset: int, error: str | None = None) -> t.TraceEvent:
     return t.EndOffsetSeen(client="c1", peer="b1", offset=offset, error=error, **PLACE)
 
 
-def kept(record: str, offset: int) -> list[t.TraceEvent]:
-    """A record that b1 has appended as leader and acked."""
-    number = 1 + int(record[1:])
+def kept(record: str, offset: int, crc: int | None = None) -> list[t.TraceEvent]:
+    return kept_by("b1", record, offset, 1 + int(record[1:]) if crc is None else crc, 0)
+
+
+def kept_by(leader: str, record: str, offset: int, number: int, epoch: int) -> list[t.TraceEvent]:
+    """A record that a leader has appended and acked. number: the batch's checksum"""
     batch = t.BatchSent(
-        client="p1", peer="b1", topic="t", partition=0, records=(record,), crc=number, attempt=1, acks=1,
+        client="p1", peer=leader, topic="t", partition=0, records=(record,), crc=number, attempt=1, acks=1,
         producer_id=-1, base_sequence=-1,
     )  # fmt: skip
     appended = t.BatchAppended(
-        node="b1", role="leader", topic="t", partition=0, leader_epoch=0, base_offset=offset, last_offset=offset,
+        node=leader, role="leader", topic="t", partition=0, leader_epoch=epoch, base_offset=offset, last_offset=offset,
         log_end_offset=offset + 1, size_bytes=100, crc=number, producer_id=-1, producer_epoch=-1, base_sequence=-1,
     )  # fmt: skip
-    return [sent(record), batch, appended, acked(record, offset)]
+    return [sent(record), batch, appended, acked(record, offset, leader)]
 
 
 def starts_at(offset: int, node: str, role: str) -> t.TraceEvent:
@@ -123,9 +133,9 @@ def opened_at(end: int) -> t.TraceEvent:
     )  # fmt: skip
 
 
-def keyed(key: str, offset: int, record: str, *, tombstone: bool = False) -> t.TraceEvent:
+def keyed(key: str, offset: int, record: str, *, tombstone: bool = False, crc: int | None = None) -> t.TraceEvent:
     return t.KeysAppended(
-        node="b1", leader_epoch=0, base_offset=offset, crc=1 + int(record[1:]), keys=(key,),
+        node="b1", leader_epoch=0, base_offset=offset, crc=1 + int(record[1:]) if crc is None else crc, keys=(key,),
         tombstones=(offset,) if tombstone else (), **PLACE,
     )  # fmt: skip
 
@@ -244,6 +254,20 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         [*MADE, end_seen(9), read(0, "r5"), read(2, "r7"), *MADE, end_seen(2), reset(0, "OFFSET_OUT_OF_RANGE"),
          read(0, "r5"), read(1, "r6"), *found("b1", "r5", "r6", "r7", leader=True)],
         set(),
+    ),
+    "a topic made again, of which its leader has not heard yet": (
+        [*MADE, end_seen(2), read(0, "r0"), UNHEARD, end_seen(2), read(1, "r1"), *MADE[1:], end_seen(1),
+         read(2, "r7"), *found("b1", "r5", "r6", "r7", leader=True)],
+        {("poll-skip", "c1"), ("dirty-read", "r0"), ("dirty-read", "r1")},
+    ),
+    "a topic made again, of which its leader says so only after a record of it was read": (
+        [*MADE, read(0, "r0"), UNHEARD, read(0, "r5"), *MADE[1:], read(1, "r6"),
+         *found("b1", "r5", "r6", leader=True)],
+        {("dirty-read", "r0")},
+    ),
+    "a topic made again, whose leader has shown more of it than it shows at the end": (
+        [*MADE, end_seen(2), *MADE, end_seen(2), end_seen(1), *found("b1", "r5", "r6", "r7", leader=True)],
+        {("offset-regression", "c1")},
     ),
     "a topic made again, in which its reader seeks": (
         [*MADE, read(0, "r5"), *MADE, reset(2, None), read(2, "r7"), *found("b1", "r5", "r6", "r7", leader=True)],
@@ -366,6 +390,12 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
          *found("b1", leader=True)],
         {("lost", "r1")},
     ),
+    "a new disk has no log of the former topic": (
+        [*MADE, *kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"),
+         t.DataLost(node="b1", size_bytes=-1, reason="with its disk", **PLACE), *MADE, *kept("r1", 0),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
     "a jump over what compaction took from the replica that was read, and another has": (
         [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), keyed("a", 0, "r0"), keyed("b", 1, "r1"), keyed("b", 2, "r2"),
          read(0, "r0"), compacted(1, 3), read(2, "r2"), *found("b2", "r0", "r1", "r2", leader=True)],
@@ -404,6 +434,47 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         [*kept("r0", 0), t.TopicDeleted(node="c1", topic="t", reason="by an operator"), *kept("r0", 0), cut_to(0, 1),
          *found("b1", leader=True)],
         {("lost", "r0")},
+    ),
+    "of two batches with the same bytes one was deleted, and the other was cut off": (
+        [*kept("r0", 0, TWIN), *kept("r1", 1, TWIN), starts_at(1, "b1", "leader"), cut_to(1, 2),
+         *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "a batch was deleted, and another with the same bytes was appended after that": (
+        [*kept("r0", 0, TWIN), starts_at(1, "b1", "leader"), *kept("r1", 1, TWIN), *found("b1", "r1", leader=True)],
+        set(),
+    ),
+    "two leaders have the same bytes at one offset, and those of the deposed one were cut off": (
+        [*kept_by("b2", "r0", 0, TWIN, 1)[:3], *kept_by("b1", "r1", 0, TWIN, 0), *kept_by("b2", "r0", 0, TWIN, 1)[3:],
+         cut_to(0, 1), starts_at(1, "b2", "leader"), *found("b2", leader=True)],
+        {("lost", "r1")},
+    ),
+    "the next topic of a name has a batch with the same bytes at the same offset": (
+        [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0, TWIN),
+         *found("b1", "r1", leader=True)],
+        set(),
+    ),
+    "the next topic of a name has lost a batch with the same bytes at the same offset": (
+        [*kept("r0", 0, TWIN), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+         t.ReplicaDeleted(node="b1", previous_log_end_offset=1, reason="t is gone", **PLACE), *kept("r1", 0, TWIN),
+         cut_to(0, 1), *found("b1", leader=True)],
+        {("lost", "r1")},
+    ),
+    "a batch that was stored twice because it was sent again, and both copies are deleted": (
+        [*kept("r0", 0), *kept("r0", 1), starts_at(2, "b1", "leader"), *found("b1", leader=True)],
+        set(),
+    ),
+    "a record that was never acked has the bytes of one that was, and was read before both were deleted": (
+        [*kept("r0", 0, TWIN), *kept("r1", 1, TWIN)[:3], read(1, "r1"), starts_at(2, "b1", "leader"),
+         *found("b1", leader=True)],
+        set(),
+    ),
+    "of two batches with the same bytes compaction took one, and the other was cut off": (
+        [*kept("r0", 0, TWIN), *kept("r1", 1, TWIN), *kept("r2", 2), keyed("a", 0, "r0", crc=TWIN),
+         keyed("b", 1, "r1", crc=TWIN), keyed("a", 2, "r2"), cut_to(1, 3), *kept("r2", 1), compacted(0, 3),
+         *found("b1", "r2", leader=True)],
+        {("lost", "r1")},
     ),
     "a record without a key gets its partition after it was sent": (
         [sent("r0", partition=-1), acked("r0", 0), *found("b1", "r0", leader=True)],

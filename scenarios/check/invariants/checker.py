@@ -94,8 +94,8 @@ class MetadataLogSnapshot(NamedTuple):
     log_start_offset: int = 0
 
 
-class LeadersNow(Protocol):
-    """What leaders know, read from their cores; it may be asked for within a step, by a handler."""
+class CoresNow(Protocol):
+    """What leaders know, read from their cores, and their clocks; it may be asked for within a step, by a handler."""
 
     def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
         """min.insync.replicas as a leader's log has it, but at most the number of replicas; None: it does not lead."""
@@ -103,6 +103,10 @@ class LeadersNow(Protocol):
 
     def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
         """As a leader knows it; None: it does not lead."""
+        ...
+
+    def clocks_apart_us(self) -> int:
+        """How far jumps have taken any wall clock, at most, from any other, then or now."""
         ...
 
 
@@ -217,7 +221,7 @@ class InvariantChecker:
         self.truth = Truth(view, mirror, rules)
         self.circumstances = Circumstances()
         self.violations: list[Violation] = []
-        self.cores: LeadersNow | None = None
+        self.cores: CoresNow | None = None
         """For what has to be known within a step; None: nothing is known then."""
         self._reported = 0
         self._said: dict[tuple[str, TopicPartition | None], int] = {}
@@ -347,6 +351,7 @@ def all_invariants() -> list[type[Invariant]]:
     """Every property, in the order of their names."""
     from scenarios.check.invariants import control as invariants_control
     from scenarios.check.invariants import elr as invariants_elr
+    from scenarios.check.invariants import epochs as invariants_epochs
     from scenarios.check.invariants import groups as invariants_groups
     from scenarios.check.invariants import liveness
     from scenarios.check.invariants import log as invariants_log
@@ -356,6 +361,7 @@ def all_invariants() -> list[type[Invariant]]:
     found = [
         *invariants_control.INVARIANTS,
         *invariants_elr.INVARIANTS,
+        *invariants_epochs.INVARIANTS,
         *invariants_log.INVARIANTS,
         *invariants_records.INVARIANTS,
         *invariants_transactions.INVARIANTS,

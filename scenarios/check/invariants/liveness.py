@@ -97,6 +97,8 @@ class Converges(Invariant):
     partition, or of one of the transactions' topic, whose coordinator the producer needs.
     A follower that its leader has told where their logs part, and that does not learn of the high watermark afterwards,
     is `L3 diverged-hw` (promises.py).
+    Of a broker that an operator has unregistered nothing is expected while it runs on: it stays fenced and out of every
+    ISR, and a partition that no other broker may lead stays without a leader (KIP-631).
     Where the ELR was cleared while the ISR was empty, or was switched on or off too late, it is `L2 cleared-elr`.
 
     The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5. What
@@ -211,7 +213,7 @@ class Converges(Invariant):
 
     def _unsettled(self, now_us: int) -> Iterator[Unsettled]:
         for name in self.view.brokers:
-            if self.view.nodes[name].fenced:
+            if self.view.nodes[name].fenced and not self.view.nodes[name].unregistered:
                 yield Unsettled("L1", f"{name} runs undisturbed and is still fenced")
         for partition in self.view.partitions:
             yield from self._unsettled_replicas(partition, now_us)
@@ -248,7 +250,14 @@ class Converges(Invariant):
 
     def _unsettled_replicas(self, partition: TopicPartition, now_us: int) -> Iterator[Unsettled]:
         state = self.view.partitions[partition]
-        if state.leader is None or sorted(state.isr) != sorted(state.assigned):
+        expected = [node for node in state.assigned if not self.view.nodes[node].unregistered]
+        if (
+            state.leader is None
+            and len(expected) < len(state.assigned)
+            and not set(expected) & {*state.isr, *state.elr}
+        ):
+            return
+        if state.leader is None or sorted(state.isr) != sorted(expected):
             isr = ", ".join(state.isr)
             leader = state.leader or "no broker"
             none_may_lead = state.leader is None and not state.isr and self.elr_cleared.get(partition, False)
@@ -258,7 +267,7 @@ class Converges(Invariant):
         appended_us = self.appended_us.get(partition)
         if appended_us is not None and now_us - appended_us < IDLE_US:
             return
-        replicas = [state.replicas[node] for node in state.assigned]
+        replicas = [state.replicas[node] for node in expected]
         ends = {(replica.log_end_offset, replica.high_watermark) for replica in replicas}
         if len(ends) > 1 or any(leo != hw for leo, hw in ends):
             leader_end = state.replicas[state.leader].log_end_offset

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
-from scenarios.check.invariants.checker import Invariant, Probe
+from scenarios.check.invariants.checker import Invariant
 from scenarios.check.invariants.forgotten_proposals import ForgottenProposals
-from scenarios.observe.mirror import ReplicaLog
 from scenarios.observe.truth import CommittedLog, same_batch
 from scenarios.observe.view import PartitionView
 
@@ -440,58 +438,6 @@ class TruncationSparesCommitted(Invariant):
             self.broken(sentence, event.topic, event.partition)
 
 
-class EpochCacheMatchesLog(Invariant):
-    """S15: a leader-epoch cache rises in epoch and offset, and agrees with the batches of the log. One epoch that has
-    begun and has no record yet may stand at the end. Deleted records are not judged. Source: LeaderEpochFileCache.
-
-    Weakened: a leader whose disk lost bytes leads on in its epoch from an earlier offset. Records that it fetches later
-    belong to older epochs, and Kafka's cache forgets where those began (LeaderEpochFileCache.assign).
-    """
-
-    NAME = "S15"
-
-    def handlers(self) -> Mapping[type, Handler]:
-        self.lossy: dict[tuple[str, int, str], None] = {}
-        self.starts: dict[tuple[str, int, str], int] = {}
-        return {
-            trace.DataLost: self._lost,
-            trace.BatchCorrupted: self._lost,
-            trace.LogStartOffsetAdvanced: self._log_start_advanced,
-            trace.RecordsExpired: self._log_start_advanced,
-            trace.ReplicaDeleted: self._deleted,
-        }
-
-    def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.lossy, self.starts)
-
-    def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
-        self.starts[event.topic, event.partition, event.node] = event.log_start_offset
-
-    def _deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
-        self.starts.pop((event.topic, event.partition, event.node), None)
-
-    def _lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted) -> None:
-        self.lossy[event.topic, event.partition, event.node] = None
-
-    def probed(self, probe: Probe) -> None:
-        for node, partition, entries in probe.epoch_caches():
-            log = self.mirror.log(partition, node)
-            with_records = entries[:-1] if entries and entries[-1][1] >= log.end else entries
-            rising = all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(entries))
-            epochs = _epochs_since(self.starts.get((*partition, node), 0), log)
-            matches = list(with_records) == epochs or (*partition, node) in self.lossy
-            if not rising or not matches:
-                self.broken(f"{node}'s epoch cache of {partition} is {entries}, its log has {epochs}", *partition)
-
-
-def _epochs_since(start: int, log: ReplicaLog) -> list[tuple[int, int]]:
-    """The epochs of the records from `start` on, the first of them as if it began there."""
-    if start == 0:
-        return log.epochs
-    ends = [*(base for _, base in log.epochs[1:]), log.end]
-    return [(epoch, max(base, start)) for (epoch, base), end in zip(log.epochs, ends, strict=True) if end > start]
-
-
 INVARIANTS: tuple[type[Invariant], ...] = (
     CommittedOnIsr,
     AcknowledgedByIsr,
@@ -501,5 +447,4 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     HighWatermarkBounds,
     LogIsOrdered,
     TruncationSparesCommitted,
-    EpochCacheMatchesLog,
 )

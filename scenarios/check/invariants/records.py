@@ -138,7 +138,7 @@ class SequencesAreContiguous(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.last: dict[tuple[str, int, str], dict[int, tuple[int, int]]] = {}
         self.transactional: dict[int, None] = {}
-        self.forgotten = ForgottenProducers(self.mirror, self.checker.producer_expiration_us)
+        self.forgotten = ForgottenProducers(self.checker)
         return {
             **self.forgotten.handlers(),
             trace.TransactionBegan: self._named,

@@ -99,3 +99,85 @@ def test_a_deleted_topic_takes_its_records_along_and_is_not_judged_again() -> No
     verdict = script.verdict()
     assert verdict.ok
     assert verdict.records["lost"] == ()
+
+
+def make_again(script: TraceScript) -> None:
+    """t, with other records; no broker but the controllers has heard of it so far."""
+    script.emit(trace.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+    script.create(1, "t is made again")
+
+
+def hear(script: TraceScript) -> None:
+    """That the topic was deleted and made again."""
+    for node in script.brokers:
+        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=3, reason="t is gone"))
+        script.empty(node)
+    script.leads("b1", 0, 0, hw=0)
+    for node in ("b2", "b3"):
+        script.follows(node, "b1", 0, 0)
+
+
+def test_a_new_disk_has_no_log_of_the_former_topic() -> None:
+    """b1 was down meanwhile. Of the new topic it has r1, which is lost with it."""
+    script = TraceScript()
+    script.replicate("r0", acks=-1)
+    script.stop("b1")
+    make_again(script)
+    for node in ("b2", "b3"):
+        script.emit(trace.ReplicaDeleted(node=node, **HERE, previous_log_end_offset=1, reason="t is gone"))
+        script.empty(node)
+    script.lose("b1", -1, reason="with its disk")
+    script.start("b1")
+    script.leads("b1", 0, 0, hw=0)
+    script.replicate("r1", via=())
+    script.fail_over("b2", "b2", "b3")
+    script.find("b2", leader=True)
+    assert script.verdict().records["lost"] == ("r1",)
+    assert script.verdict().records["deleted"] == ("r0",)
+
+
+def test_a_leader_that_has_not_heard_of_the_new_topic_still_tells_the_end_of_the_former_one() -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1)
+    script.end_offset(3)
+    make_again(script)
+    script.end_offset(3)
+    hear(script)
+    script.end_offset(0)
+    assert script.verdict().of("offset-regression") == ()
+    script.end_offset(2)
+    script.end_offset(1)
+    assert [one.offsets for one in script.verdict().of("offset-regression")] == [(2, 1)]
+
+
+def test_a_record_of_the_new_topic_may_be_read_before_its_broker_is_seen_to_have_heard() -> None:
+    """What is seen of a real Kafka comes from several places."""
+    script = TraceScript()
+    script.replicate("r0", acks=-1)
+    script.read("r0", 0)
+    make_again(script)
+    script.read("r4", 0)
+    hear(script)
+    script.read("r5", 1)
+    script.find("b1", "r4", "r5")
+    assert script.verdict().of("poll-skip") == ()
+
+
+@pytest.mark.parametrize(("has_heard", "skipped"), [(False, ("r4", "r5")), (True, ())], ids=["unheard", "heard"])
+def test_what_was_read_of_the_former_topic_is_not_read_of_the_new_one(
+    has_heard: bool, skipped: tuple[str, ...]
+) -> None:
+    """The reader goes on at offset 2 of the new topic, once its leader has heard of it."""
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1)
+    script.read("r0", 0)
+    make_again(script)
+    if has_heard:
+        hear(script)
+        script.read("r4", 0)
+    script.read("r5" if has_heard else "r1", 1)
+    if not has_heard:
+        hear(script)
+    script.read("r6", 2)
+    script.find("b1", "r4", "r5", "r6")
+    assert [one.records for one in script.verdict().of("poll-skip")] == ([skipped] if skipped else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fake_probe import FakeProbe
 from trace_script import TraceScript
 
 from replica.trace import events as trace
@@ -66,31 +67,56 @@ def test_an_operator_may_let_brokers_forget_sooner() -> None:
     assert "S26" not in script.broken()
 
 
-def test_brokers_whose_clocks_were_moved_may_have_forgotten_any_producer() -> None:
-    script = TraceScript(producer_expiration_us=5_000_000)
-    script.fault("bump_clock", "b1", name="bump-1", reason="the clock of b1 jumps ahead")
+@pytest.mark.parametrize(
+    ("expiration_s", "apart_s", "is_broken"),
+    [
+        pytest.param(5, 4, False, id="forgotten"),
+        pytest.param(5, 3, True, id="too little"),
+        pytest.param(None, 24 * 3600, False, id="a day"),
+        pytest.param(None, 60, True, id="far less than a day"),
+    ],
+)
+def test_a_broker_whose_clock_was_moved_may_have_forgotten_a_producer_before_its_time(
+    expiration_s: int | None, apart_s: int, is_broken: bool
+) -> None:
+    script = TraceScript(producer_expiration_us=None if expiration_s is None else expiration_s * 1_000_000)
+    script.checker.cores = FakeProbe(clocks_apart=apart_s * 1_000_000)
     repeat(script, 1)
-    assert "S26" not in script.broken()
+    assert ("S26" in script.broken()) is is_broken
 
 
-def test_a_retry_after_that_time_is_a_duplicate_and_no_bug() -> None:
-    text = """\
+A_DAY_AND_AN_HOUR_S = 25 * 3600
+
+
+@pytest.mark.parametrize(
+    ("expiration", "jump"),
+    [
+        pytest.param("producer.id.expiration.ms: 2000, ", "", id="soon"),
+        pytest.param("", f"- {{at: 7s, bump_clock: {{brokers: b1, by: {A_DAY_AND_AN_HOUR_S}s}}}}", id="by its clock"),
+        pytest.param(
+            "", f"- {{at: 7s, bump_clock: {{brokers: b1, by: {A_DAY_AND_AN_HOUR_S}s}}, for: 1s}}", id="for a moment"
+        ),
+    ],
+)
+def test_a_retry_after_that_time_is_a_duplicate_and_no_bug(expiration: str, jump: str) -> None:
+    text = f"""\
 schema: 1
 id: forgotten
 title: A producer is forgotten before it tries again
 duration: 40s
 profile: kafka-4.1
 cluster:
-  brokers: {b1: {}, b2: {}, b3: {}}
-  config: {producer.id.expiration.ms: 2000, producer.id.expiration.check.interval.ms: 500}
+  brokers: {{b1: {{}}, b2: {{}}, b3: {{}}}}
+  config: {{{expiration}producer.id.expiration.check.interval.ms: 500}}
 topics:
-  t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}
+  t: {{partitions: {{0: [b1, b2, b3]}}, config: {{min.insync.replicas: 2}}}}
 workloads:
-  p1: {kind: producer, topic: t, config: {request.timeout.ms: 6000, delivery.timeout.ms: 30000}}
+  p1: {{kind: producer, topic: t, config: {{request.timeout.ms: 6000, delivery.timeout.ms: 30000}}}}
 timeline:
-  - {at: 5s, produce: {from: p1, count: 1}}
-  - {at: 6s, hold: {from: b1, to: p1, api: Produce}, for: 10s}
-  - {at: 6.5s, produce: {from: p1, count: 1}}
+  - {{at: 5s, produce: {{from: p1, count: 1}}}}
+  - {{at: 6s, hold: {{from: b1, to: p1, api: Produce}}, for: 10s}}
+  - {{at: 6.5s, produce: {{from: p1, count: 1}}}}
+  {jump}
 """
     result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None)
     assert (result.verdict.kinds, result.broken) == (("duplicated",), ())

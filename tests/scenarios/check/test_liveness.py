@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fake_probe import FakeProbe
 from trace_script import TraceScript
 
+from controller.inputs import UnregisterBroker
 from replica.rules import PROFILES
 from replica.trace import events as trace
+from scenarios.language.parse.loading import load_text
+from scenarios.run.controller_calls import ControllerCalls
+from scenarios.run.runner import ScenarioRun
+from scenarios.run.worlds import simulated
 
 Story = Callable[[TraceScript], None]
 
@@ -217,3 +223,80 @@ def test_a_client_from_outside_that_hangs_up_may_have_gone_for_good(
         script.request("r7", attempt=2, client=client)
     rest(script)
     assert script.broken() == (["L4"] if is_judged else [])
+
+
+@pytest.mark.parametrize(
+    ("is_unregistered", "registers", "broken"),
+    [
+        pytest.param(True, False, [], id="for good"),
+        pytest.param(False, False, ["L1", "L2"], id="by its session"),
+        pytest.param(True, True, ["L1", "L2"], id="until it comes back"),
+    ],
+)
+def test_a_broker_that_an_operator_has_unregistered_stays_out(
+    is_unregistered: bool, registers: bool, broken: list[str]
+) -> None:
+    script = TraceScript()
+    script.replicate("r0")
+    script.fence("b2")
+    script.commit_isr("b1", "b3")
+    if is_unregistered:
+        script.unregister("b2")
+    if registers:
+        script.register("b2")
+    rest(script)
+    assert script.broken() == broken
+
+
+@pytest.mark.parametrize(
+    ("era", "unregistered", "isr", "broken"),
+    [
+        pytest.param("kafka-3.9", "b1", ("b1",), [], id="the last member"),
+        pytest.param("kafka-3.9", "b2", ("b1",), ["L2"], id="another one"),
+        pytest.param("kafka-4.1", "b2", (), [], id="nobody is in sync, and nobody else may lead"),
+    ],
+)
+def test_a_partition_may_lack_a_leader_if_an_operator_has_unregistered_the_last_that_may_lead(
+    era: str, unregistered: str, isr: tuple[str, ...], broken: list[str]
+) -> None:
+    script = TraceScript(rules=PROFILES[era])
+    script.replicate("r0")
+    script.fence(unregistered)
+    script.unregister(unregistered)
+    script.go_offline(*isr)
+    rest(script)
+    assert script.broken() == broken
+
+
+def test_a_broker_that_runs_and_is_unregistered_is_no_bug(tmp_path: Path) -> None:
+    """The rest of the cluster goes on without it."""
+    text = """\
+schema: 1
+id: forgotten-broker
+title: A broker that runs is unregistered
+duration: 100s
+profile: kafka-4.1
+cluster: {brokers: {b1: {}, b2: {}, b3: {}}}
+topics:
+  t: {partitions: {0: [b1, b2, b3]}, config: {min.insync.replicas: 2}}
+  alone: {partitions: {0: [b2]}}
+workloads:
+  p1: {kind: producer, topic: t}
+timeline:
+  - {at: 5s, produce: {from: p1, count: 3}}
+  - {at: 30s, produce: {from: p1, count: 3}}
+"""
+
+    class Unregisters(ScenarioRun):
+        def begin(self) -> None:
+            super().begin()
+            self.cluster.time.at(20_000_000, self._unregister)
+
+        def _unregister(self) -> None:
+            calls = ControllerCalls(self.cluster)
+            calls.operate(lambda now_us: UnregisterBroker(now_us=now_us, broker_id=2), lambda reply: None)
+
+    run = Unregisters(load_text(text, "test.yaml").scenario, simulated, tmp_path)
+    run.execute()
+    assert run.view.nodes["b2"].unregistered
+    assert run.invariants.violations == []

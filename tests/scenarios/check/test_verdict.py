@@ -446,6 +446,7 @@ def made_again(*read_before: int) -> TraceScript:
         script.read(f"r{offset}", offset)
     script.state(TopicDeleted, node="c1", reason="an operator deletes topic t")
     script.create(1, "t-0 is made again")
+    script.leads("b1", 0, 0)
     return script
 
 
