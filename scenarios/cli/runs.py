@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ WIDTH = 80
 @format_option
 @click.pass_context
 def runs(context: click.Context, out: Path, format_: str) -> int:
-    """The runs that are kept: number, scenario, seed, verdict, events and size. `runs prune` removes the oldest."""
+    """The runs that are kept: number, when it was made, scenario, seed, verdict, events and size. `runs prune` removes
+    the oldest."""
     if context.invoked_subcommand is not None:
         return ExitCode.HELD
     from scenarios.run.runs import RunNotFound, list_runs, read_summary
@@ -39,19 +41,20 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
             continue
         verdict = ", ".join(summary.get("verdict") or ()) or "ok"
         name = "/".join(filter(None, (summary.get("scenario"), summary.get("variant"))))
-        row = {"run": folder.name, "scenario": name, "seed": summary.get("seed"), "verdict": verdict}
-        rows.append({**row, "events": summary.get("events"), "bytes": _size(folder)})
+        row = {"run": folder.name, "made": _made(folder), "scenario": name, "seed": summary.get("seed")}
+        rows.append({**row, "verdict": verdict, "events": summary.get("events"), "bytes": _size(folder)})
     if format_ == "json":
         print_json(rows)
     elif not rows:
         click.echo(f"no runs in {out}/: make one with `highwater run SCENARIO`")
     else:
         width = max(len(str(row["scenario"])) for row in rows)
-        click.echo(f"  RUN   {'SCENARIO':<{width}}  SEED  {'VERDICT':<12}   EVENTS     SIZE")
+        click.echo(f"  RUN   {'MADE':<16}  {'SCENARIO':<{width}}  SEED  {'VERDICT':<12}   EVENTS     SIZE")
         for row in rows:
             numbers = f"{row['events'] or 0:>8,}  {row['bytes'] / 1e6:>4.1f} MB"
-            line = f"  {row['run'][:4]}  {row['scenario']:<{width}}  {row['seed']!s:>4}  {row['verdict']:<12} {numbers}"
-            click.echo(line)
+            when = f"{datetime.fromisoformat(row['made']):%Y-%m-%d %H:%M}"
+            what = f"{row['scenario']:<{width}}  {row['seed']!s:>4}  {row['verdict']:<12}"
+            click.echo(f"  {row['run'][:4]}  {when}  {what} {numbers}")
     return ExitCode.HELD
 
 
@@ -77,6 +80,12 @@ def prune(keep: int, out: Path) -> int:
 def _must_be_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         fail(f"{out} is no folder, so it holds no runs", ExitCode.USAGE)
+
+
+def _made(folder: Path) -> str:
+    """Local date and time of its last file: none of a run's files holds one, for its bytes follow from scenario and
+    seed."""
+    return datetime.fromtimestamp((folder / "summary.json").stat().st_mtime).astimezone().isoformat(timespec="seconds")
 
 
 def _size(folder: Path) -> int:

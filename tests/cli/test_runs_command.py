@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
+import pytest
 from command import MINI, Highwater
 
 
@@ -19,7 +22,7 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
         ("0002", "mini/silent", "ok"),
         ("0003", "mini", "ok"),
     ]
-    assert [line.split()[:2] for line in highwater("runs").out.splitlines()[1:]] == [
+    assert [line.split()[0:4:3] for line in highwater("runs").out.splitlines()[1:]] == [
         ["0001", "mini"],
         ["0002", "mini/silent"],
         ["0003", "mini"],
@@ -36,6 +39,21 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
     assert highwater("runs", "prune", "--keep", "1").out == "  2 removed, 1 kept\n"
     assert [path.name for path in Path("runs").iterdir() if path.is_dir()] == ["0003-mini"]
     assert highwater("diff", "last", "last~1").code == 2
+
+
+def test_a_list_of_runs_says_when_each_was_made(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    os.utime("runs/0001-mini/summary.json", (1_700_000_000,) * 2)
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    try:
+        head, row = highwater("runs").out.splitlines()
+        assert head.index("MADE") == row.index("2023-11-15 00:13  mini")
+        assert highwater("runs", "--format", "json").document[0]["made"] == "2023-11-15T00:13:20+02:00"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_names_of_runs_hold_in_a_folder_of_ones_own(highwater: Highwater) -> None:
