@@ -52,7 +52,8 @@ the end looks at all of them."""
 
 STOP_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 STOPPING = "stopping; judging the run (Ctrl-C again gives up on the verdict)"
-GIVEN_UP = "given up: no verdict. The trace until the first Ctrl-C and the logs of the brokers are kept in"
+OVER = "its time is over; judging the run (Ctrl-C gives up on the verdict)"
+GIVEN_UP = "given up: no verdict. The trace until the cluster stopped and the logs of the brokers are kept in"
 
 Say = Callable[[str], None]
 
@@ -123,6 +124,7 @@ class Server:
     reads_along: make events of the records that clients send, receive and read
     in_processes: a separate process for every broker and controller
     shows_page: on loopback, the page of the cluster as it runs
+    lasts_s: ends by itself so long after it is ready; None: does not
     security: what the brokers ask of clients
     say_if_heard: goes on where the terminal is gone
     """
@@ -136,6 +138,7 @@ class Server:
         reads_along: bool,
         in_processes: bool,
         shows_page: bool,
+        lasts_s: float | None,
         security: ListenerSecurity,
         say: Say,
         say_if_heard: Say,
@@ -150,6 +153,7 @@ class Server:
         self._teller = LineWriter(say_line)
         self._reads_along = reads_along
         self._in_processes = in_processes
+        self._lasts_s = lasts_s
         self._deletions = DeletionWatch()
         self._security = security
         self._tape = LiveTape() if shows_page else None
@@ -158,7 +162,10 @@ class Server:
         self._was_asked_to_stop = False
 
     def run(self, runs_dir: Path) -> RunResult:
-        """Until SIGINT, SIGTERM or SIGHUP. raises: PortTaken, OSError, NotPossibleNow, KeyboardInterrupt"""
+        """Until SIGINT, SIGTERM or SIGHUP, or the end of its time.
+
+        raises: PortTaken, OSError, NotPossibleNow, KeyboardInterrupt
+        """
         before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         try:
             return self._run(runs_dir)
@@ -179,7 +186,7 @@ class Server:
             watchers=[LossWatch(self._teller.tell), self._deletions, *([self._tape] if self._tape else [])],
             companions=[
                 self._read_along,
-                self._stop_on_signal,
+                self._stop_when_asked,
                 self._obey,
                 self._say_when_ready,
                 self._tell_the_story,
@@ -221,17 +228,22 @@ class Server:
         else:
             run.name_batch = lambda partition, base_offset, crc: None
 
-    async def _stop_on_signal(self, run: ScenarioRun) -> None:
-        """The first signal. The next one interrupts the judging: behind this block SIGINT and SIGTERM are the command's
-        again, and SIGHUP, which comes twice when a terminal is closed, does nothing.
+    async def _stop_when_asked(self, run: ScenarioRun) -> None:
+        """By the first signal, or by the end of its time. The next one interrupts the judging: behind this block SIGINT
+        and SIGTERM are the command's again, and SIGHUP, which comes twice when a terminal is closed, does nothing.
         """
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        said = OVER
         with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
-            async for _ in signals:
-                break
+            async with trio.open_nursery() as nursery:
+                if self._lasts_s is not None:
+                    nursery.start_soon(_end_in_time, run, self._lasts_s, nursery.cancel_scope)
+                async for _ in signals:
+                    said = STOPPING
+                    nursery.cancel_scope.cancel()
             assert self._time is not None
             self._was_asked_to_stop = True
-            self._say_if_heard(f"\n  {STOPPING}")
+            self._say_if_heard(f"\n  {said}")
             run.writer.write_parts()
             self._time.stop()
             run.ended_early()
@@ -261,7 +273,7 @@ class Server:
         await _ports_open(run)
         collect_in_short_pauses()
         address = self._page_place[0].address if self._page_place else None
-        for line in ready_lines(run, address):
+        for line in ready_lines(run, address, self._lasts_s):
             self._say(line)
 
     async def _tell_the_story(self, run: ScenarioRun) -> None:
@@ -298,6 +310,12 @@ class Server:
         await PageServer(door, page, policy_of(page), self._tape).serve(listening)
 
 
+async def _end_in_time(run: ScenarioRun, lasts_s: float, waiting: trio.CancelScope) -> None:
+    await run.is_ready.wait()
+    await trio.sleep(lasts_s)
+    waiting.cancel()
+
+
 async def _ports_open(run: ScenarioRun) -> None:
     """Wait until every broker that runs takes connections: it opens its port a moment after it was unfenced."""
     for name, (host, port) in zip(run.scenario.cluster.brokers, run.cluster.bootstrap, strict=True):
@@ -309,7 +327,7 @@ async def _ports_open(run: ScenarioRun) -> None:
                 await trio.sleep(PAUSE_S)
 
 
-def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
+def ready_lines(run: ScenarioRun, page_address: str | None, lasts_s: float | None) -> list[str]:
     """The addresses of the cluster and of its page, and how to try it."""
     cluster, scenario = run.cluster, run.scenario
     bootstrap = _addresses(cluster.bootstrap)
@@ -356,7 +374,8 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     ]
     if page_address is not None:
         lines.append(f"  see it:    {page_address}")
-    return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
+    ends = "Ctrl-C stops" if lasts_s is None else f"The end of {duration(round(lasts_s * 1e6))} or Ctrl-C stops"
+    return [*lines, "", f"  {ends} the cluster and keeps the run.", ""]
 
 
 def own_plan(scenario: Scenario) -> list[str]:
