@@ -37,6 +37,7 @@ from scenarios.run.runner import RunResult, ScenarioRun, keep_unjudged, run_scen
 from scenarios.run.worlds import live, processes
 from scenarios.serve.certificates import AUTHORITY
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
+from scenarios.serve.topic_news import TopicNews
 from scenarios.view.live_tape import LiveTape
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class Server:
         self._in_processes = in_processes
         self._lasts_s = lasts_s
         self._deletions = DeletionWatch()
+        self._topics = TopicNews()
         self._security = security
         self._tape = LiveTape() if shows_page else None
         self._page_place: tuple[Door, socket.socket] | None = None
@@ -183,7 +185,12 @@ class Server:
             self.scenario,
             runs_dir=runs_dir,
             world=self._world,
-            watchers=[LossWatch(self._teller.tell), self._deletions, *([self._tape] if self._tape else [])],
+            watchers=[
+                LossWatch(self._teller.tell),
+                self._deletions,
+                self._topics,
+                *([self._tape] if self._tape else []),
+            ],
             companions=[
                 self._read_along,
                 self._stop_when_asked,
@@ -279,13 +286,18 @@ class Server:
     async def _tell_the_story(self, run: ScenarioRun) -> None:
         """Key events as they come."""
         await run.is_ready.wait()
+        assert self._time is not None
         story = run.story
         told = len(story.lines)
+        self._topics.forget()
         while True:
+            for line in self._topics.take(self._time.clock_us()):
+                self._teller.tell(line)
             if told < len(story.lines):
                 names_partitions = sum(name.topic not in INTERNAL_TOPICS for name in run.view.partitions) > 1
                 for group in ungrouped(story, told):
-                    self._teller.tell(group.first._replace(text=group.text(names_partitions=names_partitions)))
+                    if not self._topics.has_told(group.first):
+                        self._teller.tell(group.first._replace(text=group.text(names_partitions=names_partitions)))
                 told = len(story.lines)
             await trio.sleep(PAUSE_S)
 

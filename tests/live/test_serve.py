@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import time
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
 from serving import ROOT, command, free_ports, program, serving
 from verdicts import expect_nothing_broken
 
@@ -72,6 +74,21 @@ def test_ctrl_c_ends_it_before_its_time(tmp_path: Path) -> None:
     with serving(tmp_path, "--for", "1h", brokers=1) as served:
         served.stop()
     assert "stopping; judging the run (Ctrl-C again gives up on the verdict)" in served.output
+    expect_nothing_broken(served.summary)
+
+
+def test_topics_that_clients_make_and_delete_are_lines_of_its_terminal(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:3") as served:
+        admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+        admin.create_topics([NewTopic("payments", num_partitions=2, replication_factor=3)])
+        wait_for(lambda: "payments" in admin.list_topics())
+        admin.delete_topics(["payments"])
+        admin.close()
+        assert served.process.stderr is not None
+        said = list(takewhile(lambda line: "deletes topic payments" not in line, served.process.stderr))
+        served.stop()
+    assert [line for line in said if "topic payments is made: 2 partitions, RF 3; b" in line]
+    assert "orders is made" not in "".join(said) and "deletes topic payments" not in served.errors
     expect_nothing_broken(served.summary)
 
 
