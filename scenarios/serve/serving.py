@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,17 +17,14 @@ import yaml
 
 from cluster.network.world import Fabric
 from cluster.security import ListenerSecurity
-from replica.ids import INTERNAL_TOPICS, TopicPartition
-from replica.trace import events as trace
-from replica.trace.events import TraceLog, TraceRow
+from replica.ids import INTERNAL_TOPICS
+from replica.trace.events import TraceLog
 from replica.wording import duration
 from scenarios.language.expect import Expect
 from scenarios.language.parse.cluster import why_no_topic
 from scenarios.language.parse.loading import load_text
-from scenarios.language.record_sets import format_record_names
 from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.language.steps import At, Step
-from scenarios.observe.story import StoryLine
 from scenarios.observe.story_groups import ungrouped
 from scenarios.observe.wording import count_of
 from scenarios.process.collector import collect_in_short_pauses
@@ -38,18 +34,15 @@ from scenarios.run.worlds import live, processes
 from scenarios.serve.certificates import AUTHORITY
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
 from scenarios.serve.topic_news import TopicNews
+from scenarios.serve.trace_watches import DeletionWatch, LossWatch
 from scenarios.view.live_tape import LiveTape
 
 if TYPE_CHECKING:
-    from cluster.live.client_tap import ClientTap
     from cluster.live.fabric import TcpFabric
     from cluster.live.time import LiveTime
     from scenarios.serve.page_server import Door
 
 FOREVER_US = 365 * 86_400 * 1_000_000
-ACKED_KEPT = 10_000
-"""So many of a partition's latest acked records are looked for on a new leader while the cluster runs; the verdict at
-the end looks at all of them."""
 
 STOP_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 STOPPING = "stopping; judging the run (Ctrl-C again gives up on the verdict)"
@@ -430,67 +423,3 @@ def client_settings(security: ListenerSecurity) -> list[str]:
     if authority is not None and authority.exists():
         settings.append(f"ssl.ca.location={authority}")
     return settings
-
-
-class DeletionWatch:
-    """Listener: removes deleted topics from the tap."""
-
-    def __init__(self) -> None:
-        self.tap: ClientTap | None = None
-
-    def wants(self, kind: type) -> bool:
-        return kind is trace.TopicDeleted
-
-    def __call__(self, row: TraceRow) -> None:
-        if self.tap is not None and isinstance(row.event, trace.TopicDeleted):
-            self.tap.topic_deleted(row.event.topic)
-
-
-class LossWatch:
-    """Listener: says at once when a new leader does not have records that were acked.
-
-    A topic that is recreated under the name of a deleted one is unrelated to records acked before, and to records acked
-    by a broker that has not heard of the deletion.
-    """
-
-    def __init__(self, say_line: SayLine) -> None:
-        self._say_line = say_line
-        self._acked: dict[TopicPartition, deque[tuple[int, str]]] = {}
-        self._leaders: dict[TopicPartition, dict[str, None]] = {}
-        """Brokers that have led the partition."""
-        self._former: dict[tuple[TopicPartition, str], None] = {}
-        """Brokers that have led one of that name, and not yet the one of today."""
-
-    def wants(self, kind: type) -> bool:
-        return kind in (trace.RecordAcked, trace.LeadershipBegan, trace.TopicDeleted, trace.ReplicaDeleted)
-
-    def __call__(self, row: TraceRow) -> None:
-        match row.event:
-            case trace.RecordAcked() as event:
-                partition = TopicPartition(event.topic, event.partition)
-                if (partition, event.peer) not in self._former:
-                    acked = self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT))
-                    acked.append((event.offset, event.record))
-            case trace.LeadershipBegan() as event:
-                self._leader(row.at_us, event)
-            case trace.TopicDeleted() as event:
-                for partition in [name for name in self._leaders if name.topic == event.topic]:
-                    self._acked.pop(partition, None)
-                    self._former.update(((partition, node), None) for node in self._leaders.pop(partition))
-
-            case trace.ReplicaDeleted() as event:  # It has heard of the deletion.
-                self._former.pop((TopicPartition(event.topic, event.partition), event.node), None)
-
-    def _leader(self, at_us: int, event: trace.LeadershipBegan) -> None:
-        partition = TopicPartition(event.topic, event.partition)
-        self._leaders.setdefault(partition, {})[event.node] = None
-        self._former.pop((partition, event.node), None)
-        acked = self._acked.get(partition, deque())
-        missing = [record for offset, record in acked if offset >= event.log_end_offset]
-        if missing:
-            self._acked[partition] = deque(
-                ((offset, record) for offset, record in acked if offset < event.log_end_offset), maxlen=ACKED_KEPT
-            )
-            what = f"{count_of(len(missing), 'acked record')} of {partition}"
-            text = f"the new leader {event.node} does not have {what}: {format_record_names(missing)}"
-            self._say_line(StoryLine(at_us, "lost", text))
