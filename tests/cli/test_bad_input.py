@@ -107,20 +107,34 @@ def test_what_is_no_text_file(what: str, highwater: Highwater, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
-        ((), "highwater report last --sql questions.sql"),
-        (("two words", "7"), "highwater report 'two words' 7 --sql questions.sql"),
+        ((), "highwater report last --sql 'SHOW TABLES'"),
+        (("two words", "7"), "highwater report 'two words' 7 --sql 'SHOW TABLES'"),
     ],
 )
-@pytest.mark.parametrize(("sql", "said"), [("select * from runs", "no such file: select"), (".", "a folder: .")])
-def test_a_query_stands_where_its_file_should_be(
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select", "no such file: `select`"),
+        ("my questions.sql", "no such file: `my questions.sql`"),
+        (".", "a folder: `.`"),
+        ("", "no such file: ``"),
+        ("x" * 5_000, f"no such file: `{'x' * 5_000}`"),
+    ],
+)
+def test_what_is_neither_a_statement_nor_a_file_of_them(
     words: tuple[str, ...], fix: str, sql: str, said: str, highwater: Highwater
 ) -> None:
     """Whether or not there is a run."""
     done = highwater("report", *words, "--sql", sql)
     assert (done.code, done.out) == (2, "")
     error, remedy = done.err.splitlines()
-    assert error.startswith("error: --sql takes a file with statements, and ") and said in error
+    assert error.startswith("error: --sql takes statements, or a file with them, and ") and said in error
     assert remedy.endswith(fix)
+
+
+def test_a_statement_of_a_run_that_is_not_there(highwater: Highwater) -> None:
+    done = highwater("report", "--sql", "SELECT 1" + ", 1" * 2_000)
+    assert (done.code, done.error_lines[0][:20]) == (2, "error: no run `last`")
 
 
 def test_what_writes_nothing_keeps_no_classes(highwater: Highwater, tmp_path: Path) -> None:
