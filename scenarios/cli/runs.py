@@ -29,20 +29,16 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
     the oldest."""
     if context.invoked_subcommand is not None:
         return ExitCode.HELD
-    from scenarios.run.runs import RunNotFound, list_runs, read_summary
+    from scenarios.run.runs import RunNotFound, list_runs, list_unjudged
 
     _must_be_folder(out)
+    unjudged = list_unjudged(out)
     rows: list[dict[str, Any]] = []
-    for folder in list_runs(out):
+    for folder in sorted([*list_runs(out), *unjudged]):
         try:
-            summary = read_summary(folder)
+            rows.append(_unjudged_row(folder) if folder in unjudged else _row(folder))
         except RunNotFound as unreadable:
             click.echo(f"warning: {unreadable}", err=True)
-            continue
-        verdict = ", ".join(summary.get("verdict") or ()) or "ok"
-        name = "/".join(filter(None, (summary.get("scenario"), summary.get("variant"))))
-        row = {"run": folder.name, "made": _made(folder), "scenario": name, "seed": summary.get("seed")}
-        rows.append({**row, "verdict": verdict, "events": summary.get("events"), "bytes": _size(folder)})
     if format_ == "json":
         print_json(rows)
     elif not rows:
@@ -51,11 +47,36 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
         width = max(len(str(row["scenario"])) for row in rows)
         click.echo(f"  RUN   {'MADE':<16}  {'SCENARIO':<{width}}  SEED  {'VERDICT':<12}   EVENTS     SIZE")
         for row in rows:
-            numbers = f"{row['events'] or 0:>8,}  {row['bytes'] / 1e6:>4.1f} MB"
+            events = "–" if row["events"] is None else f"{row['events']:,}"
+            numbers = f"{events:>8}  {row['bytes'] / 1e6:>4.1f} MB"
             when = f"{datetime.fromisoformat(row['made']):%Y-%m-%d %H:%M}"
-            what = f"{row['scenario']:<{width}}  {row['seed']!s:>4}  {row['verdict']:<12}"
+            what = f"{row['scenario']:<{width}}  {'–' if row['seed'] is None else row['seed']:>4}  {row['verdict']:<12}"
             click.echo(f"  {row['run'][:4]}  {when}  {what} {numbers}")
     return ExitCode.HELD
+
+
+def _row(folder: Path) -> dict[str, Any]:
+    """raises: RunNotFound when its summary cannot be read"""
+    from scenarios.run.runs import read_summary
+
+    summary = read_summary(folder)
+    return {
+        "run": folder.name,
+        "made": _made(folder / "summary.json"),
+        "scenario": "/".join(filter(None, (summary.get("scenario"), summary.get("variant")))),
+        "seed": summary.get("seed"),
+        "verdict": ", ".join(summary.get("verdict") or ()) or "ok",
+        "events": summary.get("events"),
+        "bytes": _size(folder),
+    }
+
+
+def _unjudged_row(folder: Path) -> dict[str, Any]:
+    from scenarios.run.runs import UNJUDGED
+
+    name = folder.name[5:].removesuffix(UNJUDGED)
+    known = {"run": folder.name, "made": _made(folder), "scenario": name, "seed": None, "verdict": "unjudged"}
+    return {**known, "events": None, "bytes": _size(folder)}
 
 
 @runs.command()
@@ -63,10 +84,10 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
 @out_option
 def prune(keep: int, out: Path) -> int:
     """Remove the oldest runs, with their traces and logs."""
-    from scenarios.run.runs import list_runs
+    from scenarios.run.runs import list_runs, list_unjudged
 
     _must_be_folder(out)
-    kept = list_runs(out)
+    kept = sorted([*list_runs(out), *list_unjudged(out)])
     old = kept[: max(0, len(kept) - keep)]
     for folder in old:
         try:
@@ -82,10 +103,9 @@ def _must_be_folder(out: Path) -> None:
         fail(f"{out} is no folder, so it holds no runs", ExitCode.USAGE)
 
 
-def _made(folder: Path) -> str:
-    """Local date and time of its last file: none of a run's files holds one, for its bytes follow from scenario and
-    seed."""
-    return datetime.fromtimestamp((folder / "summary.json").stat().st_mtime).astimezone().isoformat(timespec="seconds")
+def _made(file: Path) -> str:
+    """Local date and time of a run's last file: none of them holds one, for its bytes follow from scenario and seed."""
+    return datetime.fromtimestamp(file.stat().st_mtime).astimezone().isoformat(timespec="seconds")
 
 
 def _size(folder: Path) -> int:

@@ -56,6 +56,32 @@ def test_a_list_of_runs_says_when_each_was_made(highwater: Highwater, monkeypatc
         time.tzset()
 
 
+def test_what_is_left_of_a_run_without_a_verdict_is_named(highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    highwater("run", "mini.yaml")
+    left = Path("runs/0002-mini-unjudged")
+    Path("runs/0002-mini").rename(left)
+    (left / "summary.json").unlink()
+    said = (
+        "error: runs/0002-mini-unjudged has no verdict: the run was given up while it was judged."
+        " What its brokers' logs hold: highwater read runs/0002-mini-unjudged/logs/*"
+    )
+    for name in ("2", "0002", "mini-unjudged", "runs/2", str(left), f"{left}/"):
+        for words in (("explain",), ("view",), ("report",), ("report", "--sql", "SELECT 1"), ("export", "--to", "csv")):
+            done = highwater(words[0], name, *words[1:])
+            assert (done.code, done.out, done.error_lines) == (2, "", [said]), (name, words)
+    assert highwater("read", *map(str, (left / "logs").iterdir())).code == 0
+    rows = highwater("runs", "--format", "json").document
+    assert [(row["run"], row["scenario"], row["verdict"], row["events"]) for row in rows][1:] == [
+        ("0002-mini-unjudged", "mini", "unjudged", None)
+    ]
+    assert [line.split()[4:6] for line in highwater("runs").out.splitlines()[1:]] == [["1", "lost"], ["–", "unjudged"]]
+    assert highwater("explain", "mini", "r0").code == 0
+    assert highwater("runs", "prune", "--keep", "1").out == "  1 removed, 1 kept\n"
+    assert left.is_dir()
+
+
 def test_names_of_runs_hold_in_a_folder_of_ones_own(highwater: Highwater) -> None:
     Path("mini.yaml").write_text(MINI)
     for words in ((), ("--set", "workloads.p1.config.acks=0")):

@@ -18,7 +18,7 @@ from verdicts import expect_nothing_broken
 
 from replica.trace.events import BatchAppended, BatchSent, RecordAcked, RequestCompleted
 from scenarios.observe.trace_writer import read_rows
-from scenarios.run.runs import list_runs, read_summary
+from scenarios.run.runs import list_runs, list_unjudged, read_summary
 from tests.soak import one_in
 from tests.waiting import wait_for
 
@@ -141,4 +141,5 @@ def test_a_second_ctrl_c_gives_up_on_the_verdict_and_keeps_the_trace(tmp_path: P
     assert "given up: no verdict. The trace until the cluster stopped and the logs of the brokers are kept in" in out
     assert out.strip().endswith(str(kept))
     assert any(isinstance(row.event, RecordAcked) for row in read_rows(kept / "trace"))
-    assert list_runs(record) == [] and (kept / "logs" / "b1").is_dir() and not list(record.glob(".run-*"))
+    assert list_runs(record) == [] and list_unjudged(record) == [kept]
+    assert (kept / "logs" / "b1").is_dir() and not list(record.glob(".run-*"))
