@@ -76,11 +76,15 @@ def _lines_of_made(made: dict[str, tuple[int, list[trace.PartitionCreated]]]) ->
 
 def _leaders(created: Sequence[trace.PartitionCreated]) -> str:
     if len(created) == 1:
-        return f"{created[0].broker} leads"
+        return f"{_leader(created[0])} leads"
     led: dict[str, list[TopicPartition]] = {}
     for event in created:
-        led.setdefault(event.broker, []).append(TopicPartition(event.topic, event.partition))
+        led.setdefault(_leader(event), []).append(TopicPartition(event.topic, event.partition))
     return "; ".join(f"{broker} leads {ranges_of_partitions(led[broker])}" for broker in sorted(led))
+
+
+def _leader(event: trace.PartitionCreated) -> str:
+    return event.broker or "no broker"
 
 
 def _lines_of_deleted(deleted: dict[str, StoryLine]) -> list[StoryLine]:
