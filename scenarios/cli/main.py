@@ -16,7 +16,7 @@ from scenarios.process.failures import ProcessDied
 from scenarios.process.own_python import import_only_what_is_installed
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.interruption import Interruption, interruptible
-from scenarios.terminal.safe_output import SafeOutput
+from scenarios.terminal.safe_output import SafeOutput, reopen_closed_streams
 
 COMMANDS = {
     "run": ("scenarios.cli.run", "run", "Run a scenario and say what became of every record."),
@@ -114,6 +114,7 @@ def main() -> NoReturn:
     import_only_what_is_installed()
     collect_rarely()
     collect_nothing_at_exit()
+    reopen_closed_streams()
     sys.stdout, sys.stderr = SafeOutput(sys.stdout), SafeOutput(sys.stderr)
     with interruptible() as interruption:
         _run(interruption)
