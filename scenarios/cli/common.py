@@ -101,7 +101,7 @@ class TimeSpan(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"`{value}` is no time: write it as 500ms, 1s, 5m or 1h", param, ctx)
         seconds = float(found[1]) * _UNITS[found[2]]
         if not self._least_s <= seconds <= self._most_s:
-            self.fail(f"`{value}`: from {self._least_s:g} s to {self._most_s:g} s", param, ctx)
+            self.fail(f"`{value}`: from {self._least_s:g} s to {self._most_s:,.0f} s", param, ctx)
         return seconds
 
 

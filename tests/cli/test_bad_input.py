@@ -137,6 +137,11 @@ def test_a_statement_of_a_run_that_is_not_there(highwater: Highwater) -> None:
     assert (done.code, done.error_lines[0][:20]) == (2, "error: no run `last`")
 
 
+def test_the_beginning_of_a_name_is_enough_for_a_hint(highwater: Highwater) -> None:
+    for name, meant in (("unclean-e", "unclean-election"), ("acks1-leadr-kill", "acks1-leader-kill")):
+        assert highwater("run", name).error_lines == [f"error: There is no scenario `{name}`: did you mean `{meant}`?"]
+
+
 def test_what_writes_nothing_keeps_no_classes(highwater: Highwater, tmp_path: Path) -> None:
     (tmp_path / "q.sql").write_text("SELECT 1")
     done = highwater("report", "--sql", str(tmp_path / "q.sql"), "--keep-classes")
