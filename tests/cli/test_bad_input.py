@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -163,6 +164,32 @@ def test_a_file_stands_where_the_run_folder_should_be(highwater: Highwater, tmp_
         assert "cannot be written to" in done.err and "--out DIR" in done.err
         assert len(done.error_lines) == 2
     assert (tmp_path / "occupied").read_text() == "not a folder"
+
+
+def limited(folder: Path, limit: int, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", LIMITED.format(limit=limit), *words], capture_output=True, text=True, cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+
+
+def test_what_was_found_is_told_where_it_cannot_be_kept(highwater: Highwater, tmp_path: Path) -> None:
+    (tmp_path / "mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    highwater("view", "last")
+    page = tmp_path / "runs" / "0001-mini" / "view.html"
+    before = page.read_text()
+    done = limited(tmp_path, 60_000, "explain", "last", "r0", "--what-if", "--plain")
+    assert len(before) > 60_000 and page.read_text() == before
+    assert done.returncode == 0 and "Saves it:" in done.stdout and "error" not in done.stderr
+
+
+def test_agree_without_room_is_no_bug(tmp_path: Path) -> None:
+    (tmp_path / "mini.yaml").write_text(MINI)
+    done = limited(tmp_path, 3_000, "agree", "mini.yaml:silent", "--live")
+    assert done.returncode == 6
+    assert re.search(r"^error: runs/agree/live cannot be written: .*File too large$", done.stderr, re.MULTILINE)
+    assert "give the command again" in done.stderr and "bug" not in done.stderr
 
 
 @pytest.mark.parametrize("limit", one_in(3, [3000, 100, 0]))

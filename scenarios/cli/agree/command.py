@@ -21,6 +21,7 @@ from replica.wording import duration
 from scenarios.cli.common import (
     SeedRange,
     load_scenario,
+    must_be_written,
     must_hold_files,
     open_option,
     open_page,
@@ -155,18 +156,19 @@ def agree(
     sheet = Sheet("simulated", world.name, times, slack_us, date, version("highwater"))
     style = style_for_stdout(plain)
     ended: BaseException | None = None
-    try:
-        with closing(_rows(jobs, world, folder, sheet, processes)) as rows:
-            for row in rows:
-                sheet.rows.append(row)
-                _keep(sheet, folder)
-                if format_ == "text":
-                    from scenarios.cli.agree.screen import row_text
+    with must_be_written(folder, "make room, and give the command again: what is there is not played twice"):
+        try:
+            with closing(_rows(jobs, world, folder, sheet, processes)) as rows:
+                for row in rows:
+                    sheet.rows.append(row)
+                    _keep(sheet, folder)
+                    if format_ == "text":
+                        from scenarios.cli.agree.screen import row_text
 
-                    click.echo(row_text(row, sheet, style), nl=False)
-    except (KeyboardInterrupt, ProcessDied) as why:
-        ended = why
-    page = _page(sheet, folder)
+                        click.echo(row_text(row, sheet, style), nl=False)
+        except (KeyboardInterrupt, ProcessDied) as why:
+            ended = why
+        page = _page(sheet, folder)
     _print(sheet, format_, page)
     if ended is not None:
         rest = dict.fromkeys(job.asked_for for job in jobs[len(sheet.rows) :] if job.asked_for is not None)
@@ -354,7 +356,8 @@ def _page(sheet: Sheet, folder: Path) -> Path:
     _keep(sheet, folder)
     page = folder / PAGE_NAME
     with usable_runs():
-        write_whole(page, sheet_page(sheet))
+        text = sheet_page(sheet)
+    write_whole(page, text)
     return page
 
 
