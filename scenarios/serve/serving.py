@@ -245,6 +245,7 @@ class Server:
             self._was_asked_to_stop = True
             self._say_if_heard(f"\n  {said}")
             run.writer.write_parts()
+            self._time.enter()  # It has lasted until now, not until the latest step of an idle cluster.
             self._time.stop()
             run.ended_early()
 
