@@ -158,14 +158,18 @@ def agree(
     ended: BaseException | None = None
     with must_be_written(folder, "make room, and give the command again: what is there is not played twice"):
         try:
-            with closing(_rows(jobs, world, folder, sheet, processes)) as rows:
+            with (
+                ProgressLine("agree") as line,
+                closing(_rows(jobs, world, folder, sheet, processes, line)) as rows,
+            ):
                 for row in rows:
                     sheet.rows.append(row)
                     _keep(sheet, folder)
                     if format_ == "text":
                         from scenarios.cli.agree.screen import row_text
 
-                        click.echo(row_text(row, sheet, style), nl=False)
+                        with line.aside():
+                            click.echo(row_text(row, sheet, style), nl=False)
         except (KeyboardInterrupt, ProcessDied) as why:
             ended = why
         page = _page(sheet, folder)
@@ -267,25 +271,24 @@ def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str
 
 
 def _rows(
-    jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet, processes: int
+    jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet, processes: int, line: ProgressLine
 ) -> Generator[SheetRow, None, None]:
     """In the order of `jobs`, however many of them are played at once."""
     from scenarios.process.pool import in_order
 
-    with ProgressLine("agree") as line:
-        if processes == 1:
-            for number, job in enumerate(jobs):
-                place = f"{number + 1} of {len(jobs)}, {job.name}"
-                yield _row(job, world, folder, sheet, partial(_show, line, number / len(jobs), place))
-            return
+    if processes == 1:
+        for number, job in enumerate(jobs):
+            place = f"{number + 1} of {len(jobs)}, {job.name}"
+            yield _row(job, world, folder, sheet, partial(_show, line, number / len(jobs), place))
+        return
 
-        def row_at(place: int) -> SheetRow:
-            return _row(jobs[place], world, folder, sheet, lambda moment: None)
+    def row_at(place: int) -> SheetRow:
+        return _row(jobs[place], world, folder, sheet, lambda moment: None)
 
-        with closing(in_order(row_at, range(len(jobs)), processes)) as rows:
-            for number, row in enumerate(rows, start=1):
-                line.show(number / len(jobs), f"{number} of {len(jobs)}")
-                yield row
+    with closing(in_order(row_at, range(len(jobs)), processes)) as rows:
+        for number, row in enumerate(rows, start=1):
+            line.show(number / len(jobs), f"{number} of {len(jobs)}")
+            yield row
 
 
 def _show(line: ProgressLine, done: float, place: str, moment: str) -> None:
