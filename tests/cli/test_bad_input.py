@@ -173,6 +173,18 @@ def limited(folder: Path, limit: int, *words: str) -> subprocess.CompletedProces
     )  # fmt: skip
 
 
+def test_the_folder_in_which_a_shell_is_was_deleted(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    words = f'cd "{tmp_path}/gone" && rmdir "{tmp_path}/gone" && exec "{sys.executable}" -m scenarios.cli runs'
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert done.stderr.splitlines() == [
+        "error: the current directory is gone: No such file or directory",
+        "  = fix: cd to a folder that is there",
+    ]
+
+
 def test_what_was_found_is_told_where_it_cannot_be_kept(highwater: Highwater, tmp_path: Path) -> None:
     (tmp_path / "mini.yaml").write_text(MINI)
     highwater("run", "mini.yaml")
