@@ -149,7 +149,7 @@ class Server:
         self._in_processes = in_processes
         self._lasts_s = lasts_s
         self._deletions = DeletionWatch()
-        self._topics = TopicNews()
+        self._topics = TopicNews(name for topic in scenario.topics.values() for name in topic.topic_partitions)
         self._security = security
         self._tape = LiveTape() if shows_page else None
         self._page_place: tuple[Door, socket.socket] | None = None
@@ -283,7 +283,6 @@ class Server:
         assert self._time is not None
         story = run.story
         told = len(story.lines)
-        self._topics.forget()
         while True:
             for line in self._topics.take(self._time.clock_us()):
                 self._teller.tell(line)

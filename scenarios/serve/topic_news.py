@@ -14,9 +14,13 @@ from scenarios.observe.wording import count_of
 
 
 class TopicNews:
-    """Listener. The first topic is told at once; those of the second that follows are one line together."""
+    """Listener. The first topic is told at once; those of the second that follows are one line together.
 
-    def __init__(self) -> None:
+    announced: partitions that are no news when they are made: the banner has them
+    """
+
+    def __init__(self, announced: Iterable[TopicPartition]) -> None:
+        self._announced = dict.fromkeys(announced)
         self._made: dict[str, tuple[int, list[trace.PartitionCreated]]] = {}
         self._deleted: dict[str, StoryLine] = {}
         self._deletions: dict[StoryLine, None] = {}
@@ -29,17 +33,15 @@ class TopicNews:
     def __call__(self, row: TraceRow) -> None:
         match row.event:
             case trace.PartitionCreated() as event if event.topic not in INTERNAL_TOPICS:
-                self._made.setdefault(event.topic, (row.at_us, []))[1].append(event)
+                partition = TopicPartition(event.topic, event.partition)
+                if partition in self._announced:
+                    del self._announced[partition]
+                else:
+                    self._made.setdefault(event.topic, (row.at_us, []))[1].append(event)
             case trace.TopicDeleted() as event if event.topic not in INTERNAL_TOPICS:
                 line = StoryLine(row.at_us, "note", event.reason)
                 self._deleted[event.topic] = line
                 self._deletions[line] = None
-
-    def forget(self) -> None:
-        """What has happened so far is no news: the banner has the topics of the scenario."""
-        self._made.clear()
-        self._deleted.clear()
-        self._deletions.clear()
 
     def has_told(self, line: StoryLine) -> bool:
         """Whether this line of the story is here, too. Asked once of each."""

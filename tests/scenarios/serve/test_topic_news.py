@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replica.ids import TopicPartition
 from replica.trace.events import PartitionCreated, TopicDeleted, TraceLog
 from scenarios.observe.story import StoryLine
 from scenarios.serve.topic_news import TopicNews
 
 
 class Cluster:
-    def __init__(self) -> None:
-        self.news = TopicNews()
+    def __init__(self, announced: Sequence[TopicPartition] = ()) -> None:
+        self.news = TopicNews(announced)
         self.log = TraceLog([self.news])
 
     def make(self, topic: str, leaders: Sequence[str] = ("b1",), *, at_us: int = 0, first: int = 0) -> None:
@@ -71,9 +72,11 @@ def test_a_deletion_is_told_here_and_not_by_the_story() -> None:
 
 
 def test_topics_of_the_scenario_and_of_coordinators_are_no_news() -> None:
-    cluster = Cluster()
-    cluster.make("orders")
-    cluster.delete("orders")
-    cluster.news.forget()
+    cluster = Cluster([TopicPartition("orders", 0), TopicPartition("orders", 1)])
     cluster.make("__consumer_offsets", ["b1"] * 50)
+    cluster.make("orders", ["b1"])
+    cluster.make("orders", ["b2"], first=1)  # A controller of the ZooKeeper era makes them one by one.
     assert cluster.said(5) == []
+    cluster.delete("orders")
+    cluster.make("orders", ["b3"])
+    assert cluster.said(6) == ["an operator deletes orders", "topic orders is made: 1 partition, RF 2; b3 leads"]
