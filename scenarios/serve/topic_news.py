@@ -14,7 +14,7 @@ from scenarios.observe.wording import count_of
 
 
 class TopicNews:
-    """Listener. The first topic is told at once; those of the second that follows are one line together.
+    """Listener. The first topic is a line at once; those of the second that follows are one line together.
 
     announced: partitions that are no news when they are made: the banner has them
     """
@@ -24,7 +24,7 @@ class TopicNews:
         self._made: dict[str, tuple[int, list[trace.PartitionCreated]]] = {}
         self._deleted: dict[str, StoryLine] = {}
         self._deletions: dict[StoryLine, None] = {}
-        """Lines of the story that are told here."""
+        """Lines of the story that are here, too."""
         self._waits_until_us = 0
 
     def wants(self, kind: type) -> bool:
@@ -62,7 +62,7 @@ class TopicNews:
 
 
 def _lines_of_made(made: dict[str, tuple[int, list[trace.PartitionCreated]]]) -> list[StoryLine]:
-    """Partitions that an older topic is given are told like a topic."""
+    """Of partitions that an older topic is given, too."""
     if not made:
         return []
     at_us = next(iter(made.values()))[0]
