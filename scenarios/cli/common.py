@@ -143,7 +143,7 @@ def must_be_written(path: Path, fix: str = "make room, or choose another place")
     except FileExistsError:
         raise
     except OSError as error:
-        fail(f"{path} cannot be written: {error.strerror}", ExitCode.MISSING, fix)
+        fail(f"{path} cannot be written: {error.strerror or error}", ExitCode.MISSING, fix)
 
 
 def print_json(document: Any) -> None:
