@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,15 +45,37 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
     elif not rows:
         click.echo(f"no runs in {out}/: make one with `highwater run SCENARIO`")
     else:
-        width = max(len(str(row["scenario"])) for row in rows)
-        click.echo(f"  RUN   {'MADE':<16}  {'SCENARIO':<{width}}  SEED  {'VERDICT':<12}   EVENTS     SIZE")
-        for row in rows:
-            events = "–" if row["events"] is None else f"{row['events']:,}"
-            numbers = f"{events:>8}  {row['bytes'] / 1e6:>4.1f} MB"
-            when = f"{datetime.fromisoformat(row['made']):%Y-%m-%d %H:%M}"
-            what = f"{row['scenario']:<{width}}  {'–' if row['seed'] is None else row['seed']:>4}  {row['verdict']:<12}"
-            click.echo(f"  {row['run'][:4]}  {when}  {what} {numbers}")
+        click.echo("\n".join(_table(rows)))
     return ExitCode.HELD
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Columns as wide as they must be, so that a line of most runs fits 80."""
+    now = datetime.now().astimezone()
+    cells = [
+        (
+            row["run"][:4],
+            _day_and_time(datetime.fromisoformat(row["made"]), now),
+            row["scenario"],
+            "–" if row["seed"] is None else str(row["seed"]),
+            row["verdict"],
+            "–" if row["events"] is None else f"{row['events']:,}",
+            f"{row['bytes'] / 1e6:.1f} MB",
+        )
+        for row in rows
+    ]
+    heads = ("RUN", "MADE", "SCENARIO", "SEED", "VERDICT", "EVENTS", "SIZE")
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    return ["  " + "  ".join(map(_padded, heads, line, widths)) for line in (heads, *cells)]
+
+
+def _padded(head: str, cell: str, width: int) -> str:
+    return cell.rjust(width) if head in ("SEED", "EVENTS", "SIZE") else cell.ljust(width)
+
+
+def _day_and_time(made: datetime, now: datetime) -> str:
+    """Of another year the day is enough."""
+    return f"{made:%d %b %H:%M}" if made.year == now.year else f"{made:%d %b %Y}"
 
 
 def _row(folder: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
         ("0002", "mini/silent", "ok"),
         ("0003", "mini", "ok"),
     ]
-    assert [line.split()[0:4:3] for line in highwater("runs").out.splitlines()[1:]] == [
+    assert [line.split()[0:5:4] for line in highwater("runs").out.splitlines()[1:]] == [
         ["0001", "mini"],
         ["0002", "mini/silent"],
         ["0003", "mini"],
@@ -44,13 +45,18 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
 def test_a_list_of_runs_says_when_each_was_made(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("mini.yaml").write_text(MINI)
     highwater("run", "mini.yaml")
+    highwater("run", "mini.yaml")
+    this_year = datetime(datetime.now(UTC).year, 3, 4, 5, 6, tzinfo=UTC)
     os.utime("runs/0001-mini/summary.json", (1_700_000_000,) * 2)
+    os.utime("runs/0002-mini/summary.json", (this_year.timestamp(),) * 2)
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
     try:
-        head, row = highwater("runs").out.splitlines()
-        assert head.index("MADE") == row.index("2023-11-15 00:13  mini")
-        assert highwater("runs", "--format", "json").document[0]["made"] == "2023-11-15T00:13:20+02:00"
+        head, *rows = highwater("runs").out.splitlines()
+        place = head.index("MADE")
+        assert [row[place:].split("  ")[0] for row in rows] == ["15 Nov 2023", "04 Mar 07:06"]
+        made = [row["made"] for row in highwater("runs", "--format", "json").document]
+        assert made == ["2023-11-15T00:13:20+02:00", f"{this_year.year}-03-04T07:06:00+02:00"]
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -76,7 +82,7 @@ def test_what_is_left_of_a_run_without_a_verdict_is_named(highwater: Highwater) 
     assert [(row["run"], row["scenario"], row["verdict"], row["events"]) for row in rows][1:] == [
         ("0002-mini-unjudged", "mini", "unjudged", None)
     ]
-    assert [line.split()[4:6] for line in highwater("runs").out.splitlines()[1:]] == [["1", "lost"], ["–", "unjudged"]]
+    assert [line.split()[5:7] for line in highwater("runs").out.splitlines()[1:]] == [["1", "lost"], ["–", "unjudged"]]
     assert highwater("explain", "mini", "r0").code == 0
     assert highwater("runs", "prune", "--keep", "1").out == "  1 removed, 1 kept\n"
     assert left.is_dir()
