@@ -40,7 +40,8 @@ def list_unjudged(runs_dir: Path = RUNS_DIR) -> list[Path]:
 
 
 def _is_unjudged(path: Path) -> bool:
-    return path.resolve().name.endswith(UNJUDGED) and (path / "trace").is_dir() and not (path / "summary.json").exists()
+    is_unfinished = (path / "trace").is_dir() and not (path / "summary.json").exists()
+    return is_unfinished and path.resolve().name.endswith(UNJUDGED)
 
 
 def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
