@@ -70,6 +70,8 @@ def test_a_line_that_is_redrawn_fits_its_terminal(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(sys, "stderr", narrow)
         with WaitingLine("Spark looks for the first answer to the first of the statements"):
             pass
-        said = shown.read(1000).decode()
+        said = ""
+        while said.count("\x1b[K") < 2:  # What a terminal has to give comes in pieces.
+            said += shown.read(1000).decode()
     assert re.fullmatch(r"\r\x1b\[K +\d+\.\d s  Spark looks for the f.*\r\x1b\[K", said)
     assert len(said.split("\x1b[K")[1].rstrip("\r")) == 39
