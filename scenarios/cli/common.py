@@ -41,6 +41,7 @@ out_option = click.option(
 
 SEEDS_MAX = 1_000_000
 SENTENCE_CHARACTERS_MAX = 200
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class CommandGroup(click.Group):
@@ -86,6 +87,24 @@ class SeedRange(click.ParamType):  # type: ignore[type-arg]
         return range(first, last + 1)
 
 
+class TimeSpan(click.ParamType):  # type: ignore[type-arg]
+    """`500ms`, `1s`, `5m` or `1h`."""
+
+    name = "TIME"
+
+    def __init__(self, least_s: float, most_s: float) -> None:
+        self._least_s, self._most_s = least_s, most_s
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)", str(value), re.ASCII)
+        if found is None:
+            self.fail(f"`{value}` is no time: write it as 500ms, 1s, 5m or 1h", param, ctx)
+        seconds = float(found[1]) * _UNITS[found[2]]
+        if not self._least_s <= seconds <= self._most_s:
+            self.fail(f"`{value}`: from {self._least_s:g} s to {self._most_s:,.0f} s", param, ctx)
+        return seconds
+
+
 def style_for_stdout(plain: bool) -> Style:
     return Style.of(sys.stdout, os.environ, plain=plain)
 
@@ -124,7 +143,7 @@ def must_be_written(path: Path, fix: str = "make room, or choose another place")
     except FileExistsError:
         raise
     except OSError as error:
-        fail(f"{path} cannot be written: {error.strerror}", ExitCode.MISSING, fix)
+        fail(f"{path} cannot be written: {error.strerror or error}", ExitCode.MISSING, fix)
 
 
 def print_json(document: Any) -> None:

@@ -23,8 +23,9 @@ from scenarios.cli.common import (
     usable_runs,
 )
 from scenarios.cli.completion import run_names
-from scenarios.cli.view import PAGE_NAME, write_page
+from scenarios.cli.view import PAGE_NAME, page_text
 from scenarios.language.record_sets import format_record_names
+from scenarios.process.whole_files import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
@@ -202,7 +203,7 @@ def _keep(run_dir: Path, summary: Mapping[str, Any], outcomes: Mapping[str, Sequ
         with suppress(OSError):
             keep_outcomes(run_dir, trace_sha256, outcomes)
             if (run_dir / PAGE_NAME).is_file():  # It has what was found before.
-                write_page([run_dir], run_dir / PAGE_NAME)
+                write_whole(run_dir / PAGE_NAME, page_text([run_dir]))
 
 
 def _records(run: str, record: str | None, lost: bool, records: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ import importlib
 import sys
 import tempfile
 import traceback
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -16,7 +17,7 @@ from scenarios.process.failures import ProcessDied
 from scenarios.process.own_python import import_only_what_is_installed
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.interruption import Interruption, interruptible
-from scenarios.terminal.safe_output import SafeOutput
+from scenarios.terminal.safe_output import SafeOutput, reopen_closed_streams
 
 COMMANDS = {
     "run": ("scenarios.cli.run", "run", "Run a scenario and say what became of every record."),
@@ -111,12 +112,24 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> NoReturn:
     """Entry point: every failure becomes one clear line and an exit code, never a traceback."""
+    reopen_closed_streams()
+    _must_be_somewhere()
     import_only_what_is_installed()
     collect_rarely()
     collect_nothing_at_exit()
     sys.stdout, sys.stderr = SafeOutput(sys.stdout), SafeOutput(sys.stderr)
     with interruptible() as interruption:
         _run(interruption)
+
+
+def _must_be_somewhere() -> None:
+    """A folder may be deleted, and even made again, under a shell that is in it."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        click.echo(f"error: the current directory is gone: {error.strerror}", err=True)
+        click.echo("  = fix: cd to a folder that is there", err=True)
+        sys.exit(ExitCode.MISSING)
 
 
 def _run(interruption: Interruption) -> NoReturn:

@@ -7,7 +7,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -46,9 +46,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--sql",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Answer this file's Spark SQL over the tables instead (`-- comments`, statements end with `;`).",
+    metavar="FILE|SQL",
+    help="Answer this Spark SQL over the tables instead, or that of a file (`-- comments`, statements end with `;`).",
 )
 @click.option(
     "--follow", "followed", is_flag=True, help="Read a run as it goes: the running `serve`, or a trace's folder."
@@ -67,7 +66,7 @@ def report(
     runs: tuple[str, ...],
     out: Path | None,
     tables_dir: Path | None,
-    sql: Path | None,
+    sql: str | None,
     followed: bool,
     keep_classes: bool,
     master: str,
@@ -84,13 +83,7 @@ def report(
             "--sql answers questions and writes nothing: leave out --out, --tables, --open and --keep-classes",
             ExitCode.USAGE,
         )
-    if sql is not None and not sql.is_file():
-        what = "it is a folder" if sql.is_dir() else "there is no such file"
-        fail(
-            f"--sql takes a file with statements, and {what}: {spelt_out(str(sql))}",
-            ExitCode.USAGE,
-            f"write them into a file, then: highwater report {shlex.join(runs) or 'last'} --sql questions.sql",
-        )
+    asked = None if sql is None else _questions(sql, runs)
     if followed:
         others_given = bool(tables_dir or sql or opens or conf or keep_classes or format_ == "json")
         return _follow(runs, out, others_given=others_given)
@@ -111,9 +104,9 @@ def report(
     from spark_reports.run_folders import RunFolderUnusable
     from spark_reports.session import job_on
 
-    if sql is not None:
+    if asked is not None:
         check()
-        return _answer(run_dirs, sql, format_, master, dict(conf))
+        return _answer(run_dirs, asked, format_, master, dict(conf))
     folder = out or run_dirs[0] / "report"
     _must_have_room(folder, tables_dir)
     try:
@@ -199,18 +192,44 @@ def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> i
     return follow_run(runs[0] if runs else None, out)
 
 
-def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: Mapping[str, str]) -> int:
-    """Run the statements of a file over the tables of the runs; the answers go to stdout, one after the other."""
+class Questions(NamedTuple):
+    """Statements, and how errors call the place where they stand."""
+
+    sql: str
+    place: str
+
+
+def _questions(given: str, runs: tuple[str, ...]) -> Questions:
+    """Of a file, or as they stand. No file has to be there for a statement, and the name of one has no blanks or ends
+    in `.sql`: what is neither ends the command before Spark starts.
+    """
+    file = Path(given)
+    is_file = is_folder = False
+    with contextlib.suppress(OSError):  # A long statement is too long for a name.
+        is_file, is_folder = file.is_file(), bool(given) and file.is_dir()
+    if is_file:
+        try:
+            return Questions(file.read_text(encoding="utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            fail(f"{file} cannot be read: {error}", ExitCode.USAGE)
+    if len(given.split()) > 1 and file.suffix != ".sql":
+        return Questions(given, "--sql")
+    fail(
+        f"--sql takes statements, or a file with them, and "
+        f"{'it is a folder' if is_folder else 'there is no such file'}: `{spelt_out(given)}`",
+        ExitCode.USAGE,
+        f"the tables that there are: highwater report {shlex.join(runs) or 'last'} --sql 'SHOW TABLES'",
+    )
+
+
+def _answer(run_dirs: list[Path], asked: Questions, format_: str, master: str, conf: Mapping[str, str]) -> int:
+    """Run the statements over the tables of the runs; the answers go to stdout, one after the other."""
     from spark_reports.executors import FirstExecutor
     from spark_reports.queries import QueryRefused, ask
     from spark_reports.run_folders import RunFolderUnusable
     from spark_reports.session import job_on, spark_session
     from spark_reports.settings import settings_for
 
-    try:
-        sql = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"{file} cannot be read: {error}", ExitCode.USAGE)
     is_json = format_ == "json"
     told = []
     try:
@@ -223,7 +242,7 @@ def _answer(run_dirs: list[Path], file: Path, format_: str, master: str, conf: M
         ):
             FirstExecutor(spark).wait()
             waiting.wait_for("Spark looks for the first answer")
-            for answer in ask(spark, run_dirs, sql, str(file), ROWS_PRINTED if is_json else ROWS_SHOWN):
+            for answer in ask(spark, run_dirs, asked.sql, asked.place, ROWS_PRINTED if is_json else ROWS_SHOWN):
                 waiting.end()
                 if is_json:
                     told.append(

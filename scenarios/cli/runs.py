@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,35 +26,80 @@ WIDTH = 80
 @format_option
 @click.pass_context
 def runs(context: click.Context, out: Path, format_: str) -> int:
-    """The runs that are kept: number, scenario, seed, verdict, events and size. `runs prune` removes the oldest."""
+    """The runs that are kept: number, when it was made, scenario, seed, verdict, events and size. `runs prune` removes
+    the oldest."""
     if context.invoked_subcommand is not None:
         return ExitCode.HELD
-    from scenarios.run.runs import RunNotFound, list_runs, read_summary
+    from scenarios.run.runs import RunNotFound, list_runs, list_unjudged
 
     _must_be_folder(out)
+    unjudged = list_unjudged(out)
     rows: list[dict[str, Any]] = []
-    for folder in list_runs(out):
+    for folder in sorted([*list_runs(out), *unjudged]):
         try:
-            summary = read_summary(folder)
+            rows.append(_unjudged_row(folder) if folder in unjudged else _row(folder))
         except RunNotFound as unreadable:
             click.echo(f"warning: {unreadable}", err=True)
-            continue
-        verdict = ", ".join(summary.get("verdict") or ()) or "ok"
-        name = "/".join(filter(None, (summary.get("scenario"), summary.get("variant"))))
-        row = {"run": folder.name, "scenario": name, "seed": summary.get("seed"), "verdict": verdict}
-        rows.append({**row, "events": summary.get("events"), "bytes": _size(folder)})
     if format_ == "json":
         print_json(rows)
     elif not rows:
         click.echo(f"no runs in {out}/: make one with `highwater run SCENARIO`")
     else:
-        width = max(len(str(row["scenario"])) for row in rows)
-        click.echo(f"  RUN   {'SCENARIO':<{width}}  SEED  {'VERDICT':<12}   EVENTS     SIZE")
-        for row in rows:
-            numbers = f"{row['events'] or 0:>8,}  {row['bytes'] / 1e6:>4.1f} MB"
-            line = f"  {row['run'][:4]}  {row['scenario']:<{width}}  {row['seed']!s:>4}  {row['verdict']:<12} {numbers}"
-            click.echo(line)
+        click.echo("\n".join(_table(rows)))
     return ExitCode.HELD
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Columns as wide as they must be, so that a line of most runs fits 80."""
+    now = datetime.now().astimezone()
+    cells = [
+        (
+            row["run"][:4],
+            _day_and_time(datetime.fromisoformat(row["made"]), now),
+            row["scenario"],
+            "–" if row["seed"] is None else str(row["seed"]),
+            row["verdict"],
+            "–" if row["events"] is None else f"{row['events']:,}",
+            f"{row['bytes'] / 1e6:.1f} MB",
+        )
+        for row in rows
+    ]
+    heads = ("RUN", "MADE", "SCENARIO", "SEED", "VERDICT", "EVENTS", "SIZE")
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    return ["  " + "  ".join(map(_padded, heads, line, widths)) for line in (heads, *cells)]
+
+
+def _padded(head: str, cell: str, width: int) -> str:
+    return cell.rjust(width) if head in ("SEED", "EVENTS", "SIZE") else cell.ljust(width)
+
+
+def _day_and_time(made: datetime, now: datetime) -> str:
+    """Of another year the day is enough."""
+    return f"{made:%d %b %H:%M}" if made.year == now.year else f"{made:%d %b %Y}"
+
+
+def _row(folder: Path) -> dict[str, Any]:
+    """raises: RunNotFound when its summary cannot be read"""
+    from scenarios.run.runs import read_summary
+
+    summary = read_summary(folder)
+    return {
+        "run": folder.name,
+        "made": _made(folder / "summary.json"),
+        "scenario": "/".join(filter(None, (summary.get("scenario"), summary.get("variant")))),
+        "seed": summary.get("seed"),
+        "verdict": ", ".join(summary.get("verdict") or ()) or "ok",
+        "events": summary.get("events"),
+        "bytes": _size(folder),
+    }
+
+
+def _unjudged_row(folder: Path) -> dict[str, Any]:
+    from scenarios.run.runs import UNJUDGED
+
+    name = folder.name[5:].removesuffix(UNJUDGED)
+    known = {"run": folder.name, "made": _made(folder), "scenario": name, "seed": None, "verdict": "unjudged"}
+    return {**known, "events": None, "bytes": _size(folder)}
 
 
 @runs.command()
@@ -60,10 +107,10 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
 @out_option
 def prune(keep: int, out: Path) -> int:
     """Remove the oldest runs, with their traces and logs."""
-    from scenarios.run.runs import list_runs
+    from scenarios.run.runs import list_runs, list_unjudged
 
     _must_be_folder(out)
-    kept = list_runs(out)
+    kept = sorted([*list_runs(out), *list_unjudged(out)])
     old = kept[: max(0, len(kept) - keep)]
     for folder in old:
         try:
@@ -77,6 +124,11 @@ def prune(keep: int, out: Path) -> int:
 def _must_be_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         fail(f"{out} is no folder, so it holds no runs", ExitCode.USAGE)
+
+
+def _made(file: Path) -> str:
+    """Local date and time of a run's last file: none of them holds one, for its bytes follow from scenario and seed."""
+    return datetime.fromtimestamp(file.stat().st_mtime).astimezone().isoformat(timespec="seconds")
 
 
 def _size(folder: Path) -> int:

@@ -54,7 +54,7 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
     places = mark_places(story.view.brokers)
     blocks = [
         _headline(summary, style),
-        _key_events(story, style, names_partitions=partitions > 1, verbose=verbose),
+        _key_events(story, style, again, names_partitions=partitions > 1, verbose=verbose),
         *(ribbon(partition, history, story.end_us, places, style) for partition, history in _shown(summary, story)),
         _not_drawn(partitions),
         _told_and_true(summary, style),
@@ -84,7 +84,8 @@ def _played_by(summary: Summary) -> str:
     return rules if rules == PROFILE or "real_kafka" in summary else f"era {rules} (the newest: {PROFILE})"
 
 
-def _key_events(story: Story, style: Style, *, names_partitions: bool, verbose: bool) -> list[str]:
+def _key_events(story: Story, style: Style, again: str | None, *, names_partitions: bool, verbose: bool) -> list[str]:
+    """again: None for a run that no command gives once more, so that none can show more of it on the terminal"""
     lines = []
     width = max(len(style.sign(line.sign)) for line in story.lines) if story.lines else 0
     groups = ungrouped(story) if verbose else grouped(story)
@@ -98,8 +99,9 @@ def _key_events(story: Story, style: Style, *, names_partitions: bool, verbose: 
         lines += [" " * (_MARGIN + width + 4) + line for line in rest]
     note = f"  {'':>8}  {style.sign('note').ljust(width)} "
     if len(groups) > len(shown):
-        lines.append(f"{note}and {count_of(len(groups) - len(shown), 'event')} more; -v shows them all")
-    elif any(group.alike for group in groups):
+        more = f"and {count_of(len(groups) - len(shown), 'event')} more"
+        lines.append(f"{note}{more}; {'`highwater view` has' if again is None else '-v shows'} them all")
+    elif again is not None and any(group.alike for group in groups):
         lines.append(f"{note}-v shows every event on a line of its own")
     return lines
 

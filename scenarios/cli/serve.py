@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli.common import exit_code_of, fail, load_scenario, must_hold_files, plain_option, style_for_stdout
+from scenarios.cli.common import (
+    TimeSpan,
+    exit_code_of,
+    fail,
+    load_scenario,
+    must_hold_files,
+    plain_option,
+    style_for_stdout,
+)
 from scenarios.cli.run import processes_option
 from scenarios.cli.worlds import refuse_cards
 from scenarios.run.runs import RUNS_DIR
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 
 PORTS = click.IntRange(1, 65_535)
 BROKERS = 3
+LONGEST_S = 365 * 86_400
 
 
 @click.command()
@@ -51,6 +60,7 @@ BROKERS = 3
     "--record", type=click.Path(path_type=Path), default=RUNS_DIR, show_default=True, metavar="DIR",
     help="Where the run is kept.",
 )  # fmt: skip
+@click.option("--for", "for_s", type=TimeSpan(0.1, LONGEST_S), help="Stop by itself so long after all brokers are up.")
 @processes_option
 @click.option("--no-client-records", is_flag=True, help="Do not follow every record and request: faster.")
 @click.option("--view", "shows_page", is_flag=True, help="Show the cluster on a page of 127.0.0.1, as it runs.")
@@ -89,6 +99,7 @@ def serve(
     scenario: str | None,
     profile: str | None,
     record: Path,
+    for_s: float | None,
     in_processes: bool,
     no_client_records: bool,
     shows_page: bool,
@@ -103,7 +114,8 @@ def serve(
     overrides: tuple[str, ...],
     plain: bool,
 ) -> int:
-    """Start a cluster that Kafka clients can connect to; Ctrl-C stops it and says what became of every record."""
+    """Start a cluster that Kafka clients can connect to; Ctrl-C, or the end of --for, stops it and says
+    what became of every record."""
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key belong together: give both, or --tls alone")
     own_files = None if tls_cert is None or tls_key is None else (tls_cert, tls_key)
@@ -140,6 +152,7 @@ def serve(
         reads_along=not no_client_records,
         in_processes=in_processes,
         shows_page=shows_page,
+        lasts_s=for_s,
         security=security,
         say=click.echo,
         say_if_heard=_say_if_heard,

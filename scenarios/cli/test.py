@@ -156,7 +156,8 @@ def _played(
             for summary in coming:
                 summaries.append(summary)
                 if show is not None:
-                    show(summary)
+                    with line.aside():
+                        show(summary)
                 line.show(len(summaries) / len(work), f"{len(summaries)} of {len(work)} runs")
         except (KeyboardInterrupt, ProcessDied) as ended:
             return summaries, ended
@@ -248,7 +249,8 @@ def verify(scenario: str, variant: str | None, format_: str, plain: bool) -> int
         for name in variants:
             results.append(_verify(scenario, name, show))
             if format_ == "text":
-                click.echo(_verify_line(file.scenario.id, results[-1], style_for_stdout(plain)))
+                with line.aside():
+                    click.echo(_verify_line(file.scenario.id, results[-1], style_for_stdout(plain)))
     if format_ == "json":
         print_json({"scenario": file.scenario.id, "runs": results})
     return ExitCode.HELD if all(result["identical"] for result in results) else ExitCode.OUR_BUG

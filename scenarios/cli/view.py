@@ -93,10 +93,18 @@ def rows_of(folder: Path) -> tuple[dict[str, Any], list[TraceRow]]:
 
 def write_page(folders: Sequence[Path], page: Path, *, predicts: bool = False) -> Path:
     """The page of finished runs; it appears under its name only when it is whole. predicts: it begins by asking"""
+    must_hold_files(page.parent)
+    text = page_text(folders, predicts=predicts)
+    with must_be_written(page):
+        write_whole(page, text)
+    return page
+
+
+def page_text(folders: Sequence[Path], *, predicts: bool = False) -> str:
+    """An unreadable run ends the command."""
     from scenarios.explain.kept_outcomes import kept_outcomes
     from scenarios.view.page import page_of, run_of_page
 
-    must_hold_files(page.parent)
     played: list[RunOfPage] = []
     for folder in folders:
         summary, rows = rows_of(folder)
@@ -105,9 +113,7 @@ def write_page(folders: Sequence[Path], page: Path, *, predicts: bool = False) -
             played.append(run_of_page(rows, summary, *_asked(folder), kept))
         except (KeyError, TypeError, AttributeError) as error:
             fail(f"{folder / 'summary.json'} is not a run's summary: {error}", ExitCode.USAGE)
-    with must_be_written(page):
-        write_whole(page, page_of(played, predicts=predicts))
-    return page
+    return page_of(played, predicts=predicts)
 
 
 def _asked(folder: Path) -> tuple[str, tuple[ScenarioQuestion, ...]]:

@@ -43,7 +43,7 @@ from scenarios.run.final_state import NameBatch, Naming, state_final_logs
 from scenarios.run.kafka_limits import RealKafka
 from scenarios.run.probe import CoreProbe, PartitionRounds
 from scenarios.run.promised_outputs import state_promised_outputs
-from scenarios.run.runs import lock_sha256
+from scenarios.run.runs import UNJUDGED, lock_sha256
 from scenarios.run.timeline import EndOffsetAnswers, Timeline
 from scenarios.run.workload import Workloads
 from scenarios.run.worlds import NewWorld, simulated
@@ -429,7 +429,7 @@ def keep_unjudged(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Path:
     run.writer.leave()
     (work_dir / "summary.json").unlink(missing_ok=True)
     (work_dir / "scenario.lock.yaml").write_text(lock.dump(run.scenario), encoding="utf-8")
-    with next_run_dir(runs_dir, f"{run.scenario.run_name}-unjudged") as run_dir:
+    with next_run_dir(runs_dir, f"{run.scenario.run_name}{UNJUDGED}") as run_dir:
         _name_folder(work_dir, run_dir)
     return run_dir
 

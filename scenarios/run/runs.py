@@ -8,6 +8,7 @@ import difflib
 import hashlib
 import json
 import re
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import Any
 from replica.wording import spelt_out
 
 RUNS_DIR = Path("runs")
+UNJUDGED = "-unjudged"
+"""At the end of the name of what is kept of a run that was given up before its verdict."""
 
 
 class RunNotFound(ValueError):
@@ -27,6 +30,18 @@ def list_runs(runs_dir: Path = RUNS_DIR) -> list[Path]:
     if not runs_dir.is_dir():
         return []
     return sorted(path for path in runs_dir.iterdir() if path.name[:4].isdigit() and (path / "summary.json").is_file())
+
+
+def list_unjudged(runs_dir: Path = RUNS_DIR) -> list[Path]:
+    """What is kept of runs that were given up before their verdict, oldest first. No command opens them as runs."""
+    if not runs_dir.is_dir():
+        return []
+    return sorted(path for path in runs_dir.iterdir() if path.name[:4].isdigit() and _is_unjudged(path))
+
+
+def _is_unjudged(path: Path) -> bool:
+    is_unfinished = (path / "trace").is_dir() and not (path / "summary.json").exists()
+    return is_unfinished and path.resolve().name.endswith(UNJUDGED)
 
 
 def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
@@ -73,12 +88,14 @@ def _named(name: str, runs_dir: Path) -> Path:
         raise RunNotFound(f"no run `{name}`: {count} in {runs_dir}/ (make one with `highwater run SCENARIO`)")
     if re.fullmatch(r"\d{1,4}", name, re.ASCII):
         name = name.zfill(4)
-    matches = [run for run in runs if run.name == name or run.name.startswith(name) or run.name[5:] == name]
+    kept = sorted([*runs, *list_unjudged(runs_dir)])
+    matches = [run for run in kept if run.name == name or run.name.startswith(name) or run.name[5:] == name]
     if len(matches) == 1:
-        return matches[0]
+        return _judged(matches[0])
     if len(matches) > 1:
-        return _only_or_newest(name, matches)
+        return _judged(_only_or_newest(name, matches))
     if path.is_dir():
+        _judged(path)
         raise RunNotFound(
             f"the folder `{name}` is no run: it has no summary.json. Runs are made with `highwater run SCENARIO`"
             f" and kept in {runs_dir}/"
@@ -87,6 +104,16 @@ def _named(name: str, runs_dir: Path) -> Path:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean `{close[0]}`?" if close else " Runs are made with `highwater run SCENARIO`."
     raise RunNotFound(f"no run `{name}` in {runs_dir}/.{hint}")
+
+
+def _judged(run: Path) -> Path:
+    """raises: RunNotFound for what is left of a run that was given up"""
+    if _is_unjudged(run):
+        raise RunNotFound(
+            f"{run} has no verdict: the run was given up while it was judged. "
+            f"What its brokers' logs hold: highwater read {shlex.quote(f'{run}/logs')}/*"
+        )
+    return run
 
 
 def _newest_first(runs: list[Path], runs_dir: Path) -> list[Path]:

@@ -98,9 +98,13 @@ def announced(record: Path, trace_dir: Path, bootstrap: str, started: int) -> It
 def _write(file: Path, serving: Serving) -> None:
     temporary = file.with_name(f".{file.name}.{serving.pid}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        json.dump(asdict(serving), stream)
-    temporary.replace(file)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(asdict(serving), stream)
+        temporary.replace(file)
+    except OSError:  # The disk is full, say.
+        temporary.unlink()
+        raise
 
 
 def _sweep(directory: Path) -> None:

@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,17 +17,14 @@ import yaml
 
 from cluster.network.world import Fabric
 from cluster.security import ListenerSecurity
-from replica.ids import INTERNAL_TOPICS, TopicPartition
-from replica.trace import events as trace
-from replica.trace.events import TraceLog, TraceRow
+from replica.ids import INTERNAL_TOPICS
+from replica.trace.events import TraceLog
 from replica.wording import duration
 from scenarios.language.expect import Expect
 from scenarios.language.parse.cluster import why_no_topic
 from scenarios.language.parse.loading import load_text
-from scenarios.language.record_sets import format_record_names
 from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.language.steps import At, Step
-from scenarios.observe.story import StoryLine
 from scenarios.observe.story_groups import ungrouped
 from scenarios.observe.wording import count_of
 from scenarios.process.collector import collect_in_short_pauses
@@ -37,22 +33,21 @@ from scenarios.run.runner import RunResult, ScenarioRun, keep_unjudged, run_scen
 from scenarios.run.worlds import live, processes
 from scenarios.serve.certificates import AUTHORITY
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
+from scenarios.serve.topic_news import TopicNews
+from scenarios.serve.trace_watches import DeletionWatch, LossWatch
 from scenarios.view.live_tape import LiveTape
 
 if TYPE_CHECKING:
-    from cluster.live.client_tap import ClientTap
     from cluster.live.fabric import TcpFabric
     from cluster.live.time import LiveTime
     from scenarios.serve.page_server import Door
 
 FOREVER_US = 365 * 86_400 * 1_000_000
-ACKED_KEPT = 10_000
-"""So many of a partition's latest acked records are looked for on a new leader while the cluster runs; the verdict at
-the end looks at all of them."""
 
 STOP_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 STOPPING = "stopping; judging the run (Ctrl-C again gives up on the verdict)"
-GIVEN_UP = "given up: no verdict. The trace until the first Ctrl-C and the logs of the brokers are kept in"
+OVER = "its time is over; judging the run (Ctrl-C gives up on the verdict)"
+GIVEN_UP = "given up: no verdict. The trace until the cluster stopped and the logs of the brokers are kept in"
 
 Say = Callable[[str], None]
 
@@ -123,6 +118,7 @@ class Server:
     reads_along: make events of the records that clients send, receive and read
     in_processes: a separate process for every broker and controller
     shows_page: on loopback, the page of the cluster as it runs
+    lasts_s: ends by itself so long after it is ready; None: does not
     security: what the brokers ask of clients
     say_if_heard: goes on where the terminal is gone
     """
@@ -136,6 +132,7 @@ class Server:
         reads_along: bool,
         in_processes: bool,
         shows_page: bool,
+        lasts_s: float | None,
         security: ListenerSecurity,
         say: Say,
         say_if_heard: Say,
@@ -150,7 +147,9 @@ class Server:
         self._teller = LineWriter(say_line)
         self._reads_along = reads_along
         self._in_processes = in_processes
+        self._lasts_s = lasts_s
         self._deletions = DeletionWatch()
+        self._topics = TopicNews(name for topic in scenario.topics.values() for name in topic.topic_partitions)
         self._security = security
         self._tape = LiveTape() if shows_page else None
         self._page_place: tuple[Door, socket.socket] | None = None
@@ -158,7 +157,10 @@ class Server:
         self._was_asked_to_stop = False
 
     def run(self, runs_dir: Path) -> RunResult:
-        """Until SIGINT, SIGTERM or SIGHUP. raises: PortTaken, OSError, NotPossibleNow, KeyboardInterrupt"""
+        """Until SIGINT, SIGTERM or SIGHUP, or the end of its time.
+
+        raises: PortTaken, OSError, NotPossibleNow, KeyboardInterrupt
+        """
         before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         try:
             return self._run(runs_dir)
@@ -176,10 +178,15 @@ class Server:
             self.scenario,
             runs_dir=runs_dir,
             world=self._world,
-            watchers=[LossWatch(self._teller.tell), self._deletions, *([self._tape] if self._tape else [])],
+            watchers=[
+                LossWatch(self._teller.tell),
+                self._deletions,
+                self._topics,
+                *([self._tape] if self._tape else []),
+            ],
             companions=[
                 self._read_along,
-                self._stop_on_signal,
+                self._stop_when_asked,
                 self._obey,
                 self._say_when_ready,
                 self._tell_the_story,
@@ -221,18 +228,24 @@ class Server:
         else:
             run.name_batch = lambda partition, base_offset, crc: None
 
-    async def _stop_on_signal(self, run: ScenarioRun) -> None:
-        """The first signal. The next one interrupts the judging: behind this block SIGINT and SIGTERM are the command's
-        again, and SIGHUP, which comes twice when a terminal is closed, does nothing.
+    async def _stop_when_asked(self, run: ScenarioRun) -> None:
+        """By the first signal, or by the end of its time. The next one interrupts the judging: behind this block SIGINT
+        and SIGTERM are the command's again, and SIGHUP, which comes twice when a terminal is closed, does nothing.
         """
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        said = OVER
         with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
-            async for _ in signals:
-                break
+            async with trio.open_nursery() as nursery:
+                if self._lasts_s is not None:
+                    nursery.start_soon(_end_in_time, run, self._lasts_s, nursery.cancel_scope)
+                async for _ in signals:
+                    said = STOPPING
+                    nursery.cancel_scope.cancel()
             assert self._time is not None
             self._was_asked_to_stop = True
-            self._say_if_heard(f"\n  {STOPPING}")
+            self._say_if_heard(f"\n  {said}")
             run.writer.write_parts()
+            self._time.enter()  # It has lasted until now, not until the latest step of an idle cluster.
             self._time.stop()
             run.ended_early()
 
@@ -261,19 +274,23 @@ class Server:
         await _ports_open(run)
         collect_in_short_pauses()
         address = self._page_place[0].address if self._page_place else None
-        for line in ready_lines(run, address):
+        for line in ready_lines(run, address, self._lasts_s):
             self._say(line)
 
     async def _tell_the_story(self, run: ScenarioRun) -> None:
         """Key events as they come."""
         await run.is_ready.wait()
+        assert self._time is not None
         story = run.story
         told = len(story.lines)
         while True:
+            for line in self._topics.take(self._time.clock_us()):
+                self._teller.tell(line)
             if told < len(story.lines):
                 names_partitions = sum(name.topic not in INTERNAL_TOPICS for name in run.view.partitions) > 1
                 for group in ungrouped(story, told):
-                    self._teller.tell(group.first._replace(text=group.text(names_partitions=names_partitions)))
+                    if not self._topics.has_told(group.first):
+                        self._teller.tell(group.first._replace(text=group.text(names_partitions=names_partitions)))
                 told = len(story.lines)
             await trio.sleep(PAUSE_S)
 
@@ -298,6 +315,12 @@ class Server:
         await PageServer(door, page, policy_of(page), self._tape).serve(listening)
 
 
+async def _end_in_time(run: ScenarioRun, lasts_s: float, waiting: trio.CancelScope) -> None:
+    await run.is_ready.wait()
+    await trio.sleep(lasts_s)
+    waiting.cancel()
+
+
 async def _ports_open(run: ScenarioRun) -> None:
     """Wait until every broker that runs takes connections: it opens its port a moment after it was unfenced."""
     for name, (host, port) in zip(run.scenario.cluster.brokers, run.cluster.bootstrap, strict=True):
@@ -309,7 +332,7 @@ async def _ports_open(run: ScenarioRun) -> None:
                 await trio.sleep(PAUSE_S)
 
 
-def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
+def ready_lines(run: ScenarioRun, page_address: str | None, lasts_s: float | None) -> list[str]:
     """The addresses of the cluster and of its page, and how to try it."""
     cluster, scenario = run.cluster, run.scenario
     bootstrap = _addresses(cluster.bootstrap)
@@ -356,7 +379,8 @@ def ready_lines(run: ScenarioRun, page_address: str | None) -> list[str]:
     ]
     if page_address is not None:
         lines.append(f"  see it:    {page_address}")
-    return [*lines, "", "  Ctrl-C stops the cluster and keeps the run.", ""]
+    ends = "Ctrl-C stops" if lasts_s is None else f"The end of {duration(round(lasts_s * 1e6))} or Ctrl-C stops"
+    return [*lines, "", f"  {ends} the cluster and keeps the run.", ""]
 
 
 def own_plan(scenario: Scenario) -> list[str]:
@@ -399,67 +423,3 @@ def client_settings(security: ListenerSecurity) -> list[str]:
     if authority is not None and authority.exists():
         settings.append(f"ssl.ca.location={authority}")
     return settings
-
-
-class DeletionWatch:
-    """Listener: removes deleted topics from the tap."""
-
-    def __init__(self) -> None:
-        self.tap: ClientTap | None = None
-
-    def wants(self, kind: type) -> bool:
-        return kind is trace.TopicDeleted
-
-    def __call__(self, row: TraceRow) -> None:
-        if self.tap is not None and isinstance(row.event, trace.TopicDeleted):
-            self.tap.topic_deleted(row.event.topic)
-
-
-class LossWatch:
-    """Listener: says at once when a new leader does not have records that were acked.
-
-    A topic that is recreated under the name of a deleted one is unrelated to records acked before, and to records acked
-    by a broker that has not heard of the deletion.
-    """
-
-    def __init__(self, say_line: SayLine) -> None:
-        self._say_line = say_line
-        self._acked: dict[TopicPartition, deque[tuple[int, str]]] = {}
-        self._leaders: dict[TopicPartition, dict[str, None]] = {}
-        """Brokers that have led the partition."""
-        self._former: dict[tuple[TopicPartition, str], None] = {}
-        """Brokers that have led one of that name, and not yet the one of today."""
-
-    def wants(self, kind: type) -> bool:
-        return kind in (trace.RecordAcked, trace.LeadershipBegan, trace.TopicDeleted, trace.ReplicaDeleted)
-
-    def __call__(self, row: TraceRow) -> None:
-        match row.event:
-            case trace.RecordAcked() as event:
-                partition = TopicPartition(event.topic, event.partition)
-                if (partition, event.peer) not in self._former:
-                    acked = self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT))
-                    acked.append((event.offset, event.record))
-            case trace.LeadershipBegan() as event:
-                self._leader(row.at_us, event)
-            case trace.TopicDeleted() as event:
-                for partition in [name for name in self._leaders if name.topic == event.topic]:
-                    self._acked.pop(partition, None)
-                    self._former.update(((partition, node), None) for node in self._leaders.pop(partition))
-
-            case trace.ReplicaDeleted() as event:  # It has heard of the deletion.
-                self._former.pop((TopicPartition(event.topic, event.partition), event.node), None)
-
-    def _leader(self, at_us: int, event: trace.LeadershipBegan) -> None:
-        partition = TopicPartition(event.topic, event.partition)
-        self._leaders.setdefault(partition, {})[event.node] = None
-        self._former.pop((partition, event.node), None)
-        acked = self._acked.get(partition, deque())
-        missing = [record for offset, record in acked if offset >= event.log_end_offset]
-        if missing:
-            self._acked[partition] = deque(
-                ((offset, record) for offset, record in acked if offset < event.log_end_offset), maxlen=ACKED_KEPT
-            )
-            what = f"{count_of(len(missing), 'acked record')} of {partition}"
-            text = f"the new leader {event.node} does not have {what}: {format_record_names(missing)}"
-            self._say_line(StoryLine(at_us, "lost", text))

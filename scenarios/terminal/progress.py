@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 QUIET_S = 0.5
 REFRESH_S = 0.1
+COLUMNS_MAX = 120
+
+
+def _room() -> int:
+    """Columns of a line that is redrawn: of a longer one, which a terminal folds, the beginning would stay."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except OSError:
+        columns = 0
+    return min(columns or COLUMNS_MAX, COLUMNS_MAX) - 1
 
 
 class ProgressLine:
@@ -44,10 +57,18 @@ class ProgressLine:
 
     def note(self, text: str) -> None:
         """A separate line that stays, above the one that is redrawn."""
-        with self._lock:
-            clear = "\r\x1b[K" if self._shown and self._terminal else ""
-            sys.stderr.write(f"{clear}{text}\n")
+        with self.aside():
+            sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is printed in the block stands above the line that is redrawn, which is often on the same terminal."""
+        with self._lock:
+            if self._shown and self._terminal:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
+            yield
 
     def show(self, fraction: float, detail: str = "") -> None:
         """fraction: done so far, 0 to 1"""
@@ -78,7 +99,8 @@ class ProgressLine:
         self._shown = True
         filled = round(max(0.0, min(fraction, 1.0)) * 20)
         bar = "█" * filled + "·" * (20 - filled)
-        sys.stderr.write(f"\r\x1b[K  {now_s - self._began_s:5.1f} s {bar} {self._label} {detail}"[:120])
+        line = f"  {now_s - self._began_s:5.1f} s {bar} {self._label} {detail}"
+        sys.stderr.write(f"\r\x1b[K{line[: _room()]}")
         sys.stderr.flush()
 
 
@@ -124,7 +146,8 @@ class WaitingLine:
         with self._lock:
             if self._terminal and not self._over.is_set():
                 self._drawn = True
-                sys.stderr.write(f"\r\x1b[K  {time.monotonic() - self._began_s:5.1f} s  {self._for}"[:120])
+                line = f"  {time.monotonic() - self._began_s:5.1f} s  {self._for}"
+                sys.stderr.write(f"\r\x1b[K{line[: _room()]}")
                 sys.stderr.flush()
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import Any, TextIO
 
 import click
@@ -60,6 +61,17 @@ class SafeOutput:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def reopen_closed_streams() -> None:
+    """A standard stream that the caller has closed (`>&-`) leads nowhere. Else there is no object to write to, and the
+    next file to be opened has the number of the stream: a child process would print into it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is that of the stream
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
 
 
 def clear_screen(stream: TextIO | SafeOutput) -> None:

@@ -64,7 +64,7 @@ class Style:
         terminal = stream.isatty() and environment.get("TERM") != "dumb"
         unicode = (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf16", "utf32")
         asked = environment.get("COLUMNS", "")
-        width = int(asked) if asked.isdecimal() else 100
+        width = int(asked[:4]) if asked.isdecimal() else 100  # No terminal is wider, and int() takes 4300 digits.
         if terminal:
             width = shutil.get_terminal_size((100, 24)).columns
         plain = plain or environment.get("TERM") == "dumb" or not unicode

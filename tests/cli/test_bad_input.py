@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -107,20 +108,39 @@ def test_what_is_no_text_file(what: str, highwater: Highwater, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
-        ((), "highwater report last --sql questions.sql"),
-        (("two words", "7"), "highwater report 'two words' 7 --sql questions.sql"),
+        ((), "highwater report last --sql 'SHOW TABLES'"),
+        (("two words", "7"), "highwater report 'two words' 7 --sql 'SHOW TABLES'"),
     ],
 )
-@pytest.mark.parametrize(("sql", "said"), [("select * from runs", "no such file: select"), (".", "a folder: .")])
-def test_a_query_stands_where_its_file_should_be(
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("select", "no such file: `select`"),
+        ("my questions.sql", "no such file: `my questions.sql`"),
+        (".", "a folder: `.`"),
+        ("", "no such file: ``"),
+        ("x" * 5_000, f"no such file: `{'x' * 5_000}`"),
+    ],
+)
+def test_what_is_neither_a_statement_nor_a_file_of_them(
     words: tuple[str, ...], fix: str, sql: str, said: str, highwater: Highwater
 ) -> None:
     """Whether or not there is a run."""
     done = highwater("report", *words, "--sql", sql)
     assert (done.code, done.out) == (2, "")
     error, remedy = done.err.splitlines()
-    assert error.startswith("error: --sql takes a file with statements, and ") and said in error
+    assert error.startswith("error: --sql takes statements, or a file with them, and ") and said in error
     assert remedy.endswith(fix)
+
+
+def test_a_statement_of_a_run_that_is_not_there(highwater: Highwater) -> None:
+    done = highwater("report", "--sql", "SELECT 1" + ", 1" * 2_000)
+    assert (done.code, done.error_lines[0][:20]) == (2, "error: no run `last`")
+
+
+def test_the_beginning_of_a_name_is_enough_for_a_hint(highwater: Highwater) -> None:
+    for name, meant in (("unclean-e", "unclean-election"), ("acks1-leadr-kill", "acks1-leader-kill")):
+        assert highwater("run", name).error_lines == [f"error: There is no scenario `{name}`: did you mean `{meant}`?"]
 
 
 def test_what_writes_nothing_keeps_no_classes(highwater: Highwater, tmp_path: Path) -> None:
@@ -144,6 +164,44 @@ def test_a_file_stands_where_the_run_folder_should_be(highwater: Highwater, tmp_
         assert "cannot be written to" in done.err and "--out DIR" in done.err
         assert len(done.error_lines) == 2
     assert (tmp_path / "occupied").read_text() == "not a folder"
+
+
+def limited(folder: Path, limit: int, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", LIMITED.format(limit=limit), *words], capture_output=True, text=True, cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+
+
+def test_the_folder_in_which_a_shell_is_was_deleted(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    words = f'cd "{tmp_path}/gone" && rmdir "{tmp_path}/gone" && exec "{sys.executable}" -m scenarios.cli runs'
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert done.stderr.splitlines() == [
+        "error: the current directory is gone: No such file or directory",
+        "  = fix: cd to a folder that is there",
+    ]
+
+
+def test_what_was_found_is_told_where_it_cannot_be_kept(highwater: Highwater, tmp_path: Path) -> None:
+    (tmp_path / "mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    highwater("view", "last")
+    page = tmp_path / "runs" / "0001-mini" / "view.html"
+    before = page.read_text()
+    done = limited(tmp_path, 60_000, "explain", "last", "r0", "--what-if", "--plain")
+    assert len(before) > 60_000 and page.read_text() == before
+    assert done.returncode == 0 and "Saves it:" in done.stdout and "error" not in done.stderr
+
+
+def test_agree_without_room_is_no_bug(tmp_path: Path) -> None:
+    (tmp_path / "mini.yaml").write_text(MINI)
+    done = limited(tmp_path, 3_000, "agree", "mini.yaml:silent", "--live")
+    assert done.returncode == 6
+    assert re.search(r"^error: runs/agree/live cannot be written: .*File too large$", done.stderr, re.MULTILINE)
+    assert "give the command again" in done.stderr and "bug" not in done.stderr
 
 
 @pytest.mark.parametrize("limit", one_in(3, [3000, 100, 0]))

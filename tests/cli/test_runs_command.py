@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from command import MINI, Highwater
 
 
@@ -19,7 +23,7 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
         ("0002", "mini/silent", "ok"),
         ("0003", "mini", "ok"),
     ]
-    assert [line.split()[:2] for line in highwater("runs").out.splitlines()[1:]] == [
+    assert [line.split()[0:5:4] for line in highwater("runs").out.splitlines()[1:]] == [
         ["0001", "mini"],
         ["0002", "mini/silent"],
         ["0003", "mini"],
@@ -36,6 +40,52 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
     assert highwater("runs", "prune", "--keep", "1").out == "  2 removed, 1 kept\n"
     assert [path.name for path in Path("runs").iterdir() if path.is_dir()] == ["0003-mini"]
     assert highwater("diff", "last", "last~1").code == 2
+
+
+def test_a_list_of_runs_says_when_each_was_made(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    highwater("run", "mini.yaml")
+    this_year = datetime(datetime.now(UTC).year, 3, 4, 5, 6, tzinfo=UTC)
+    os.utime("runs/0001-mini/summary.json", (1_700_000_000,) * 2)
+    os.utime("runs/0002-mini/summary.json", (this_year.timestamp(),) * 2)
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    try:
+        head, *rows = highwater("runs").out.splitlines()
+        place = head.index("MADE")
+        assert [row[place:].split("  ")[0] for row in rows] == ["15 Nov 2023", "04 Mar 07:06"]
+        made = [row["made"] for row in highwater("runs", "--format", "json").document]
+        assert made == ["2023-11-15T00:13:20+02:00", f"{this_year.year}-03-04T07:06:00+02:00"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_what_is_left_of_a_run_without_a_verdict_is_named(highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    highwater("run", "mini.yaml")
+    left = Path("runs/0002-mini-unjudged")
+    Path("runs/0002-mini").rename(left)
+    (left / "summary.json").unlink()
+    said = (
+        "error: runs/0002-mini-unjudged has no verdict: the run was given up while it was judged."
+        " What its brokers' logs hold: highwater read runs/0002-mini-unjudged/logs/*"
+    )
+    for name in ("2", "0002", "mini-unjudged", "runs/2", str(left), f"{left}/"):
+        for words in (("explain",), ("view",), ("report",), ("report", "--sql", "SELECT 1"), ("export", "--to", "csv")):
+            done = highwater(words[0], name, *words[1:])
+            assert (done.code, done.out, done.error_lines) == (2, "", [said]), (name, words)
+    assert highwater("read", *map(str, (left / "logs").iterdir())).code == 0
+    rows = highwater("runs", "--format", "json").document
+    assert [(row["run"], row["scenario"], row["verdict"], row["events"]) for row in rows][1:] == [
+        ("0002-mini-unjudged", "mini", "unjudged", None)
+    ]
+    assert [line.split()[5:7] for line in highwater("runs").out.splitlines()[1:]] == [["1", "lost"], ["–", "unjudged"]]
+    assert highwater("explain", "mini", "r0").code == 0
+    assert highwater("runs", "prune", "--keep", "1").out == "  1 removed, 1 kept\n"
+    assert left.is_dir()
 
 
 def test_names_of_runs_hold_in_a_folder_of_ones_own(highwater: Highwater) -> None:

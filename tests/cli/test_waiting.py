@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
 import re
+import struct
 import sys
+import termios
 import time
 
 import pytest
@@ -44,3 +49,29 @@ def test_a_step_without_news_is_redrawn_until_it_is_over(monkeypatch: pytest.Mon
             time.sleep(0.05)
     shown = terminal.getvalue()
     assert len(set(re.findall(r"\d+\.\d s", shown))) == 2 and shown.endswith("starting Spark\r\x1b[K")
+
+
+def test_what_is_printed_meanwhile_stands_on_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with ProgressLine("test") as line:
+        line.show(0.5, "1 of 2 runs")
+        while "1 of 2 runs" not in terminal.getvalue():
+            time.sleep(0.05)
+        with line.aside():
+            terminal.write("a row\n")
+    assert "1 of 2 runs\r\x1b[Ka row\n" in terminal.getvalue()
+
+
+def test_a_line_that_is_redrawn_fits_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = pty.openpty()
+    with open(slave, "w") as narrow, os.fdopen(master, "rb", buffering=0) as shown:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        monkeypatch.setattr(sys, "stderr", narrow)
+        with WaitingLine("Spark looks for the first answer to the first of the statements"):
+            pass
+        said = ""
+        while said.count("\x1b[K") < 2:  # What a terminal has to give comes in pieces.
+            said += shown.read(1000).decode()
+    assert re.fullmatch(r"\r\x1b\[K +\d+\.\d s  Spark looks for the f.*\r\x1b\[K", said)
+    assert len(said.split("\x1b[K")[1].rstrip("\r")) == 39

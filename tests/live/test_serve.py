@@ -7,16 +7,18 @@ import signal
 import socket
 import subprocess
 import time
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
 from serving import ROOT, command, free_ports, program, serving
 from verdicts import expect_nothing_broken
 
 from replica.trace.events import BatchAppended, BatchSent, RecordAcked, RequestCompleted
 from scenarios.observe.trace_writer import read_rows
-from scenarios.run.runs import list_runs
+from scenarios.run.runs import list_runs, list_unjudged, read_summary
 from tests.soak import one_in
 from tests.waiting import wait_for
 
@@ -51,6 +53,42 @@ def test_whatever_asks_it_to_end_the_run_is_kept(tmp_path: Path, number: signal.
         producer.close()
         served.stop(number)
     assert served.summary["records"]["acked"] == ["hello"]
+    expect_nothing_broken(served.summary)
+
+
+def test_at_the_end_of_its_time_the_run_is_judged_as_by_ctrl_c(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:3", "--for", "6s") as served:
+        assert "The end of 6 s or Ctrl-C stops the cluster and keeps the run." in served.ready[-1]
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap)
+        producer.send("orders", value=b"hello").get(20)
+        producer.close()
+        output, errors = served.process.communicate(timeout=60)
+        assert served.process.returncode == 0, errors
+    assert "its time is over; judging the run (Ctrl-C gives up on the verdict)" in output
+    summary = read_summary(tmp_path / (tmp_path / "last").read_text().strip())
+    assert summary["records"]["acked"] == ["hello"] and summary["virtual_s"] >= 6
+    expect_nothing_broken(summary)
+
+
+def test_ctrl_c_ends_it_before_its_time(tmp_path: Path) -> None:
+    with serving(tmp_path, "--for", "1h", brokers=1) as served:
+        served.stop()
+    assert "stopping; judging the run (Ctrl-C again gives up on the verdict)" in served.output
+    expect_nothing_broken(served.summary)
+
+
+def test_topics_that_clients_make_and_delete_are_lines_of_its_terminal(tmp_path: Path) -> None:
+    with serving(tmp_path, "--topic", "orders:1:3") as served:
+        admin = KafkaAdminClient(bootstrap_servers=served.bootstrap)
+        admin.create_topics([NewTopic("payments", num_partitions=2, replication_factor=3)])
+        wait_for(lambda: "payments" in admin.list_topics())
+        admin.delete_topics(["payments"])
+        admin.close()
+        assert served.process.stderr is not None
+        said = list(takewhile(lambda line: "deletes topic payments" not in line, served.process.stderr))
+        served.stop()
+    assert [line for line in said if "topic payments is made: 2 partitions, RF 3; b" in line]
+    assert "orders is made" not in "".join(said) and "deletes topic payments" not in served.errors
     expect_nothing_broken(served.summary)
 
 
@@ -100,7 +138,8 @@ def test_a_second_ctrl_c_gives_up_on_the_verdict_and_keeps_the_trace(tmp_path: P
         out, errors = served.process.communicate(timeout=60)
     assert served.process.returncode == 130, errors
     (kept,) = record.glob("0*")
-    assert "given up: no verdict. The trace until the first Ctrl-C and the logs of the brokers are kept in" in out
+    assert "given up: no verdict. The trace until the cluster stopped and the logs of the brokers are kept in" in out
     assert out.strip().endswith(str(kept))
     assert any(isinstance(row.event, RecordAcked) for row in read_rows(kept / "trace"))
-    assert list_runs(record) == [] and (kept / "logs" / "b1").is_dir() and not list(record.glob(".run-*"))
+    assert list_runs(record) == [] and list_unjudged(record) == [kept]
+    assert (kept / "logs" / "b1").is_dir() and not list(record.glob(".run-*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,3 +49,13 @@ def test_output_that_cannot_be_written_is_no_bug_of_ours(tmp_path: Path) -> None
             [sys.executable, "-m", "scenarios.cli", "rules"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE
         )
     assert done.returncode == 6 and done.stderr.decode().count("\n") == 1 and b"No space left" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_streams_that_the_caller_has_closed_lead_nowhere(closed: str, tmp_path: Path) -> None:
+    shell = f'"{sys.executable}" -m scenarios.cli run acks1-leader-kill --no-logs {closed}'
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(shell, shell=True, cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("ACKED RECORDS LOST" in done.stdout) == (closed == "2>&-")
+    assert (tmp_path / "runs" / "0001-acks1-leader-kill" / "summary.json").is_file()

@@ -12,11 +12,12 @@ from trace_script import TraceScript
 from replica.trace.events import EVENT_NAMES, HighWatermarkAdvanced, IsrProposed, PartitionCreated, RecordRead
 from replica.trace.signs import SIGNS, sign_of
 from scenarios.check.expectations import Expectation
-from scenarios.cli.screens import compare_table, run_screen
+from scenarios.cli.screens import LINES_MAX, compare_table, run_screen
 from scenarios.cli.screens import test_line as line_of_test
-from scenarios.observe.story import Story
+from scenarios.observe.story import Story, StoryLine
+from scenarios.observe.story_groups import grouped
 from scenarios.observe.view import ClusterView
-from scenarios.observe.wording import replay_command
+from scenarios.observe.wording import count_of, replay_command
 from scenarios.terminal.style import Style
 from scenarios.view.head import head
 
@@ -72,6 +73,18 @@ def test_many_records_and_errors_fit_80_columns() -> None:
     assert any(line.endswith("  120") for line in lines)
     for error, count in errors.items():
         assert any(f"{error} x{count}" in line for line in lines)
+
+
+def test_of_many_events_the_rest_is_where_it_can_be_had() -> None:
+    """Nothing gives a live run once more, with another option."""
+    script = nothing_lost()
+    story = story_of(script)
+    story.lines += [StoryLine(number, "note", "of no partition") for number in range(LINES_MAX + 5)]
+    story.partitions_of_lines += [[] for _ in range(LINES_MAX + 5)]
+    more = len(grouped(story)) - LINES_MAX
+    for again, which in ((None, "`highwater view` has them all"), ("highwater run x", "-v shows them all")):
+        screen = run_screen(summary_of(script, []), story, Style(), again)
+        assert more > 0 and f"and {count_of(more, 'event')} more; {which}\n" in screen
 
 
 def test_a_number_behind_the_name_of_a_client_is_explained() -> None:

@@ -6,7 +6,11 @@ Refusals need Spark's parser and analyzer only; no job runs for them.
 from __future__ import annotations
 
 import http.server
+import json
+import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +18,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from scenarios.language.parse.catalogue import find_scenario
+from scenarios.language.parse.loading import load_file
+from scenarios.run.runner import run_scenario
 from spark_reports import tables
 from spark_reports.admission import NotAdmitted, admit_analysed, tables_read_by
 from spark_reports.admitted import FUNCTIONS, TABLE_FUNCTIONS
@@ -329,3 +336,18 @@ def test_all_tables_are_shown(spark: SparkSession, leader_kill_dir: Path) -> Non
 
 def test_each_table_is_defined_in_one_way() -> None:
     assert sorted([*tables._DEFINITIONS, *tables._OF_PARTITIONS]) == sorted(RESULT_TABLES)
+
+
+def test_a_statement_stands_on_the_command_line(tmp_path: Path) -> None:
+    run_scenario(load_file(find_scenario("acks1-leader-kill")).scenario, runs_dir=tmp_path / "runs", keep_logs=False)
+    right, wrong = "SELECT count(*) AS lost FROM lost_records", "SELECT 1 AS one;\nSELECT reccord FROM records"
+    words = [sys.executable, "-m", "scenarios.cli", "report", "last", "--format", "json", "--sql"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    answered, refused = (
+        subprocess.run([*words, sql], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+        for sql in (right, wrong)
+    )
+    assert answered.returncode == 0, answered.stderr
+    assert json.loads(answered.stdout) == [{"sql": right, "columns": ["lost"], "rows": [[5]], "more": False}]
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert re.search(r"^error: --sql:2: .*`reccord` cannot be resolved\. Did you mean", refused.stderr, re.MULTILINE)

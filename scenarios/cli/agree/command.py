@@ -21,6 +21,7 @@ from replica.wording import duration
 from scenarios.cli.common import (
     SeedRange,
     load_scenario,
+    must_be_written,
     must_hold_files,
     open_option,
     open_page,
@@ -155,18 +156,23 @@ def agree(
     sheet = Sheet("simulated", world.name, times, slack_us, date, version("highwater"))
     style = style_for_stdout(plain)
     ended: BaseException | None = None
-    try:
-        with closing(_rows(jobs, world, folder, sheet, processes)) as rows:
-            for row in rows:
-                sheet.rows.append(row)
-                _keep(sheet, folder)
-                if format_ == "text":
-                    from scenarios.cli.agree.screen import row_text
+    with must_be_written(folder, "make room, and give the command again: what is there is not played twice"):
+        try:
+            with (
+                ProgressLine("agree") as line,
+                closing(_rows(jobs, world, folder, sheet, processes, line)) as rows,
+            ):
+                for row in rows:
+                    sheet.rows.append(row)
+                    _keep(sheet, folder)
+                    if format_ == "text":
+                        from scenarios.cli.agree.screen import row_text
 
-                    click.echo(row_text(row, sheet, style), nl=False)
-    except (KeyboardInterrupt, ProcessDied) as why:
-        ended = why
-    page = _page(sheet, folder)
+                        with line.aside():
+                            click.echo(row_text(row, sheet, style), nl=False)
+        except (KeyboardInterrupt, ProcessDied) as why:
+            ended = why
+        page = _page(sheet, folder)
     _print(sheet, format_, page)
     if ended is not None:
         rest = dict.fromkeys(job.asked_for for job in jobs[len(sheet.rows) :] if job.asked_for is not None)
@@ -265,25 +271,24 @@ def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str
 
 
 def _rows(
-    jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet, processes: int
+    jobs: Sequence[Job], world: OtherWorld, folder: Path, sheet: Sheet, processes: int, line: ProgressLine
 ) -> Generator[SheetRow, None, None]:
     """In the order of `jobs`, however many of them are played at once."""
     from scenarios.process.pool import in_order
 
-    with ProgressLine("agree") as line:
-        if processes == 1:
-            for number, job in enumerate(jobs):
-                place = f"{number + 1} of {len(jobs)}, {job.name}"
-                yield _row(job, world, folder, sheet, partial(_show, line, number / len(jobs), place))
-            return
+    if processes == 1:
+        for number, job in enumerate(jobs):
+            place = f"{number + 1} of {len(jobs)}, {job.name}"
+            yield _row(job, world, folder, sheet, partial(_show, line, number / len(jobs), place))
+        return
 
-        def row_at(place: int) -> SheetRow:
-            return _row(jobs[place], world, folder, sheet, lambda moment: None)
+    def row_at(place: int) -> SheetRow:
+        return _row(jobs[place], world, folder, sheet, lambda moment: None)
 
-        with closing(in_order(row_at, range(len(jobs)), processes)) as rows:
-            for number, row in enumerate(rows, start=1):
-                line.show(number / len(jobs), f"{number} of {len(jobs)}")
-                yield row
+    with closing(in_order(row_at, range(len(jobs)), processes)) as rows:
+        for number, row in enumerate(rows, start=1):
+            line.show(number / len(jobs), f"{number} of {len(jobs)}")
+            yield row
 
 
 def _show(line: ProgressLine, done: float, place: str, moment: str) -> None:
@@ -354,7 +359,8 @@ def _page(sheet: Sheet, folder: Path) -> Path:
     _keep(sheet, folder)
     page = folder / PAGE_NAME
     with usable_runs():
-        write_whole(page, sheet_page(sheet))
+        text = sheet_page(sheet)
+    write_whole(page, text)
     return page
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scenarios.cli.common import fail, must_hold_files, plain_option, style_for_stdout
+from scenarios.cli.common import TimeSpan, fail, must_hold_files, plain_option, style_for_stdout
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.safe_output import clear_screen
 
@@ -24,25 +24,6 @@ if TYPE_CHECKING:
 
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 3_600
 LONGEST_WATCH_S = 366 * 86_400
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class TimeSpan(click.ParamType):  # type: ignore[type-arg]
-    """`500ms`, `1s`, `5m` or `1h`."""
-
-    name = "TIME"
-
-    def __init__(self, least_s: float, most_s: float) -> None:
-        self._least_s, self._most_s = least_s, most_s
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)", str(value), re.ASCII)
-        if found is None:
-            self.fail(f"`{value}` is no time: write it as 500ms, 1s, 5m or 1h", param, ctx)
-        seconds = float(found[1]) * _UNITS[found[2]]
-        if not self._least_s <= seconds <= self._most_s:
-            self.fail(f"`{value}`: from {self._least_s:g} s to {self._most_s:g} s", param, ctx)
-        return seconds
 
 
 @click.command()

@@ -45,7 +45,10 @@ def find_scenario(name: str) -> Path:
     if path.suffix in (".yaml", ".yml") or len(path.parts) > 1 or path.exists():
         return path
     beside = f"{name}.yaml"
-    raise UnknownScenario(name, beside if Path(beside).is_file() else did_you_mean(name, known))
+    if Path(beside).is_file():
+        raise UnknownScenario(name, beside)
+    begun = next((one for one in known if name and one.startswith(name)), None)
+    raise UnknownScenario(name, begun or did_you_mean(name, known))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from scenarios.check.verdict import Verdict, judge
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import StoryLine
-from scenarios.serve.serving import DeletionWatch, LossWatch
+from scenarios.serve.trace_watches import DeletionWatch, LossWatch
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Idempotent = tuple[int, int, int]

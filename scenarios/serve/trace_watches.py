@@ -1,0 +1,85 @@
+"""Listeners of a live cluster: what of its trace concerns its clients at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from replica.ids import TopicPartition
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
+from scenarios.language.record_sets import format_record_names
+from scenarios.observe.story import StoryLine
+from scenarios.observe.wording import count_of
+from scenarios.serve.telling import SayLine
+
+if TYPE_CHECKING:
+    from cluster.live.client_tap import ClientTap
+
+ACKED_KEPT = 10_000
+"""So many of a partition's latest acked records are looked for on a new leader while the cluster runs; the verdict at
+the end looks at all of them."""
+
+
+class DeletionWatch:
+    """Listener: removes deleted topics from the tap."""
+
+    def __init__(self) -> None:
+        self.tap: ClientTap | None = None
+
+    def wants(self, kind: type) -> bool:
+        return kind is trace.TopicDeleted
+
+    def __call__(self, row: TraceRow) -> None:
+        if self.tap is not None and isinstance(row.event, trace.TopicDeleted):
+            self.tap.topic_deleted(row.event.topic)
+
+
+class LossWatch:
+    """Listener: says at once when a new leader does not have records that were acked.
+
+    A topic that is recreated under the name of a deleted one is unrelated to records acked before, and to records acked
+    by a broker that has not heard of the deletion.
+    """
+
+    def __init__(self, say_line: SayLine) -> None:
+        self._say_line = say_line
+        self._acked: dict[TopicPartition, deque[tuple[int, str]]] = {}
+        self._leaders: dict[TopicPartition, dict[str, None]] = {}
+        """Brokers that have led the partition."""
+        self._former: dict[tuple[TopicPartition, str], None] = {}
+        """Brokers that have led one of that name, and not yet the one of today."""
+
+    def wants(self, kind: type) -> bool:
+        return kind in (trace.RecordAcked, trace.LeadershipBegan, trace.TopicDeleted, trace.ReplicaDeleted)
+
+    def __call__(self, row: TraceRow) -> None:
+        match row.event:
+            case trace.RecordAcked() as event:
+                partition = TopicPartition(event.topic, event.partition)
+                if (partition, event.peer) not in self._former:
+                    acked = self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT))
+                    acked.append((event.offset, event.record))
+            case trace.LeadershipBegan() as event:
+                self._leader(row.at_us, event)
+            case trace.TopicDeleted() as event:
+                for partition in [name for name in self._leaders if name.topic == event.topic]:
+                    self._acked.pop(partition, None)
+                    self._former.update(((partition, node), None) for node in self._leaders.pop(partition))
+
+            case trace.ReplicaDeleted() as event:  # It has heard of the deletion.
+                self._former.pop((TopicPartition(event.topic, event.partition), event.node), None)
+
+    def _leader(self, at_us: int, event: trace.LeadershipBegan) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        self._leaders.setdefault(partition, {})[event.node] = None
+        self._former.pop((partition, event.node), None)
+        acked = self._acked.get(partition, deque())
+        missing = [record for offset, record in acked if offset >= event.log_end_offset]
+        if missing:
+            self._acked[partition] = deque(
+                ((offset, record) for offset, record in acked if offset < event.log_end_offset), maxlen=ACKED_KEPT
+            )
+            what = f"{count_of(len(missing), 'acked record')} of {partition}"
+            text = f"the new leader {event.node} does not have {what}: {format_record_names(missing)}"
+            self._say_line(StoryLine(at_us, "lost", text))

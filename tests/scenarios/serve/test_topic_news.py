@@ -1,0 +1,82 @@
+"""What the terminal of a live cluster says of topics that clients make and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replica.ids import TopicPartition
+from replica.trace.events import PartitionCreated, TopicDeleted, TraceLog
+from scenarios.observe.story import StoryLine
+from scenarios.serve.topic_news import TopicNews
+
+
+class Cluster:
+    def __init__(self, announced: Sequence[TopicPartition] = ()) -> None:
+        self.news = TopicNews(announced)
+        self.log = TraceLog([self.news])
+
+    def make(self, topic: str, leaders: Sequence[str] = ("b1",), *, at_us: int = 0, first: int = 0) -> None:
+        self.log.at_us = at_us
+        for number, leader in enumerate(leaders, first):
+            self.log.emit(
+                PartitionCreated(
+                    node="c1", topic=topic, partition=number, broker=leader, replicas=(leader, "b9"), isr=(leader,),
+                    leader_epoch=0, partition_epoch=0, min_isr=1, reason="placed",
+                )
+            )  # fmt: skip
+
+    def delete(self, topic: str, *, at_us: int = 0) -> None:
+        self.log.at_us = at_us
+        self.log.emit(TopicDeleted(node="c1", topic=topic, reason=f"an operator deletes {topic}"))
+
+    def said(self, now_us: int) -> list[str]:
+        return [line.text for line in self.news.take(now_us)]
+
+
+def test_a_topic_is_told_with_its_sizes_and_leaders() -> None:
+    cluster = Cluster()
+    cluster.make("one", ["b2"], at_us=3)
+    assert cluster.news.take(5) == [StoryLine(3, "note", "topic one is made: 1 partition, RF 2; b2 leads")]
+    assert cluster.said(6) == []
+    cluster.make("three", ["b2", "b1", "b2"], at_us=2_000_000)
+    assert cluster.said(2_000_000) == [
+        "topic three is made: 3 partitions, RF 2; b1 leads three-1; b2 leads three-0, three-2"
+    ]
+    cluster.make("one", ["b3"], first=1, at_us=4_000_000)
+    assert cluster.said(4_000_000) == ["topic one has grown by 1 partition, RF 2; b3 leads"]
+
+
+def test_a_thousand_topics_are_a_line_each_second() -> None:
+    cluster = Cluster()
+    cluster.make("first")
+    assert len(cluster.said(0)) == 1
+    for number in range(500):
+        cluster.make(f"t{number}", ["b1", "b2"], at_us=1_000 * number)
+        assert cluster.said(1_000 * number) == []
+    assert cluster.said(1_000_000) == ["500 topics are made: t0..t499; 1,000 partitions"]
+    for number in range(500):
+        cluster.delete(f"t{number}", at_us=1_100_000)
+    assert cluster.said(1_999_999) == []
+    assert cluster.said(2_000_000) == ["500 topics are deleted, with all their records: t0..t499"]
+    for name in "abcdefghij":
+        cluster.make(name, at_us=3_000_000)
+    assert cluster.said(3_000_000) == ["10 topics are made: a, b, c, d, e, f, g, ..., j; 10 partitions"]
+
+
+def test_a_deletion_is_told_here_and_not_by_the_story() -> None:
+    cluster = Cluster()
+    cluster.delete("gone", at_us=7)
+    line = StoryLine(7, "note", "an operator deletes gone")
+    assert cluster.news.has_told(line) and not cluster.news.has_told(line._replace(at_us=8))
+    assert cluster.news.take(7) == [line]
+
+
+def test_topics_of_the_scenario_and_of_coordinators_are_no_news() -> None:
+    cluster = Cluster([TopicPartition("orders", 0), TopicPartition("orders", 1)])
+    cluster.make("__consumer_offsets", ["b1"] * 50)
+    cluster.make("orders", ["b1"])
+    cluster.make("orders", ["b2"], first=1)  # A controller of the ZooKeeper era makes them one by one.
+    assert cluster.said(5) == []
+    cluster.delete("orders")
+    cluster.make("orders", ["b3"])
+    assert cluster.said(6) == ["an operator deletes orders", "topic orders is made: 1 partition, RF 2; b3 leads"]
