@@ -124,7 +124,7 @@ def headline(anomalies: Rows, counts: Sequence[Row], silent: Rows) -> list[str]:
         return said
     if gone := len(silent):
         return [
-            f"No promise was broken, but {counted(gone, 'record')} vanished in silence: "
+            f"No promise was broken, but {counted(gone, 'record')} never arrived: "
             f"{name_ranges(silent.values('record'))}."
         ]
     acked = sum(row["acked"] for row in counts)
@@ -160,7 +160,7 @@ def _unseen(rows: Rows) -> str:
 
 
 def _dirty(rows: Rows) -> str:
-    return f"{counted(len(rows), 'record')} {were(len(rows))} read by a consumer and then vanished: {_names(rows)}."
+    return f"{counted(len(rows), 'record')} {were(len(rows))} read that the log no longer has: {_names(rows)}."
 
 
 def _diverged(rows: Rows) -> str:
@@ -218,13 +218,13 @@ def notes(counts: Sequence[Row], silent: Rows, unanswered: Rows) -> list[str]:
     said: list[str] = []
     if gone := len(silent):
         said.append(
-            f"{counted(gone, 'record')} handed over with acks=0 {_are(gone)} not in the log: "
+            f"{counted(gone, 'record')} handed over with acks=0 never arrived: "
             f"{name_ranges(silent.values('record'))}. The producer got no error: with acks=0 nothing is promised."
         )
     if gone := len(unanswered):
         said.append(
-            f"{counted(gone, 'record')} without an answer {_are(gone)} not in the log: "
-            f"{name_ranges(unanswered.values('record'))}. The producer was never told that they were written."
+            f"{counted(gone, 'record')} without an answer never arrived: "
+            f"{name_ranges(unanswered.values('record'))}. The producer got no ack: nothing was promised."
         )
     failed = sum(row["failed"] for row in counts)
     if failed:

@@ -262,12 +262,14 @@ def test_words() -> None:
         "Nothing was lost: all 3 acknowledged records are in the log, readable, exactly once."
     ]
     gone = rows_of("records", [{"record": "r3"}])
-    assert headline(nothing, counts, gone) == ["No promise was broken, but 1 record vanished in silence: r3."]
+    assert headline(nothing, counts, gone) == ["No promise was broken, but 1 record never arrived: r3."]
     assert notes(counts, gone, rows_of("records", [{"record": "r4"}])) == [
-        "1 record handed over with acks=0 is not in the log: r3. "
+        "1 record handed over with acks=0 never arrived: r3. "
         "The producer got no error: with acks=0 nothing is promised.",
-        "1 record without an answer is not in the log: r4. The producer was never told that they were written.",
+        "1 record without an answer never arrived: r4. The producer got no ack: nothing was promised.",
     ]
+    read = {"anomaly": "dirty-read", "witness": "r9", "detail": "-"}
+    assert headline(rows_of("anomalies", [read]), counts, none) == ["1 record was read that the log no longer has: r9."]
     two = [{"anomaly": name, "witness": "r7", "topic": "t", "partition": 0, "offset": 7, "detail": "-"}
            for name in ("duplicated", "lost")]  # fmt: skip
     assert headline(rows_of("anomalies", two), counts, none) == [
