@@ -99,7 +99,7 @@ def _key_events(story: Story, style: Style, *, names_partitions: bool, verbose: 
     note = f"  {'':>8}  {style.sign('note').ljust(width)} "
     if len(groups) > len(shown):
         lines.append(f"{note}and {count_of(len(groups) - len(shown), 'event')} more; -v shows them all")
-    elif any(group.alike for group in groups):
+    elif any(group.is_merged for group in groups):
         lines.append(f"{note}-v shows every event on a line of its own")
     return lines
 
