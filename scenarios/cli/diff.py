@@ -53,6 +53,7 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
     try:
         settings = settings_that_differ(summary, summary_of_other)
         figures = _figures(summary, summary_of_other, style)
+        failed = _failed_in_one(summary, summary_of_other)
     except (KeyError, TypeError, AttributeError) as error:
         fail(f"one of these summary.json is not a run's summary: {error}", ExitCode.USAGE)
     outcome = _outcome(folders, [rows, rows_of_other])
@@ -67,6 +68,9 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
     for pair in settings:
         _echo_pair(names, pair)
     _echo_outcome(names, figures, outcome, style)
+    for what, pair in failed.items():
+        click.echo("\n".join(folded(f"expected: {what}", WIDTH, "  ", "    ")))
+        _echo_pair(names, pair, "    ")
     _echo_times(names, figures, outcome, style)
     if are_simulated:
         _echo_first(names, first)
@@ -83,7 +87,7 @@ def _outcome(folders: Sequence[Path], rows: Sequence[Sequence[TraceRow]]) -> Agr
 
 
 def _figures(one: Mapping[str, Any], other: Mapping[str, Any], style: Style) -> Figures:
-    """The rows of `compare` in which the two differ, and the expectations that hold in one of them alone."""
+    """The rows of `compare` in which the two differ, and how many expectations hold."""
     from scenarios.cli.screens import compared
 
     left, right = ({**compared(run, style), **_expected(run)} for run in (one, other))
@@ -93,18 +97,20 @@ def _figures(one: Mapping[str, Any], other: Mapping[str, Any], style: Style) -> 
 
 
 def _expected(summary: Mapping[str, Any]) -> dict[str, str]:
-    judged, failed = len(_judged(summary)), _failed(summary)
-    return {"expectations that hold": f"{judged - len(failed)} of {judged}"} | {
-        f"expected {one['what']}": "no" for one in failed
-    }
+    judged = sum(one.get("judged", True) for one in summary["expectations"])
+    return {"expectations that hold": f"{judged - len(_failed(summary))} of {judged}"}
 
 
-def _failed(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [one for one in _judged(summary) if not one["held"]]
+def _failed(summary: Mapping[str, Any]) -> dict[str, str]:
+    """By expectation that does not hold, why."""
+    judged = (one for one in summary["expectations"] if one.get("judged", True))
+    return {one["what"]: f"does not hold: {one['why']}" for one in judged if not one["held"]}
 
 
-def _judged(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [one for one in summary["expectations"] if one.get("judged", True)]
+def _failed_in_one(one: Mapping[str, Any], other: Mapping[str, Any]) -> Figures:
+    left, right = _failed(one), _failed(other)
+    alone = {what for what in (*left, *right) if (what in left) != (what in right)}
+    return {what: (left.get(what, ""), right.get(what, "")) for what in (*left, *right) if what in alone}
 
 
 # ------------------------------------------------------------------------------------------------------- the screen
@@ -195,7 +201,7 @@ def _document(
         "runs": [str(folder) for folder in folders],
         "settings": settings,
         "verdicts": [summary["verdict"] for summary in summaries],
-        "not_as_expected": [[one["what"] for one in _failed(summary)] for summary in summaries],
+        "not_as_expected": [list(_failed(summary)) for summary in summaries],
         "differences": [asdict(one) for one in outcome.differences],
         "largest_gap": None if gap is None else asdict(gap),
         "first": None,
