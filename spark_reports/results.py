@@ -102,7 +102,7 @@ COLUMNS: dict[str, ResultColumn] = {
     "unseen": ResultColumn(
         _FLAG, "acked, in the final log, not readable; or committed, and the marker that says so is gone"
     ),
-    "missing": ResultColumn(_FLAG, "neither acked nor definitely failed, not in the final log"),
+    "missing": ResultColumn(_FLAG, "never arrived: neither acked nor definitely failed, not in the final log"),
     "duplicated": ResultColumn(_FLAG, "at more than one offset of the final log"),
     "dirty": ResultColumn(_FLAG, "read by a consumer, not in the final log, neither deleted, expired nor compacted"),
     "reordered": ResultColumn(_FLAG, "stands after a record its producer sent later"),

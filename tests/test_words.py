@@ -18,6 +18,12 @@ WORDY = re.compile(
 )
 """Phrases that a reader stops at: say who does what."""
 
+READERS_FILES = (
+    "scenarios/cli/**/*.py", "scenarios/cli/**/*.md", "scenarios/explain/**/*.py", "scenarios/*.md",
+    "spark_reports/**/*.py", "spark_reports/**/*.md", "spark_reports/**/*.j2", "README.md",
+)  # fmt: skip
+"""Files with the words of screens, pages and papers about records."""
+
 REPORTS_NOBODY = (
     "spark_reports/folds/findings.py",
     "spark_reports/folds/groups.py",
@@ -105,6 +111,13 @@ def test_comments_and_docstrings_are_plain() -> None:
                 if path not in REPORTS_NOBODY or match[0].lower() != "nobody":
                     found.append(f"{path}:{line}: {match[0]}")
     assert not found, "\n".join(found)
+
+
+def test_a_record_that_is_not_there_is_lost_or_unseen_or_never_arrived() -> None:
+    """A name for each case, those of LANGUAGE.md, and no other word for all of them."""
+    paths = [path for pattern in READERS_FILES for path in ROOT.glob(pattern)]
+    assert len(paths) > 100
+    assert [str(path.relative_to(ROOT)) for path in paths if "vanish" in path.read_text().lower()] == []
 
 
 def test_stories_and_questions_of_scenarios_are_plain() -> None:

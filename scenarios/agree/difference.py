@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from scenarios.agree.facts import RunFacts
+from scenarios.observe.wording import seconds
 
 TIE = "only which came first"
 VARIES = "not in every repetition"
 RUN_ENDED = "the run ended first"
 RETRIES = "how often hangs on times"
 DRAWN = "its producer draws the partition"
+NEVER_ARRIVED = "never arrived"
+"""What readers call records whose class is `missing`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,13 @@ class WorldDifference:
     ours: str
     theirs: str
     noise: str = ""
+
+    @property
+    def title(self) -> str:
+        """`t-0, leader, epoch, ISR, ELR since 19.029 s`: all but the values"""
+        since = "" if self.at_us is None else f" since {seconds(self.at_us)}"
+        what = NEVER_ARRIVED if self.what == "missing" else self.what
+        return f"{self.where}, {what}{since}" + (f": {self.noise}" if self.noise else "")
 
 
 Agree = Callable[[RunFacts, RunFacts], bool]

@@ -40,7 +40,7 @@ COMMANDS = {
     "view": ("scenarios.cli.view", "view", "The page of a run: step through it, predict, compare."),
     "lab": ("scenarios.cli.lab", "lab", "The exercises of a lesson: hand them out, and mark them."),
     "runs": ("scenarios.cli.runs", "runs", "The runs that are kept, and their verdicts."),
-    "diff": ("scenarios.cli.runs", "diff", "Where two runs part, in words."),
+    "diff": ("scenarios.cli.diff", "diff", "What ended differently in two runs."),
     "export": ("scenarios.cli.view", "export", "A run for Perfetto, ShiViz, Mermaid or a table."),
     "agree": ("scenarios.cli.agree.command", "agree", "The same scenario in two worlds, and where they differ."),
     "report": ("scenarios.cli.report", "report", "A Spark report on a run: HW, LEO and ISR over time."),

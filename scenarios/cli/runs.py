@@ -1,4 +1,4 @@
-"""`highwater runs`: the runs that are kept. `highwater diff`: where two of them part."""
+"""`highwater runs`: the runs that are kept, and the end of the oldest."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ import shutil
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from scenarios.cli.common import CommandGroup, fail, format_option, out_option, print_json, usable_runs
-from scenarios.cli.completion import run_names
+from scenarios.cli.common import CommandGroup, fail, format_option, out_option, print_json
 from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
-
-if TYPE_CHECKING:
-    from scenarios.view.difference import Difference
-
-WIDTH = 80
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -133,62 +126,3 @@ def _made(file: Path) -> str:
 
 def _size(folder: Path) -> int:
     return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
-
-
-@click.command()
-@click.argument("one", shell_complete=run_names)
-@click.argument("other", shell_complete=run_names)
-@format_option
-def diff(one: str, other: str, format_: str) -> int:
-    """Where the runs ONE and OTHER part: what was set differently, and the first event that differs."""
-    from scenarios.cli.view import rows_of
-    from scenarios.run.runs import find_run
-    from scenarios.view.difference import first_difference, settings_that_differ
-    from scenarios.view.tape import EVERY_EVENT, record_tape
-
-    with usable_runs():
-        folders = [find_run(one), find_run(other)]
-    (summary, rows), (summary_of_other, rows_of_other) = map(rows_of, folders)
-    try:
-        settings = settings_that_differ(summary, summary_of_other)
-        verdicts = [", ".join(run["verdict"]) or "ok" for run in (summary, summary_of_other)]
-    except (KeyError, TypeError, AttributeError) as error:
-        fail(f"one of these summary.json is not a run's summary: {error}", ExitCode.USAGE)
-    found = first_difference(record_tape(rows, EVERY_EVENT), record_tape(rows_of_other, EVERY_EVENT))
-    if format_ == "json":
-        print_json(_document(folders, settings, found))
-        return ExitCode.HELD
-    names = [folder.name for folder in folders]
-    width = max(map(len, names))
-    click.echo(f"\n  {names[0]}  and\n  {names[1]}\n")
-    for pair in settings:
-        for name, line in zip(names, pair, strict=True):
-            if line:
-                click.echo(_beside(f"  {name:<{width}}  ", line))
-    if found is None:
-        click.echo("  The same events at the same times.")
-        return ExitCode.HELD
-    click.echo(f"\n  The same for {found.same:,} events; then")
-    for name, at_us, sentence in zip(names, found.at_us, found.sentences, strict=True):
-        moment = "ended" if at_us is None else f"{at_us / 1e6:.3f} s"
-        click.echo(_beside(f"  {name:<{width}}  {moment:>10}  ", sentence))
-    for name, verdict in zip(names, verdicts, strict=True):
-        click.echo(f"  {name:<{width}}  verdict {verdict}")
-    return ExitCode.HELD
-
-
-def _beside(head: str, text: str) -> str:
-    """The text beside the head, or below it where the names of the runs leave too little room."""
-    if len(head) + len(text) <= WIDTH:
-        return (head + text).rstrip()
-    below = " " * (len(head) if len(head) <= WIDTH // 2 else 6)
-    first = head if len(head) <= WIDTH // 2 else below
-    lines = folded(text, WIDTH, first, below)
-    return "\n".join(lines if first is head else [head.rstrip(), *lines])
-
-
-def _document(folders: list[Path], settings: list[tuple[str, str]], found: Difference | None) -> dict[str, Any]:
-    document: dict[str, Any] = {"runs": [str(folder) for folder in folders], "settings": settings, "first": None}
-    if found is not None:
-        document["first"] = {"same_events": found.same, "at_us": found.at_us, "sentences": found.sentences}
-    return document

@@ -101,7 +101,7 @@ def _key_events(story: Story, style: Style, again: str | None, *, names_partitio
     if len(groups) > len(shown):
         more = f"and {count_of(len(groups) - len(shown), 'event')} more"
         lines.append(f"{note}{more}; {'`highwater view` has' if again is None else '-v shows'} them all")
-    elif again is not None and any(group.alike for group in groups):
+    elif again is not None and any(group.is_merged for group in groups):
         lines.append(f"{note}-v shows every event on a line of its own")
     return lines
 
@@ -321,13 +321,13 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
     names = [_column_name(summary) for summary in summaries]
     first = summaries[0]
     lines = ["", f"  {style.bold(first['scenario'])} {style.sign('dot')} seed {first['seed']}", ""]
-    columns = [(name, _compared(summary, style)) for name, summary in zip(names, summaries, strict=True)]
+    columns = [(name, compared(summary, style)) for name, summary in zip(names, summaries, strict=True)]
     for label in _RARE:
         if all(column[label] == "0" for _, column in columns):
             for _, column in columns:
                 del column[label]
     while columns:
-        table, shown = _table(columns, style)
+        table, shown = table_of(columns, style)
         lines += [*table, ""]
         columns = columns[shown:]
     name_width = max(len(name) for name in names) + 2
@@ -344,7 +344,7 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
     return "\n".join([*lines, ""])
 
 
-def _table(columns: Sequence[tuple[str, dict[str, str]]], style: Style) -> tuple[list[str], int]:
+def table_of(columns: Sequence[tuple[str, dict[str, str]]], style: Style) -> tuple[list[str], int]:
     """The first of the columns, and how many of them fit."""
     labels = list(dict.fromkeys(label for _, column in columns for label in column))
     label_width = max(len(label) for label in labels) + 2
@@ -375,7 +375,13 @@ _RARE = (_UNSEEN, _OWED)
 """Rows that are there only if one of the runs has such records."""
 
 
-def _compared(summary: Summary, style: Style) -> dict[str, str]:
+COMPARED_TIMES = (
+    "ack latency, median", "ack latency, worst", "no write succeeded for", "unread at a stretch, worst", "unread, mean"
+)  # fmt: skip
+
+
+def compared(summary: Summary, style: Style) -> dict[str, str]:
+    """By name the rows of its column; those of COMPARED_TIMES differ between any two runs by the clock."""
     records = summary["records"]
     none = style.sign("none")
     handed_over = sum(told["handed_over"] for told in summary["producers"].values())

@@ -51,7 +51,9 @@ def ending_of(fate: str, record: str, where: str, ledger: RecordLedger) -> str |
         case "duplicated":
             return f"{record} is in the log more than once: at offsets {where}."
         case "missing":
-            return f"{record} never got into the log that counts; its producer was promised nothing."
+            return (
+                f"{record} never arrived: the log that counts does not have it, and its producer was promised nothing."
+            )
         case "failed":
             return f"{record} was refused for good, and is not in the log."
         case "deleted":

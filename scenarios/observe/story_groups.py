@@ -2,78 +2,69 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from replica.ids import TopicPartition
+from replica.trace.alike import Told, together
 from scenarios.language.record_sets import format_record_names
 from scenarios.observe.story import Story, StoryLine
 
-TOGETHER_US = 1_000_000
-"""Events of different partitions within this time of the first are one group."""
 RANGES_MAX = 8
+PARTITION_RANGES_MAX = 4
+"""of those on one line of the story"""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class StoryGroup:
-    """Lines of the same words but for their numbers, each of other partitions. first: the earliest"""
+    """Lines that are one. first: the earliest     said: its words     is_merged: not all of them have the same words"""
 
     first: StoryLine
-    partitions: list[TopicPartition]
-    alike: list[TopicPartition] = field(default_factory=list)
-    """partitions whose line has other numbers"""
+    said: str
+    partitions: Sequence[TopicPartition]
+    is_merged: bool = False
 
     def text(self, *, names_partitions: bool) -> str:
         """names_partitions: false where there is one only"""
         if not names_partitions or not self.partitions:
-            return self.first.text
-        text = self.first.text
-        if len(self.partitions) > 1 or str(self.partitions[0]) not in text:
-            text = f"{ranges_of_partitions(self.partitions)}: {text}"
-        if self.alike:
-            text += f"; alike in {len(self.alike)} more: {ranges_of_partitions(self.alike)}"
-        return text
+            return self.said
+        if len(self.partitions) == 1 and str(self.partitions[0]) in self.said:
+            return self.said
+        return f"{ranges_of_partitions(self.partitions)}: {self.said}"
 
 
 def grouped(story: Story) -> list[StoryGroup]:
     """Every line of the story is in one group, and the groups are in the order of their first lines."""
-    groups: list[StoryGroup] = []
-    latest: dict[tuple[str, str], StoryGroup] = {}
-    for line, partitions in zip(story.lines, story.partitions_of_lines, strict=True):
-        shape = (line.sign, re.sub(r"\d+", "#", line.text))
-        group = latest.get(shape)
-        if group is None or not partitions or not _belongs(group, line, partitions):
-            group = latest[shape] = StoryGroup(line, list(partitions))
-            groups.append(group)
-        elif line.text == group.first.text:
-            group.partitions += partitions
-        else:
-            group.alike += partitions
+    groups = []
+    for alike in together(_told(story)):
+        partitions = [TopicPartition(*place) for place in alike.places]
+        groups.append(StoryGroup(story.lines[alike.first.number], alike.text, partitions, len(set(alike.numbers)) > 1))
     return groups
+
+
+def _told(story: Story) -> Iterator[Told]:
+    for number, (line, partitions) in enumerate(zip(story.lines, story.partitions_of_lines, strict=True)):
+        for partition in partitions or (None,):
+            yield Told(line.at_us, line.text, partition, number)
 
 
 def ungrouped(story: Story, first: int = 0) -> list[StoryGroup]:
     """One group for every line, from the line `first` on."""
     lines = zip(story.lines[first:], story.partitions_of_lines[first:], strict=True)
-    return [StoryGroup(line, list(partitions)) for line, partitions in lines]
-
-
-def _belongs(group: StoryGroup, line: StoryLine, partitions: Sequence[TopicPartition]) -> bool:
-    """A second event of the same partition is news of its own."""
-    is_soon = line.at_us - group.first.at_us <= TOGETHER_US
-    known = (*group.partitions, *group.alike)
-    return is_soon and not any(partition in known for partition in partitions)
+    return [StoryGroup(line, line.text, list(partitions)) for line, partitions in lines]
 
 
 def ranges_of_partitions(partitions: Sequence[TopicPartition]) -> str:
-    """`t-0..t-5, t-7`."""
-    return cropped(format_record_names([str(partition) for partition in sorted(partitions)]))
+    """`t-0..t-5, t-7`; of very many ranges the first few and the last, and how many partitions they are."""
+    ranges = format_record_names([str(partition) for partition in sorted(partitions)])
+    if ranges.count(", ") < PARTITION_RANGES_MAX:
+        return ranges
+    return f"{len(partitions)} partitions ({cropped(ranges, PARTITION_RANGES_MAX)})"
 
 
-def cropped(ranges: str) -> str:
+def cropped(ranges: str, most: int = RANGES_MAX) -> str:
     """`r1, r3, r5..r7`; of very many the first few and the last."""
     found = ranges.split(", ")
-    if len(found) <= RANGES_MAX:
+    if len(found) <= most:
         return ranges
-    return ", ".join([*found[: RANGES_MAX - 1], "...", found[-1]])
+    return ", ".join([*found[: most - 1], "...", found[-1]])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scenarios.observe.wording import settings_of
+from scenarios.observe.wording import played_by, settings_of
 from scenarios.view.places import NOTHING
 from scenarios.view.tape import Tape
 
@@ -66,4 +66,6 @@ def settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> li
 
 
 def _rules(summary: Mapping[str, Any]) -> list[str]:
-    return [f"scenario {summary['scenario']}", f"rules of {summary['profile']}", f"seed {summary['seed']}"]
+    world = "live, by the clock" if summary.get("live") else "simulated"
+    rules = [f"scenario {summary['scenario']}", f"rules of {played_by(summary)}", f"seed {summary['seed']}"]
+    return [*rules, world]

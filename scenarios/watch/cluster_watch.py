@@ -13,6 +13,7 @@ from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent, TraceLog
 from replica.wording import duration
+from scenarios.observe.wording import count_of
 from scenarios.watch import decisions, statements
 from scenarios.watch.answers import ClusterAnswer, ListedBroker, PartitionAnswer, ReplicaAnswer
 from scenarios.watch.decisions import CONTROLLER
@@ -26,17 +27,29 @@ HOLD_TOLD_FROM_US = 1_000_000
 
 
 class ClusterWatch:
-    """brokers, partitions: as last known, by id and by name; holds: of high watermarks"""
+    """brokers, partitions: as last known, by id and by name; holds: of high watermarks
+
+    cluster_id: None if it is not known
+    """
 
     def __init__(self, recorder: TraceLog) -> None:
         self.brokers: dict[BrokerId, WatchedBroker] = {}
         self.partitions: dict[TopicPartition, WatchedPartition] = {}
         self.holds = Holds()
         self.left_out = 0
+        self.cluster_id: str | None = None
         self._trace = recorder
         self._min_isr: dict[str, int] = {}
         self._holding: dict[BrokerId, int] = {}
         """Since when brokers hold back high watermarks, as far as the trace says it."""
+
+    @property
+    def title(self) -> str:
+        """`Cluster 5L6g3nShT-eMCtK--X86sw: 3 brokers, 12 partitions`"""
+        away = sum(not known.listed for known in self.brokers.values())
+        brokers = count_of(len(self.brokers), "broker") + (f" ({away} not listed)" if away else "")
+        sizes = f"{brokers}, {count_of(len(self.partitions), 'partition')}"
+        return f"A cluster of {sizes}" if self.cluster_id is None else f"Cluster {self.cluster_id}: {sizes}"
 
     # ------------------------------------------------------------------------------------------------------ brokers
 

@@ -11,6 +11,7 @@ from scenarios.watch.watched import broker_name, names_of
 def outcome_of(watch: ClusterWatch, bootstrap: str, now_us: int) -> dict[str, Any]:
     """`watched` in summary.json; times in microseconds since the watch began"""
     return {
+        "cluster_id": watch.cluster_id,
         "bootstrap": bootstrap,
         "lasted_us": now_us,
         "holders": {

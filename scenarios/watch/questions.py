@@ -37,6 +37,7 @@ from cluster.protocol.versions import (
 )
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import DEBUGGING_CONSUMER, Offset, TopicPartition
+from replica.wording import shown
 from scenarios.watch.answers import (
     ListedBroker,
     PartitionAnswer,
@@ -157,6 +158,16 @@ def brokers(speaks: Speaks) -> WireQuestion[tuple[ListedBroker, ...]]:
     """The brokers alone: Metadata about no topic."""
     version = speaks.version(METADATA)
     return _cold(METADATA, version, lambda found: brokers_of(found.brokers), topics=[], allow_auto_topic_creation=False)
+
+
+def cluster_id(speaks: Speaks) -> WireQuestion[str | None]:
+    """None: the broker has none, or does not say."""
+
+    def read(answer: Entity) -> str | None:
+        found = getattr(answer, "cluster_id", None)
+        return None if not found else shown(str(found))
+
+    return _cold(METADATA, speaks.version(METADATA), read, topics=[], allow_auto_topic_creation=False)
 
 
 def every_topic(

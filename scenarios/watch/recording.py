@@ -27,8 +27,8 @@ from scenarios.watch.watched import broker_name, names_of
 RUN_NAME = "watch"
 
 
-def scenario_of(watch: ClusterWatch, title: str, profile: str, duration_us: int) -> Scenario:
-    """The cluster that was watched, as a scenario to which nothing happens by itself."""
+def scenario_of(watch: ClusterWatch, how: str, profile: str, duration_us: int) -> Scenario:
+    """The cluster that was watched, as a scenario to which nothing happens by itself. how: stands below its title"""
     brokers = {broker_name(broker_id): _broker(watch, broker_id) for broker_id in sorted(watch.brokers)}
     assigned: dict[str, dict[int, tuple[str, ...]]] = {}
     for name, known in watch.partitions.items():
@@ -37,7 +37,8 @@ def scenario_of(watch: ClusterWatch, title: str, profile: str, duration_us: int)
             brokers.setdefault(replica, BrokerSpec(name=replica))
     return Scenario(
         id=RUN_NAME,
-        title=title,
+        title=watch.title,
+        question=how,
         seed=0,
         duration_us=duration_us,
         profile=profile,
@@ -89,11 +90,11 @@ class Recording:
     ) -> None:
         self._stack.close()
 
-    def keep(self, watch: ClusterWatch, title: str, profile: str, now_us: int, outcome: dict[str, Any]) -> Path:
+    def keep(self, watch: ClusterWatch, how: str, profile: str, now_us: int, outcome: dict[str, Any]) -> Path:
         """The run's folder. outcome: the end of the watch, as `summary.json` has it"""
         self.writer.close()
         self._ledger.close()
-        scenario = scenario_of(watch, title, profile, now_us)
+        scenario = scenario_of(watch, how, profile, now_us)
         with next_run_dir(self._runs_dir, RUN_NAME) as run_dir:
             summary = build_summary(
                 scenario,

@@ -44,8 +44,9 @@ class _Asked:
 
 
 class Watcher:
-    """Asks until it is cancelled. bootstrap: (host, port)     wanted: topics, None for all     title: of the trace
+    """Asks until it is cancelled. bootstrap: (host, port)     wanted: topics, None for all
 
+    how: where and how often it asks, in words
     interval_s: a broker is asked so often, or as often as its answers and the pace allow
     """
 
@@ -55,12 +56,12 @@ class Watcher:
         bootstrap: Sequence[tuple[str, int]],
         security: Security,
         *,
-        title: str,
+        how: str,
         interval_s: float,
         wanted: re.Pattern[str] | None,
     ) -> None:
         self.watch = watch
-        self.title = title
+        self.how = how
         self.era = ""
         """Of the broker that answered first, by its API versions."""
         self.notes: dict[str, None] = {}
@@ -84,7 +85,8 @@ class Watcher:
         link = await self._first_link()
         try:
             self.era = link.speaks.era
-            self.watch.begin(self.title, self.era)
+            self.watch.cluster_id = await link.ask(questions.cluster_id(link.speaks))
+            self.watch.begin(self.how, self.era)
             await self._describe(link, "the bootstrap broker")
         except NotSpoken as error:
             fix = "name a broker, not a controller; it must be of Kafka 0.11 or newer"

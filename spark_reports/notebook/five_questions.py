@@ -62,7 +62,7 @@ def show(question: str, answer: DataFrame) -> None:
 
 
 # %% [markdown]
-# ## 1. Can a record vanish that was acked? (`acks1-leader-kill`)
+# ## 1. Can a record be lost that was acked? (`acks1-leader-kill`)
 #
 # Acked records without those that are readable at the end: an anti-join, by acks.
 
@@ -75,12 +75,12 @@ leader = trace.final_log.filter("event = 'replica_found' AND is_leader").select(
 readable = trace.final_log.filter("event = 'log_entry_found'").drop("high_watermark").join(
     leader, ["run", "partition", "node"]
 ).filter("offset < high_watermark")  # fmt: skip
-vanished: DataFrame = (
+unreadable: DataFrame = (
     acked.join(readable, ["run", "record"], "left_anti")
     .groupBy("run", "acks")
-    .agg(F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("vanished"))
+    .agg(F.array_join(F.array_sort(F.collect_list("record")), ", ").alias("unreadable"))
 )
-show("1. Can a record vanish that was acked? Acked, and not readable at the end:", vanished)
+show("1. Can a record be lost that was acked? Acked, and not readable at the end:", unreadable)
 # Only under acks=1: the leader said yes alone, and died alone.
 
 # %% [markdown]

@@ -65,7 +65,7 @@ _RESULTS: tuple[tuple[str, Callable[[Section], str]], ...] = (
     ("sent", _count("sent")),
     ("acked", _count("acked")),
     ("lost", _count("lost")),
-    ("missing, unpromised", _count("missing")),
+    ("never arrived", _count("missing")),
     ("duplicated", _count("duplicated")),
     ("dirty", _count("dirty")),
     ("reordered", _count("reordered")),

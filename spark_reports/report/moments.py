@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from replica.trace.alike import TOGETHER_US, Alike, Told, together
 from replica.trace.signs import sign_of
-from spark_reports.report.rows import Rows
+from spark_reports.report.rows import Row, Rows
+from spark_reports.report.words import name_ranges
 
-PLACES_NAMED = 4
+RANGES_NAMED = 4
+ROWS_READ = 4_000
+"""The moments that are held at first: after thousands of failovers there are more, and a page shows few lines."""
 
 
 def told_moments(moments: Rows, *, several_partitions: bool, most: int) -> tuple[list[dict[str, Any]], int]:
-    """The first lines of the story in order, and how many more there are: one line for all partitions to which the same
-    happened at the same instant, and for an election and the ISR it writes.
+    """The first lines of the story in order, and how many moments are in none of them: one line for all partitions to
+    which the same happened within a second, and for an election and the ISR it writes.
 
     in:  rows of key_moments        most: lines
     out: with `where`, the partitions in words, empty where it is about none, or there is only one; and with `sign`, a
         name of signs.SIGNS
     """
-    told, in_all = moments.groups(("at_us", "reason"), "seq", most)
-    return [_line(together.in_order("seq"), several_partitions) for together in told], in_all - len(told)
+    rows, lines = _first_lines(moments, most)
+    left_out = len(moments) - sum(line.count for line in lines)
+    return [_line(rows[line.first.number], line, several_partitions) for line in lines], left_out
 
 
-def _line(together: Rows, several_partitions: bool) -> dict[str, Any]:
-    line = together[0]
-    places = [
-        f"{moment['topic']}-{moment['partition']}"
-        for moment in together
-        if several_partitions and moment["topic"] is not None and moment["partition"] is not None
-    ]
-    where = _in_words(list(dict.fromkeys(places)))
-    return {**line, "where": where, "sign": sign_of(line["event"], line["verb"], line["how"])}
+def _first_lines(moments: Rows, most: int) -> tuple[list[Row], list[Alike]]:
+    """As few rows as nothing can follow that belongs to a line that is shown."""
+    read, whole = ROWS_READ, len(moments)
+    while True:
+        rows = list(moments.in_order("at_us", "seq", most=read))
+        lines = together(_told(row, number) for number, row in enumerate(rows))
+        if read >= whole or (len(lines) > most and rows[-1]["at_us"] > lines[most - 1].first.at_us + TOGETHER_US):
+            return rows, lines[:most]
+        read *= 4
 
 
-def _in_words(names: Sequence[str]) -> str:
-    if len(names) <= PLACES_NAMED + 1:  # "1 more partition" is no shorter than its name
-        return ", ".join(names)
-    return f"{', '.join(names[:PLACES_NAMED])} and {len(names) - PLACES_NAMED:,} more partitions"
+def _told(moment: Row, number: int) -> Told:
+    is_of_one = moment["topic"] is not None and moment["partition"] is not None
+    place = (moment["topic"], moment["partition"]) if is_of_one else None
+    return Told(moment["at_us"], moment["reason"], place, number)
+
+
+def _line(first: Row, line: Alike, several_partitions: bool) -> dict[str, Any]:
+    names = [f"{topic}-{partition}" for topic, partition in line.places] if several_partitions else []
+    where = name_ranges(names, RANGES_NAMED)
+    return {**first, "reason": line.text, "where": where, "sign": sign_of(first["event"], first["verb"], first["how"])}

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from replica.trace.alike import Alike, Told, together
 from spark_reports.report import words
 from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.availability import LEADER_DOWN, LEADERLESS, UNDER_MIN_ISR
@@ -14,6 +15,7 @@ Tables = Mapping[str, Rows]
 
 WORTH_TELLING_US = 2_000_000
 STALLS_TOLD = 3
+STALLS_COMPARED = 1_000
 FAULTS_TOLD = 3
 ELECTIONS_TOLD = 2
 _ISR_TOO_SMALL = {"NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
@@ -72,13 +74,27 @@ def others(told: Sequence[Standstill], tables: Tables) -> str:
 
 
 def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[str]:
-    """The longest stalls of a high watermark, each with its holders; without those in the time of one already listed.
+    """The longest stalls of high watermarks with their holders, those that ended together in one sentence; without
+    those in the time of one already listed.
 
     in: rows of hw_stalls
     """
     untold = (row for row in _long(stalls) if not any(_meet(row, one.about) for one in told))
-    worst = heapq.nlargest(STALLS_TOLD, untold, key=_length_us)
-    return [f"{_stood(row)}: {why_held(row)}." for row in sorted(worst, key=lambda row: row["from_us"])]
+    longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)
+    ended = sorted(longest, key=lambda row: row["until_us"])
+    alike = together(
+        Told(row["until_us"], f"{_stood(row)}: {why_held(row)}.", (row["topic"], row["partition"]), number)
+        for number, row in enumerate(ended)
+    )
+    worst = heapq.nlargest(STALLS_TOLD, alike, key=lambda one: max(_length_us(ended[n]) for n in one.numbers))
+    return [_held_together(one) for one in sorted(worst, key=lambda one: min(ended[n]["from_us"] for n in one.numbers))]
+
+
+def _held_together(stalls: Alike) -> str:
+    if len(stalls.places) == 1:
+        return stalls.text
+    names = words.name_ranges(f"{topic}-{number}" for topic, number in stalls.places)
+    return f"{names}: {stalls.text[0].lower()}{stalls.text[1:]}"
 
 
 def why_held(stall: Row) -> str:

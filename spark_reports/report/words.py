@@ -8,6 +8,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
+from replica.trace.alike import Told, together
 from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.records import UNDONE
 
@@ -78,7 +79,7 @@ def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int, str]]:
     return heapq.merge(numbered, sorted(others))
 
 
-def name_ranges(names: Iterable[str]) -> str:
+def name_ranges(names: Iterable[str], shown_most: int = NAMES_SHOWN) -> str:
     """{r10, r11, r12, r20} -> `r10..r12, r20`; of many stretches the first are named and the rest counted."""
     stretches: list[tuple[str, str, int]] = []  # first name, last name, how many
     left_out = 0
@@ -86,7 +87,7 @@ def name_ranges(names: Iterable[str]) -> str:
     for prefix, number, name in _in_order(names):
         goes_on = number >= 0 and before == (prefix, number - 1)
         before = (prefix, number)
-        if left_out or (not goes_on and len(stretches) == NAMES_SHOWN):
+        if left_out or (not goes_on and len(stretches) == shown_most):
             left_out += 1
         elif goes_on:
             first, _, length = stretches[-1]
@@ -124,7 +125,7 @@ def headline(anomalies: Rows, counts: Sequence[Row], silent: Rows) -> list[str]:
         return said
     if gone := len(silent):
         return [
-            f"No promise was broken, but {counted(gone, 'record')} vanished in silence: "
+            f"No promise was broken, but {counted(gone, 'record')} never arrived: "
             f"{name_ranges(silent.values('record'))}."
         ]
     acked = sum(row["acked"] for row in counts)
@@ -160,7 +161,7 @@ def _unseen(rows: Rows) -> str:
 
 
 def _dirty(rows: Rows) -> str:
-    return f"{counted(len(rows), 'record')} {were(len(rows))} read by a consumer and then vanished: {_names(rows)}."
+    return f"{counted(len(rows), 'record')} {were(len(rows))} read that the log no longer has: {_names(rows)}."
 
 
 def _diverged(rows: Rows) -> str:
@@ -218,13 +219,13 @@ def notes(counts: Sequence[Row], silent: Rows, unanswered: Rows) -> list[str]:
     said: list[str] = []
     if gone := len(silent):
         said.append(
-            f"{counted(gone, 'record')} handed over with acks=0 {_are(gone)} not in the log: "
+            f"{counted(gone, 'record')} handed over with acks=0 never arrived: "
             f"{name_ranges(silent.values('record'))}. The producer got no error: with acks=0 nothing is promised."
         )
     if gone := len(unanswered):
         said.append(
-            f"{counted(gone, 'record')} without an answer {_are(gone)} not in the log: "
-            f"{name_ranges(unanswered.values('record'))}. The producer was never told that they were written."
+            f"{counted(gone, 'record')} without an answer never arrived: "
+            f"{name_ranges(unanswered.values('record'))}. The producer got no ack: nothing was promised."
         )
     failed = sum(row["failed"] for row in counts)
     if failed:
@@ -282,6 +283,7 @@ def blame(lost: Rows, elections: Rows) -> str:
 Step = tuple[int, str]
 
 
+CAUSES_COMPARED = 100
 CAUSES_SHOWN = 8
 """A reader cannot distinguish more of them, and there may be one for every failover of an hour."""
 
@@ -290,21 +292,32 @@ def why_lost(
     lost: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows
 ) -> tuple[list[tuple[str, list[Step]]], str]:
     """Lost records grouped by shared cause: (names, steps in order of time, each a moment in us and a sentence) of the
-    first CAUSES_SHOWN, and a sentence on those left out, empty if there are none.
+    first CAUSES_SHOWN, and a sentence on those left out, empty if there are none. What several partitions have lost in
+    the same way is one cause, with the moments of the first.
 
     in: rows of lost_records, fault_intervals, stopped_intervals, elections
     """
-    groups, causes = lost.groups(_CAUSE, "acked_us", CAUSES_SHOWN)
-    told = [
-        (
-            name_ranges(rows.values("record")),
-            sorted(_steps(rows, faults, stopped, elections), key=lambda step: step[0]),
-        )
-        for rows in groups
-    ]
-    others = causes - len(groups)
-    records = counted(len(lost) - sum(map(len, groups)), "record")
+    groups, causes = lost.groups(_CAUSE, "acked_us", CAUSES_COMPARED)
+    steps = [
+        sorted(_steps(rows, faults, stopped, elections), key=lambda step: step[0]) for rows in groups
+    ]  # fmt: skip
+    alike = together(
+        Told(steps[number][-1][0], "\n".join(text for _, text in steps[number]), _place(rows[0]), number)
+        for number, rows in enumerate(groups)
+    )
+    told = []
+    for one in alike[:CAUSES_SHOWN]:
+        names = name_ranges(name for number in one.numbers for name in groups[number].values("record"))
+        moments = (at_us for at_us, _ in steps[one.first.number])
+        told.append((names, list(zip(moments, one.text.split("\n"), strict=True))))
+    shown = [number for one in alike[:CAUSES_SHOWN] for number in one.numbers]
+    others = causes - len(shown)
+    records = counted(len(lost) - sum(len(groups[number]) for number in shown), "record")
     return told, f"and {records} more, of {counted(others, 'other cause')}: they are in" if others else ""
+
+
+def _place(row: Row) -> tuple[str, int]:
+    return (row["topic"], row["partition"])
 
 
 _CAUSE = (

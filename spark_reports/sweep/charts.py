@@ -66,7 +66,7 @@ def _time(name: str, title: str, column: str, more: Callable[[Row], str]) -> Fig
 
 FIGURES = (
     _share("loss", "Runs that lost an acknowledged record · with the 95 % interval"),
-    _share("missing", "Runs in which a record vanished that was never acknowledged"),
+    _share("missing", "Runs in which a record never arrived"),
     _share("duplicates", "Runs with a duplicated record"),
     _time(
         "unavailable", "Time per run without a successful write · mean, and the worst run", "unavailable_mean_us",

@@ -32,6 +32,9 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
     assert max(map(len, highwater("diff", "1", "3").out.splitlines())) <= 80
     parted = highwater("diff", "1", "3", "--format", "json").document
     assert parted["settings"] == [["p1 acks=1", "p1 acks=0"]]
+    assert parted["verdicts"] == [["lost"], []]
+    assert parted["not_as_expected"] == [[], ["verdict"]]
+    assert [one["what"] for one in parted["differences"]][:2] == ["acked", "lost"]
     # r0 is sent alike but for the setting; then only one of them waits for an ack.
     assert parted["first"]["sentences"] == [
         "p1 sends r1 to b1, acks=1",
@@ -40,6 +43,26 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
     assert highwater("runs", "prune", "--keep", "1").out == "  2 removed, 1 kept\n"
     assert [path.name for path in Path("runs").iterdir() if path.is_dir()] == ["0003-mini"]
     assert highwater("diff", "last", "last~1").code == 2
+
+
+def test_of_two_runs_the_outcome_comes_first_then_times_and_by_the_clock_no_event(highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    silent = ("--set", "workloads.p1.config.acks=0")
+    for words in ((), silent, ("--live",), ("--live", *silent)):
+        highwater("run", "mini.yaml", *words)
+    alike, unlike = highwater("diff", "1", "3").out, highwater("diff", "1", "4").out
+    assert "The same became of every record, with the same leaders, ISRs and final logs." in alike
+    assert "0001-mini  simulated" in alike and "0003-mini  live, by the clock" in alike
+    order = [
+        unlike.index(part) for part in ("What ended differently", "acked, then lost", "never arrived", "Times that")
+    ]
+    assert order == sorted(order)
+    assert "records, never arrived since" in unlike and "missing" not in unlike
+    assert "  expected: verdict\n    0004-mini  does not hold: " in unlike
+    assert "same for" in highwater("diff", "1", "2").out
+    for screen in (alike, unlike):
+        assert "same for" not in screen and max(map(len, screen.splitlines())) <= 80
+    assert highwater("diff", "1", "3", "--format", "json").document["first"] is None
 
 
 def test_a_list_of_runs_says_when_each_was_made(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -138,6 +139,7 @@ def check_hold(bootstrap: str, folder: Path, freeze: Callable[[], object], thaw:
         process.send_signal(signal.SIGINT)
         last_words, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
+    assert re.search(r"^  Cluster [\w-]{22}: 3 brokers, 1 partition$", last_words, re.MULTILINE)
     assert "b3 held back the high watermark of 1 partition for at least" in last_words
     assert "b3 was in the ISR without it for" in last_words
     _check_run(folder / "watched" / "0001-watch")
@@ -157,4 +159,9 @@ def _check_run(folder: Path) -> None:
     ends = {one.event.node: one.event.log_end_offset for one in rows if isinstance(one.event, trace.ReplicaFound)}
     assert ends["b1"] == ends["b2"] == 2
     assert pq.read_table(folder / "trace" / "control").column("observed_by").unique().to_pylist() == ["wire"]
-    assert run_of_page(rows, summary).document["head"]["title"].endswith("watched: all is sampled, every 200 ms")
+    title = f"Cluster {summary['watched']['cluster_id']}: 3 brokers, 1 partition"
+    assert re.fullmatch(r"Cluster [\w-]{22}: .*", title) and title == summary["title"]
+    assert run_of_page(rows, summary).document["head"]["title"] == title
+    how = f"watched at {summary['watched']['bootstrap']}: all is sampled, every 200 ms"
+    assert f"question: '{how}'" in (folder / "scenario.lock.yaml").read_text().replace("\n  ", " ")
+    assert isinstance(rows[0].event, trace.RunStarted) and rows[0].event.reason == how

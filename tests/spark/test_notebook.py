@@ -24,7 +24,7 @@ def test_five_questions_are_answered(
     monkeypatch.chdir(tmp_path)
     notebook = str(files("spark_reports.notebook").joinpath("five_questions.py"))
     said = runpy.run_path(notebook, init_globals={"spark": spark})
-    assert rows(said["vanished"], "acks", "vanished") == [("acks1-leader-kill", 1, "r10, r11, r12, r13, r14")]
+    assert rows(said["unreadable"], "acks", "unreadable") == [("acks1-leader-kill", 1, "r10, r11, r12, r13, r14")]
     pinned = {row["run"][5:]: row["pinned_by"] for row in said["held"].filter("stood_s > 30").collect()}
     assert pinned == {"follower-cut-hw-stall": ["b3"]}
     assert {run for run, waited_s in rows(said["waited"], "waited_s") if float(str(waited_s)) > 30} == set(pinned)

@@ -216,15 +216,25 @@ def test_the_same_at_once_for_many_partitions_is_one_line() -> None:
     moments += [moment(9, "isr_committed", "b2 is next", 0)]
     told = told_lines(moments)
     assert [(line["event"], line["where"]) for line in told] == [
-        ("node_stopped", ""), ("leader_elected", "t-0, t-1, t-2, t-3 and 2 more partitions")
+        ("node_stopped", ""), ("leader_elected", "t-0..t-5")
     ]  # fmt: skip
     assert [line["where"] for line in told_lines(moments, several_partitions=False)] == ["", ""]
 
 
-def test_of_many_moments_the_first_lines_are_told_and_the_others_counted() -> None:
-    moments = [moment(n, "leader_elected", f"reason {n % 5}", n % 3) for n in reversed(range(12))]
+def test_what_differs_in_numbers_alone_is_one_line_and_who_leads_is_not() -> None:
+    moments = [moment(n, "leader_elected", f"b{2 + n // 4} leads, after {n} s (epoch {n + 1})", n) for n in range(6)]
+    moments += [moment(9, "isr_committed", "b1 wants b3 in the ISR {b1, b3}", 0)]
+    moments += [moment(10, "isr_committed", "b2 wants b3 in the ISR {b2, b3}", 2)]
+    assert [(line["where"], line["reason"]) for line in told_lines(moments)] == [
+        ("t-0..t-3", "b2 leads, after 0..3 s (epoch 1..4)"),
+        ("t-4, t-5", "b3 leads, after 4..5 s (epoch 5..6)"),
+        ("t-0, t-2", "each leader wants b3 in the ISR {b1, b3} or {b2, b3}"),
+    ]
+
+
+def test_of_many_moments_the_first_lines_are_told_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_reports.report.moments.ROWS_READ", 2)
+    moments = [moment(n, "leader_elected", f"b{n % 5} leads", n % 3) for n in reversed(range(12))]
     told, left_out = told_moments(rows_of("key_moments", moments), several_partitions=True, most=2)
-    assert [(line["reason"], line["where"]) for line in told] == [
-        ("reason 0", "t-0, t-2, t-1"), ("reason 1", "t-1, t-0, t-2")
-    ]  # fmt: skip
-    assert left_out == 3
+    assert [(line["reason"], line["where"]) for line in told] == [("b0 leads", "t-0..t-2"), ("b1 leads", "t-0..t-2")]
+    assert left_out == 12 - 6

@@ -262,12 +262,14 @@ def test_words() -> None:
         "Nothing was lost: all 3 acknowledged records are in the log, readable, exactly once."
     ]
     gone = rows_of("records", [{"record": "r3"}])
-    assert headline(nothing, counts, gone) == ["No promise was broken, but 1 record vanished in silence: r3."]
+    assert headline(nothing, counts, gone) == ["No promise was broken, but 1 record never arrived: r3."]
     assert notes(counts, gone, rows_of("records", [{"record": "r4"}])) == [
-        "1 record handed over with acks=0 is not in the log: r3. "
+        "1 record handed over with acks=0 never arrived: r3. "
         "The producer got no error: with acks=0 nothing is promised.",
-        "1 record without an answer is not in the log: r4. The producer was never told that they were written.",
+        "1 record without an answer never arrived: r4. The producer got no ack: nothing was promised.",
     ]
+    read = {"anomaly": "dirty-read", "witness": "r9", "detail": "-"}
+    assert headline(rows_of("anomalies", [read]), counts, none) == ["1 record was read that the log no longer has: r9."]
     two = [{"anomaly": name, "witness": "r7", "topic": "t", "partition": 0, "offset": 7, "detail": "-"}
            for name in ("duplicated", "lost")]  # fmt: skip
     assert headline(rows_of("anomalies", two), counts, none) == [
@@ -276,17 +278,33 @@ def test_words() -> None:
     ]
 
 
-def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
-    lost = [
-        {
-            "record": f"r{number}", "topic": "t", "partition": 0, "acks": 1, "sent_us": number, "acked_us": number,
-            "acked_by": "b1", "ack_offset": number, "held_by": ["b1"],
-            "elected_us": number // 2 * 100 + 50, "elected": "b2",
-            "elected_clean": True, "elected_reason": "b1 is gone", "erased_us": None, "erased_on": None,
-            "erased_reason": None, "disk_lost_us": None, "disk_lost_on": None, "disk_lost_reason": None,
-        }
-        for number in range(24)
+def lost_record(number: int, partition: int, elected_us: int, elected: str) -> dict[str, Any]:
+    return {
+        "record": f"r{number}", "topic": "t", "partition": partition, "acks": 1, "sent_us": number, "acked_us": number,
+        "acked_by": "b1", "ack_offset": number, "held_by": ["b1"], "elected_us": elected_us, "elected": elected,
+        "elected_clean": True, "elected_reason": f"b1 was fenced in epoch {partition}", "erased_us": None,
+        "erased_on": None, "erased_reason": None, "disk_lost_us": None, "disk_lost_on": None, "disk_lost_reason": None,
+    }  # fmt: skip
+
+
+def test_what_several_partitions_lost_in_the_same_way_is_one_cause() -> None:
+    lost = [lost_record(number, number // 2, 90, "b2" if number < 8 else "b3") for number in range(10)]
+    told, left_out = why_lost(rows_of("lost_records", lost), [], [], rows_of("elections"))
+    assert told == [
+        ("r0..r7", [
+            (0, "b1 acknowledged them with acks=1; no other replica had them."),
+            (90, "b2 became leader: b1 was fenced in epoch 0..3."),
+        ]),
+        ("r8, r9", [
+            (8, "b1 acknowledged them with acks=1; no other replica had them."),
+            (90, "b3 became leader: b1 was fenced in epoch 4."),
+        ]),
     ]  # fmt: skip
+    assert left_out == ""
+
+
+def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
+    lost = [lost_record(number, 0, number // 2 * 100 + 50, "b2") for number in range(24)]
     none = rows_of("elections")
     told, left_out = why_lost(rows_of("lost_records", lost), [], [], none)
     assert [names for names, _ in told] == [f"r{first}, r{first + 1}" for first in range(0, 16, 2)]

@@ -294,8 +294,10 @@ def test_the_command_end_to_end(sweep: Callable[..., Result], tmp_path: Path) ->
     assert longer.return_value == 1
     assert "4 kept from before, 4 played now" in longer.stdout
     assert replay in longer.stdout
+    assert re.search(r" records +never  dupli-.*\n.* lost  arrived +cated ", longer.stdout)
     html = (tmp_path / "sweeps" / "luck-or-law" / "sweep.html").read_text(encoding="utf-8")
     assert replay in unescape(html)
+    assert "Runs in which a record never arrived" in html and '<th class="n wrap">never arrived</th>' in html
     outside_scripts = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"""(?:src|href)=["'](?!data:|#)|@import|url\(""", outside_scripts)
     assert len(html) < 3_000_000

@@ -55,9 +55,7 @@ def _wrapped(text: str, hanging: int = 2) -> list[str]:
 
 
 def _difference(one: WorldDifference, sheet: Sheet) -> Iterator[str]:
-    since = "" if one.at_us is None else f" since {seconds(one.at_us)}"
-    why = f": {one.noise}" if one.noise else ""
-    yield from _wrapped(f"{one.where}, {one.what}{since}{why}")
+    yield from _wrapped(one.title)
     width = max(len(sheet.ours), len(sheet.theirs))
     for world, value in ((sheet.ours, one.ours), (sheet.theirs, one.theirs)):
         yield from _wrapped(f"  {world:<{width}}  {value}", 4 + width)
@@ -95,7 +93,5 @@ def _in_a_table(row: SheetRow) -> str:
         return row.why_not
     shown = []
     for one in row.agreement.differences[:DIFFERENCES_IN_A_TABLE]:
-        since = "" if one.at_us is None else f" since {seconds(one.at_us)}"
-        why = f"{one.noise}: " if one.noise else ""
-        shown.append(f"{one.where}, {one.what}{since}: {why}{one.ours} / {one.theirs}")
+        shown.append(f"{one.title}: {one.ours} / {one.theirs}")
     return "; ".join(shown)

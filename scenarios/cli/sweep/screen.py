@@ -48,7 +48,7 @@ def _pace(document: Mapping[str, Any]) -> list[str]:
 
 
 _HEAD = (
-    ("", "runs"), ("runs that lost", "an acked record"), ("records", "lost"), ("records", "vanished"),
+    ("", "runs"), ("runs that lost", "an acked record"), ("records", "lost"), ("never", "arrived"),
     ("dupli-", "cated"), ("no writes", "on average"), ("ack", "median"), ("ack", "99 %"), ("not", "finished"),
 )  # fmt: skip
 _LOST, _UNFINISHED = 2, 8

@@ -75,8 +75,8 @@ def watch(
         try:
             recording = None if record is None else stack.enter_context(Recording(record))
             log = TraceLog() if recording is None else recording.log
-            title = f"{bootstrap}, watched: all is sampled, {_every(interval)}"
-            watcher = Watcher(ClusterWatch(log), addresses, security, title=title, interval_s=interval, wanted=wanted)
+            how = f"watched at {bootstrap}: all is sampled, {_every(interval)}"
+            watcher = Watcher(ClusterWatch(log), addresses, security, how=how, interval_s=interval, wanted=wanted)
             return _Session(watcher, recording, bootstrap, for_s, plain=plain).run()
         except OSError as error:
             if record is None:
@@ -179,7 +179,8 @@ class _Session:
         from scenarios.watch.link import REQUESTS_PER_SECOND
 
         bound = f"{_every(self._watcher.interval_s)}, at most {REQUESTS_PER_SECOND} requests/s to a broker"
-        click.echo(f"  Watching {self._bootstrap}, only reading: {bound}, one at a time.", err=True)
+        click.echo(f"  {self._watch.title}", err=True)
+        click.echo(f"  Watched at {self._bootstrap}, only reading: {bound}, one at a time.", err=True)
         click.echo(f"  By its API versions: {self._watcher.era} or newer. All values are samples.", err=True)
         if self._recording is not None:
             trace = self._recording.writer.trace_dir
@@ -207,5 +208,5 @@ class _Session:
         if self._recording is not None:
             self._watch.finish(now_us)
             outcome = outcome_of(self._watch, self._bootstrap, now_us)
-            folder = self._recording.keep(self._watch, self._watcher.title, self._watcher.era, now_us, outcome)
+            folder = self._recording.keep(self._watch, self._watcher.how, self._watcher.era, now_us, outcome)
             click.echo(f"  {folder}\n    highwater report {folder}\n    highwater view {folder} --open")

@@ -43,9 +43,7 @@ def screen_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterable
 def _head(
     watch: ClusterWatch, now_us: int, style: Style, counts: Mapping[Trouble, int], notes: Iterable[str]
 ) -> Iterator[str]:
-    brokers = sum(known.listed for known in watch.brokers.values())
-    at = time.strftime("%H:%M:%S")
-    yield f"  {at}  {_counted(brokers, 'broker')}, {_counted(len(watch.partitions), 'partition')}"
+    yield f"  {time.strftime('%H:%M:%S')}  {watch.title}"
     yield "  " + ", ".join(f"{title} {counts[kind]:,}" for kind, title in TITLES.items())
     silent = [known for known in watch.brokers.values() if known.silent_since_us is not None]
     for known in silent[:SILENT_SHOWN]:
@@ -136,8 +134,7 @@ def summary_lines(watch: ClusterWatch, now_us: int, style: Style, notes: Iterabl
     """Who held back high watermarks, for how long; and what stands at the end."""
     _, counts = standings(watch, now_us, 0)
     at_the_end = ", ".join(f"{title} {counts[kind]:,}" for kind, title in TITLES.items())
-    watched = f"  Watched {_counted(len(watch.partitions), 'partition')} for {duration(now_us)}"
-    lines = ["", f"{watched}; at the end:", f"    {at_the_end}"]
+    lines = ["", f"  {watch.title}", f"  Watched for {duration(now_us)}; at the end:", f"    {at_the_end}"]
     holders = sorted(watch.holds.by_broker.items(), key=lambda item: (-item[1].us, item[0]))
     if not watch.holds.longest():
         lines.append(f"  {style.sign('good')} No high watermark was held back.")

@@ -32,7 +32,7 @@ class OneSetting(ScenarioExercise):
         results = [sandbox.play(scenario, seed) for seed in seeds]
         kept = not any(lost(result) or result.verdict.records["missing"] for result in results)
         yield Criterion(
-            "kept", kept, "no record is lost or missing, under every seed", "what was promised, and to whom?"
+            "kept", kept, "no record is lost or never arrives, under every seed", "what was promised, and to whom?"
         )
         told = all(all_told_and_kept(result) for result in results)
         sentence = "p1 gets an ack of every record, and each is stored once"

@@ -148,4 +148,8 @@ def test_a_screen_of_ten_thousand_partitions_shows_the_worst() -> None:
     assert max(map(len, lines)) <= 80
     first = next(place for place, line in enumerate(lines) if line.startswith("  partition ")) + 1
     assert "-7777" in lines[first] and "no leader" in lines[first + 1]
+    assert lines[0].endswith("  A cluster of 3 brokers, 10,000 partitions")
+    watch.cluster_id = "abc"
+    watch.brokers_answered(4, "b1", addresses[:2])
+    assert watch.title == "Cluster abc: 3 brokers (1 not listed), 10,000 partitions"
     assert lines[-1] == f"  and {10_000 - (len(lines) - 1 - first) // 2:,} more partitions"

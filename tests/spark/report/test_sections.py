@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reports.report import ReportResult, moments, page
+from spark_reports.report import ReportResult, page
 from spark_reports.report.heading import Heading
+from spark_reports.report.moments import RANGES_NAMED
 from spark_reports.report.rows import Rows
-from spark_reports.report.words import in_pieces
+from spark_reports.report.words import in_pieces, name_ranges
 from spark_reports.results import RESULT_TABLES
 
 pytestmark = pytest.mark.spark
@@ -91,9 +92,10 @@ def test_a_watch_claims_nothing_about_producers(report: ReportResult) -> None:
     assert "acks – 1" in both and "seed – 1" in both
 
 
-def test_one_more_partition_is_named() -> None:
-    named = [moments._in_words([f"t-{place}" for place in range(count)]) for count in (5, 6)]
-    assert named == ["t-0, t-1, t-2, t-3, t-4", "t-0, t-1, t-2, t-3 and 2 more partitions"]
+def test_of_many_ranges_of_partitions_the_first_are_named() -> None:
+    apart = [f"t-{place}" for place in range(0, 10, 2)]
+    named = [name_ranges(apart[:count], RANGES_NAMED) for count in (4, 5)]
+    assert named == ["t-0, t-2, t-4, t-6", "t-0, t-2, t-4, t-6 and 1 more"]
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,24 @@ def test_who_held_the_high_watermark_is_told_where_an_ack_waits_for_it() -> None
     assert lines(standstills(tables((0, 1), **rows))) == [what]
 
 
+def test_high_watermarks_that_moved_again_together_are_one_note() -> None:
+    def stall(from_s: float, until_s: float, partition: int, *holders: str) -> Row:
+        more = {"waiting_records": 5 + partition, "under_min_isr_us": 0, "ended_by": "the high watermark moved"}
+        pinned = {"pinned_by": list(holders), "pinned_us": int((until_s - from_s) * S)}
+        return spell(from_s, until_s, partition, high_watermark=10 * partition, **more, **pinned)
+
+    stalls = [stall(10.5 + n / 10, 19.126, n, "b1") for n in range(4)] + [stall(11, 19.126, 4, "b2")]
+    stalls += [stall(30, 39, 0, "b1")]
+    assert held_back(stalls) == [
+        "t-0..t-3: at 10.500..10.800 s the high watermark of the partition stood still at 0..30 for 8.326..8.626 s "
+        "with 5..8 records above it: b1 was in the ISR without them for 8.326..8.626 s.",
+        "At 11.000 s the high watermark of t-4 stood still at 40 for 8.126 s with 9 records above it: "
+        "b2 was in the ISR without them for 8.126 s.",
+        "At 30.000 s the high watermark of t-0 stood still at 0 for 9 s with 5 records above it: "
+        "b1 was in the ISR without them for 9 s.",
+    ]
+
+
 def test_a_wait_for_a_new_leader_tells_who_was_down_and_who_was_elected_there() -> None:
     def election(at_s: float, leader: str, partition: int = 0) -> Row:
         where = {"topic": "t", "partition": partition, "seq": at_s, "at_us": int(at_s * S)}

@@ -1,0 +1,128 @@
+"""One sentence for those that say the same of several partitions, on the terminal and on the report's page.
+
+Names decide: who leads now, who left. Only these may differ: numbers, the members of a set and their order (not how
+many they are), which leader wants a broker in the ISR or out of it, and the name of the partition itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+TOGETHER_US = 1_000_000
+"""Sentences about different partitions within this time of the first are one."""
+SETS_NAMED = 2
+
+Place = tuple[str, int]
+"""Topic and number of a partition, as in TopicPartition."""
+
+
+class Told(NamedTuple):
+    """place: None if it is about no partition     number: by which the caller knows it"""
+
+    at_us: int
+    text: str
+    place: Place | None
+    number: int
+
+
+class Alike:
+    """Sentences that are one. told: by place, in the order in which they came     count: with those said twice"""
+
+    def __init__(self, first: Told) -> None:
+        self.first = first
+        self.told = {first.place: first}
+        self.count = 1
+
+    @property
+    def places(self) -> list[Place]:
+        return [place for place in self.told if place is not None]
+
+    @property
+    def numbers(self) -> list[int]:
+        return [told.number for told in self.told.values()]
+
+    @property
+    def text(self) -> str:
+        """The sentence itself if all say the same; else one with ranges, about `the partition`."""
+        texts = list(dict.fromkeys(told.text for told in self.told.values()))
+        return texts[0] if len(texts) == 1 else _merged([_pieces(told) for told in self.told.values()])
+
+    def takes(self, told: Told) -> bool:
+        """One of the same skeleton. A second one about the same place is news of its own, unless it is the same."""
+        if (known := self.told.get(told.place)) is not None:
+            is_one = (known.at_us, known.text) == (told.at_us, told.text)
+        else:
+            is_soon = told.at_us - self.first.at_us <= TOGETHER_US
+            is_one = is_soon and told.place is not None and self.first.place is not None
+            if is_one:
+                self.told[told.place] = told
+        self.count += is_one
+        return is_one
+
+
+def together(all_told: Iterable[Told]) -> list[Alike]:
+    """Every sentence is in one group, and the groups are in the order of their first ones. in: in order of time"""
+    groups: list[Alike] = []
+    latest: dict[str, Alike] = {}
+    for told in all_told:
+        skeleton = _skeleton(told)
+        if (group := latest.get(skeleton)) is None or not group.takes(told):
+            latest[skeleton] = group = Alike(told)
+            groups.append(group)
+    return groups
+
+
+# ------------------------------------------------------------------------------------------------------- sentences
+
+_PARTITION = "the partition"
+_MAY_DIFFER = re.compile(
+    r"(\{[^{}]*\}"  # a set
+    r"|(?:^|(?<=: ))[\w.-]+(?= wants )"  # a leader
+    r"|(?<![\w.#-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\d))"  # a number
+)
+
+
+def _pieces(told: Told) -> list[str]:
+    """Every second one may differ."""
+    text = told.text
+    if told.place is not None:
+        name = re.escape(f"{told.place[0]}-{told.place[1]}")
+        text = re.sub(rf"(?<![\w.-]){name}(?![\w-])", _PARTITION, text)
+    return _MAY_DIFFER.split(text)
+
+
+def _skeleton(told: Told) -> str:
+    pieces = _pieces(told)
+    pieces[1::2] = map(_kind, pieces[1::2])
+    return "\0".join(pieces)
+
+
+def _kind(piece: str) -> str:
+    if piece.startswith("{"):
+        return f"{{{len(_members(piece))}}}"
+    return "#" if piece[0].isdigit() else "leader"
+
+
+def _members(written: str) -> list[str]:
+    return [name for name in written[1:-1].split(", ") if name]
+
+
+def _merged(sentences: Sequence[Sequence[str]]) -> str:
+    columns = [list(dict.fromkeys(column)) for column in zip(*sentences, strict=True)]
+    return "".join(column[0] if len(column) == 1 else _range(column) for column in columns)
+
+
+def _range(different: Sequence[str]) -> str:
+    """Of pieces of one kind."""
+    match _kind(different[0]):
+        case "#":
+            in_order = sorted(different, key=lambda number: float(number.replace(",", "")))
+            return f"{in_order[0]}..{in_order[-1]}"
+        case "leader":
+            return "each leader"
+    sets = list({tuple(sorted(_members(written))): written for written in reversed(different)}.values())[::-1]
+    if len(sets) <= SETS_NAMED:
+        return " or ".join(sets)
+    return f"{{{len(_members(different[0]))} brokers}}"

@@ -1,0 +1,211 @@
+"""`highwater diff`: what ended differently in two runs, and where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout, usable_runs
+from scenarios.cli.completion import run_names
+from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.folding import folded
+
+if TYPE_CHECKING:
+    from replica.trace.events import TraceRow
+    from scenarios.agree.comparison import Agreement
+    from scenarios.terminal.style import Style
+    from scenarios.view.difference import Difference
+
+WIDTH = 80
+SLACK_US = 2_000_000
+"""What one run alone has in its last moments, the other had no time for."""
+DIFFERENCES_SHOWN = 12
+
+Pair = tuple[str, str]
+Figures = Mapping[str, Pair]
+"""By what they count, as a row of `compare`."""
+
+
+@click.command()
+@click.argument("one", shell_complete=run_names)
+@click.argument("other", shell_complete=run_names)
+@format_option
+@plain_option
+def diff(one: str, other: str, format_: str, plain: bool) -> int:
+    """What was set differently in the runs ONE and OTHER, and what ended differently.
+
+    First records, leaders, ISRs, final logs and expectations, then times. Of two simulated runs also the first event
+    that differs: by the clock no two runs are alike.
+    """
+    from scenarios.cli.view import rows_of
+    from scenarios.run.runs import find_run
+    from scenarios.view.difference import first_difference, settings_that_differ
+    from scenarios.view.tape import EVERY_EVENT, record_tape
+
+    with usable_runs():
+        folders = [find_run(one), find_run(other)]
+    (summary, rows), (summary_of_other, rows_of_other) = map(rows_of, folders)
+    style = style_for_stdout(plain)
+    try:
+        settings = settings_that_differ(summary, summary_of_other)
+        figures = _figures(summary, summary_of_other, style)
+        failed = _failed_in_one(summary, summary_of_other)
+    except (KeyError, TypeError, AttributeError) as error:
+        fail(f"one of these summary.json is not a run's summary: {error}", ExitCode.USAGE)
+    outcome = _outcome(folders, [rows, rows_of_other])
+    first = None
+    if are_simulated := not (summary.get("live") or summary_of_other.get("live")):
+        first = first_difference(record_tape(rows, EVERY_EVENT), record_tape(rows_of_other, EVERY_EVENT))
+    if format_ == "json":
+        print_json(_document(folders, settings, (summary, summary_of_other), outcome, first))
+        return ExitCode.HELD
+    names = (folders[0].name, folders[1].name)
+    click.echo(f"\n  {names[0]}  and\n  {names[1]}" + ("\n" if settings else ""))
+    for pair in settings:
+        _echo_pair(names, pair)
+    _echo_outcome(names, figures, outcome, style)
+    for what, pair in failed.items():
+        click.echo("\n".join(folded(f"expected: {what}", WIDTH, "  ", "    ")))
+        _echo_pair(names, pair, "    ")
+    _echo_times(names, figures, outcome, style)
+    if are_simulated:
+        _echo_first(names, first)
+    return ExitCode.HELD
+
+
+def _outcome(folders: Sequence[Path], rows: Sequence[Sequence[TraceRow]]) -> Agreement:
+    """As `agree` compares the runs of two worlds."""
+    from scenarios.agree.comparison import compare
+    from scenarios.agree.facts import epochs_in, facts_of
+
+    ours, theirs = (facts_of(found, epochs_in(folder / "logs")) for folder, found in zip(folders, rows, strict=True))
+    return compare([ours], [theirs], slack_us=SLACK_US)
+
+
+def _figures(one: Mapping[str, Any], other: Mapping[str, Any], style: Style) -> Figures:
+    """The rows of `compare` in which the two differ, and how many expectations hold."""
+    from scenarios.cli.screens import compared
+
+    left, right = ({**compared(run, style), **_expected(run)} for run in (one, other))
+    none = style.sign("none")
+    pairs = {name: (left.get(name, none), right.get(name, none)) for name in (*left, *right)}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _expected(summary: Mapping[str, Any]) -> dict[str, str]:
+    judged = sum(one.get("judged", True) for one in summary["expectations"])
+    return {"expectations that hold": f"{judged - len(_failed(summary))} of {judged}"}
+
+
+def _failed(summary: Mapping[str, Any]) -> dict[str, str]:
+    """By expectation that does not hold, why."""
+    judged = (one for one in summary["expectations"] if one.get("judged", True))
+    return {one["what"]: f"does not hold: {one['why']}" for one in judged if not one["held"]}
+
+
+def _failed_in_one(one: Mapping[str, Any], other: Mapping[str, Any]) -> Figures:
+    left, right = _failed(one), _failed(other)
+    alone = {what for what in (*left, *right) if (what in left) != (what in right)}
+    return {what: (left.get(what, ""), right.get(what, "")) for what in (*left, *right) if what in alone}
+
+
+# ------------------------------------------------------------------------------------------------------- the screen
+
+
+def _echo_outcome(names: Pair, figures: Figures, outcome: Agreement, style: Style) -> None:
+    from scenarios.cli.screens import COMPARED_TIMES
+
+    ends = {name: pair for name, pair in figures.items() if name not in COMPARED_TIMES}
+    if not ends and not outcome.differences:
+        click.echo("\n  The same became of every record, with the same leaders, ISRs and final logs.")
+        return
+    click.echo("\n  What ended differently:\n")
+    _echo_table(names, ends, style)
+    for one in outcome.differences[:DIFFERENCES_SHOWN]:
+        click.echo("\n".join(folded(one.title, WIDTH, "  ", "    ")))
+        _echo_pair(names, (one.ours, one.theirs), "    ")
+    if (left := len(outcome.differences) - DIFFERENCES_SHOWN) > 0:
+        click.echo(f"  and {left} more: --format json has them")
+
+
+def _echo_times(names: Pair, figures: Figures, outcome: Agreement, style: Style) -> None:
+    from scenarios.cli.screens import COMPARED_TIMES
+    from scenarios.observe.wording import seconds
+
+    times = {name: pair for name, pair in figures.items() if name in COMPARED_TIMES}
+    gap = outcome.largest_gap
+    if not times and not (gap and gap.by_us):
+        return
+    click.echo("\n  Times that differ:\n")
+    _echo_table(names, times, style)
+    if gap and gap.by_us:
+        order = "later" if gap.by_us > 0 else "earlier"
+        far = f"{seconds(abs(gap.by_us))} {order} in {names[1]}"
+        text = f"furthest apart of what happened in both: {gap.partition} at {seconds(gap.at_us)}, {far}"
+        click.echo("\n".join(folded(text, WIDTH, "  ", "    ")))
+
+
+def _echo_first(names: Pair, found: Difference | None) -> None:
+    if found is None:
+        click.echo("\n  The same events at the same times.")
+        return
+    click.echo(f"\n  The same for {found.same:,} events; then")
+    for name, at_us, sentence in zip(names, found.at_us, found.sentences, strict=True):
+        moment = "ended" if at_us is None else f"{at_us / 1e6:.3f} s"
+        click.echo(_beside(f"  {name:<{max(map(len, names))}}  {moment:>10}  ", sentence))
+
+
+def _echo_table(names: Pair, rows: Figures, style: Style) -> None:
+    from scenarios.cli.screens import table_of
+
+    if not rows:
+        return
+    for heads in (names, ("the first", "the second")):  # the names, where there is room for them
+        columns = [(head, {label: pair[place] for label, pair in rows.items()}) for place, head in enumerate(heads)]
+        lines, shown = table_of(columns, replace(style, width=WIDTH))
+        if shown == len(columns):
+            break
+    click.echo("\n".join([*lines, ""]))
+
+
+def _echo_pair(names: Pair, texts: Pair, indent: str = "  ") -> None:
+    width = max(map(len, names))
+    for name, text in zip(names, texts, strict=True):
+        if text:
+            click.echo(_beside(f"{indent}{name:<{width}}  ", text))
+
+
+def _beside(head: str, text: str) -> str:
+    """The text beside the head, or below it where the names of the runs leave too little room."""
+    if len(head) + len(text) <= WIDTH:
+        return (head + text).rstrip()
+    below = " " * (len(head) if len(head) <= WIDTH // 2 else 6)
+    first = head if len(head) <= WIDTH // 2 else below
+    lines = folded(text, WIDTH, first, below)
+    return "\n".join(lines if first is head else [head.rstrip(), *lines])
+
+
+def _document(
+    folders: Sequence[Path],
+    settings: Sequence[Pair],
+    summaries: Sequence[Mapping[str, Any]],
+    outcome: Agreement,
+    first: Difference | None,
+) -> dict[str, Any]:
+    gap = outcome.largest_gap
+    document: dict[str, Any] = {
+        "runs": [str(folder) for folder in folders],
+        "settings": settings,
+        "verdicts": [summary["verdict"] for summary in summaries],
+        "not_as_expected": [list(_failed(summary)) for summary in summaries],
+        "differences": [asdict(one) for one in outcome.differences],
+        "largest_gap": None if gap is None else asdict(gap),
+        "first": None,
+    }
+    if first is not None:
+        document["first"] = {"same_events": first.same, "at_us": first.at_us, "sentences": first.sentences}
+    return document

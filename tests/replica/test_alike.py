@@ -1,0 +1,71 @@
+"""Sentences that say the same of several partitions are one, and what decides is never in a range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from replica.trace.alike import TOGETHER_US, Told, together
+
+
+def texts(*sentences: str | tuple[int, str], topic: str = "orders") -> list[str]:
+    """Each about a partition of its own, at one moment or at the given one."""
+    told = []
+    for number, one in enumerate(sentences):
+        at_us, text = (0, one) if isinstance(one, str) else one
+        told.append(Told(at_us, text, (topic, number), number))
+    return [group.text for group in together(told)]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "one"),
+    [
+        (["HW 9 (epoch 1)", "HW 12 (epoch 1)", "HW 1,400 (epoch 2)"], "HW 9..1,400 (epoch 1..2)"),
+        (["no heartbeat for 9.1 s", "no heartbeat for 10 s"], "no heartbeat for 9.1..10 s"),
+        (["ISR {b1, b2}: b3 left", "ISR {b2, b1}: b3 left"], "ISR {b1, b2}: b3 left"),
+        (["ISR {b1, b2}: b3 left", "ISR {b1, b4}: b3 left"], "ISR {b1, b2} or {b1, b4}: b3 left"),
+        (["ISR {a-1, b}", "ISR {a-2, b}", "ISR {a-1, a-2}"], "ISR {2 brokers}"),
+        (
+            ["ISR {a}: kafka-east-1 wants b9 in", "ISR {a}: kafka-east-2 wants b9 in"],
+            "ISR {a}: each leader wants b9 in",
+        ),
+        (["orders-0 is moved to 3", "orders-1 is moved to 4"], "the partition is moved to 3..4"),
+        (["as it was said", "as it was said"], "as it was said"),
+        (["orders-0 alone"], "orders-0 alone"),
+    ],
+)
+def test_numbers_sets_and_the_asking_leader_may_differ(sentences: Sequence[str], one: str) -> None:
+    assert texts(*sentences) == [one]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["b1 leads", "b2 leads"],
+        ["kafka-east-1 left the ISR", "kafka-east-2 left the ISR"],
+        ["b1 wants b2 out", "b1 wants b3 out"],
+        ["the ISR is {b1, b2}", "the ISR is {b1}"],  # below min.insync.replicas, perhaps
+        ["r10 is refused", "r11 is refused"],
+        ["for 980 ms", "for 1.2 s"],
+        ["killed (kill -9)", "killed (kill -15)"],
+        ["other-1 is full", "other-2 is full"],
+    ],
+)
+def test_names_decide(sentences: Sequence[str]) -> None:
+    assert texts(*sentences) == sentences
+
+
+def test_only_what_is_said_within_a_second_of_the_first_is_one() -> None:
+    assert texts((0, "HW 1"), (TOGETHER_US, "HW 2"), (TOGETHER_US + 1, "HW 3"), (TOGETHER_US + 2, "HW 4")) == [
+        "HW 1..2", "HW 3..4"
+    ]  # fmt: skip
+
+
+def test_a_second_event_of_a_partition_is_news_and_what_is_about_none_stands_alone() -> None:
+    told = [Told(0, "HW 1", ("t", 0), 0), Told(0, "HW 1", ("t", 0), 1), Told(1, "HW 2", ("t", 0), 2)]
+    told += [Told(1, "HW 3", None, 3), Told(1, "HW 4", None, 4), Told(1, "HW 4", None, 5)]
+    groups = together(told)
+    assert [(group.text, group.count, group.places) for group in groups] == [
+        ("HW 1", 2, [("t", 0)]), ("HW 2", 1, [("t", 0)]), ("HW 3", 1, []), ("HW 4", 2, [])
+    ]  # fmt: skip
