@@ -20,8 +20,9 @@ _BY_DEFAULT_US = PRODUCER_ID_EXPIRATION_MS * 1000
 class ForgottenProducers:
     """How long a producer was silent, a broker says by its wall clock, which jumps move away from that of the producer.
 
-    When records were sent is kept only where some broker has a shorter expiration than Kafka's default from the start
-    on. Else, and of records without a name, it is known that no producer was silent for longer than the run so far.
+    Its last timestamp is that of a record, from when that was sent. Kept is this only where some broker has a shorter
+    expiration than Kafka's default from the start on. With the default of a day, the time of the append stands for it;
+    else, and of records without a name, it is known that no producer was silent for longer than the run so far.
     """
 
     def __init__(self, checker: InvariantChecker) -> None:
@@ -44,11 +45,15 @@ class ForgottenProducers:
         if event.key == EXPIRATION_KEY and event.value is not None:
             self._expiration_us = min(self._expiration_us, int(event.value) * 1000)
 
-    def may_include(self, row: TraceRow, event: trace.BatchAppended) -> bool:
-        """The producer of a batch that is the latest of its log, before it came."""
+    def may_include(self, row: TraceRow, event: trace.BatchAppended, appended_us: int) -> bool:
+        """The producer of a batch that is the latest of its log, before it came.
+
+        appended_us: when the one before it came
+        """
         cores = self._checker.cores
         apart_us = 0 if cores is None else cores.clocks_apart_us()
-        return row.at_us - self._last_sent_us(event) + apart_us >= self._expiration_us
+        since_us = appended_us if self._expiration_us >= _BY_DEFAULT_US else self._last_sent_us(event)
+        return row.at_us - since_us + apart_us >= self._expiration_us
 
     def _last_sent_us(self, event: trace.BatchAppended) -> int:
         """When the last record in the producer's last batch but this one was sent: what its timestamp says, or less."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cluster.live.producer_names import client_of
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition
@@ -124,6 +124,17 @@ class ReadsAreCommitted(Invariant):
             )
 
 
+class _Latest(NamedTuple):
+    """The latest batch of a producer in a log. sequence: its last one     since_us: when it was appended"""
+
+    producer_epoch: int
+    sequence: int
+    since_us: int
+
+
+_NO_BATCH = _Latest(-1, -1, 0)
+
+
 class SequencesAreContiguous(Invariant):
     """S26: in each log, the batches of one idempotent producer epoch follow each other without a gap or a repeat; a
     new epoch starts at 0. A log that has forgotten a producer (its batches were truncated, or it was silent for
@@ -136,7 +147,7 @@ class SequencesAreContiguous(Invariant):
     _WRAP: Final = 1 << 31
 
     def handlers(self) -> Mapping[type, Handler]:
-        self.last: dict[tuple[str, int, str], dict[int, tuple[int, int]]] = {}
+        self.last: dict[tuple[str, int, str], dict[int, _Latest]] = {}
         self.transactional: dict[int, None] = {}
         self.forgotten = ForgottenProducers(self.checker)
         return {
@@ -161,7 +172,7 @@ class SequencesAreContiguous(Invariant):
             return
         key = (event.topic, event.partition, event.node)
         last = self.last.setdefault(key, {})
-        epoch, sequence = last.get(event.producer_id, (-1, -1))
+        epoch, sequence, since_us = last.get(event.producer_id, _NO_BATCH)
         compacted = self.mirror.sent.compacted
         if (
             event.role == "follower"
@@ -173,13 +184,14 @@ class SequencesAreContiguous(Invariant):
         if epoch == event.producer_epoch:
             wanted = (sequence + 1) % self._WRAP
             if first != wanted:
-                self._tell(row, event, f"has sequence {first} after {sequence}")
+                self._tell(row, event, since_us, f"has sequence {first} after {sequence}")
         elif event.producer_epoch < epoch and event.producer_id in self.transactional:
             pass
         elif epoch >= 0 and (event.producer_epoch < epoch or first != 0):
-            self._tell(row, event, f"goes from epoch {epoch} to {event.producer_epoch} with sequence {first}")
+            change = f"goes from epoch {epoch} to {event.producer_epoch} with sequence {first}"
+            self._tell(row, event, since_us, change)
         count = event.last_offset - event.base_offset
-        last[event.producer_id] = (event.producer_epoch, (first + count) % self._WRAP)
+        last[event.producer_id] = _Latest(event.producer_epoch, (first + count) % self._WRAP, row.at_us)
 
     def _cut(
         self,
@@ -193,15 +205,17 @@ class SequencesAreContiguous(Invariant):
         if not self.mirror.dropped:
             return
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-        last: dict[int, tuple[int, int]] = {}
+        before = self.last.get((event.topic, event.partition, event.node), {})
+        last: dict[int, _Latest] = {}
         for batch in log:
             if batch.producer_id >= 0 and batch.base_sequence >= 0:
                 end = batch.base_sequence + batch.last_offset - batch.base_offset
-                last[batch.producer_id] = (batch.producer_epoch, end % self._WRAP)
+                since_us = before.get(batch.producer_id, _NO_BATCH).since_us
+                last[batch.producer_id] = _Latest(batch.producer_epoch, end % self._WRAP, since_us)
         self.last[event.topic, event.partition, event.node] = last
 
-    def _tell(self, row: TraceRow, event: trace.BatchAppended, what: str) -> None:
-        if self.forgotten.may_include(row, event):
+    def _tell(self, row: TraceRow, event: trace.BatchAppended, since_us: int, what: str) -> None:
+        if self.forgotten.may_include(row, event, since_us):
             return
         sentence = f"producer {event.producer_id} {what} in the log of {event.topic}-{event.partition} on {event.node}"
         self.broken(sentence, event.topic, event.partition)

@@ -85,6 +85,14 @@ def test_a_broker_whose_clock_was_moved_may_have_forgotten_a_producer_before_its
     assert ("S26" in script.broken()) is is_broken
 
 
+@pytest.mark.parametrize(("after_s", "is_broken"), [(5, True), (23 * 3600, True), (25 * 3600, False)])
+def test_on_the_second_day_of_a_run_a_producer_is_known_that_was_not_silent(after_s: float, is_broken: bool) -> None:
+    script = TraceScript()
+    script.at(26 * 3600)
+    repeat(script, 26 * 3600 + after_s)
+    assert ("S26" in script.broken()) is is_broken
+
+
 A_DAY_AND_AN_HOUR_S = 25 * 3600
 
 
