@@ -28,20 +28,19 @@ class Told(NamedTuple):
 
 
 class Alike:
-    """Sentences that are one. told: by place, in the order in which they came     count: with those said twice"""
+    """Sentences that are one.
+
+    told: by place, in the order in which they came     numbers: of all, with those that say the same of the same place
+    """
 
     def __init__(self, first: Told) -> None:
         self.first = first
         self.told = {first.place: first}
-        self.count = 1
+        self.numbers = [first.number]
 
     @property
     def places(self) -> list[Place]:
         return [place for place in self.told if place is not None]
-
-    @property
-    def numbers(self) -> list[int]:
-        return [told.number for told in self.told.values()]
 
     @property
     def text(self) -> str:
@@ -58,7 +57,8 @@ class Alike:
             is_one = is_soon and told.place is not None and self.first.place is not None
             if is_one:
                 self.told[told.place] = told
-        self.count += is_one
+        if is_one:
+            self.numbers.append(told.number)
         return is_one
 
 

@@ -23,7 +23,7 @@ def told_moments(moments: Rows, *, several_partitions: bool, most: int) -> tuple
         name of signs.SIGNS
     """
     rows, lines = _first_lines(moments, most)
-    left_out = len(moments) - sum(line.count for line in lines)
+    left_out = len(moments) - sum(len(line.numbers) for line in lines)
     return [_line(rows[line.first.number], line, several_partitions) for line in lines], left_out
 
 

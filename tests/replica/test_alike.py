@@ -66,6 +66,6 @@ def test_a_second_event_of_a_partition_is_news_and_what_is_about_none_stands_alo
     told = [Told(0, "HW 1", ("t", 0), 0), Told(0, "HW 1", ("t", 0), 1), Told(1, "HW 2", ("t", 0), 2)]
     told += [Told(1, "HW 3", None, 3), Told(1, "HW 4", None, 4), Told(1, "HW 4", None, 5)]
     groups = together(told)
-    assert [(group.text, group.count, group.places) for group in groups] == [
-        ("HW 1", 2, [("t", 0)]), ("HW 2", 1, [("t", 0)]), ("HW 3", 1, []), ("HW 4", 2, [])
+    assert [(group.text, group.numbers, group.places) for group in groups] == [
+        ("HW 1", [0, 1], [("t", 0)]), ("HW 2", [2], [("t", 0)]), ("HW 3", [3], []), ("HW 4", [4, 5], [])
     ]  # fmt: skip

@@ -303,6 +303,14 @@ def test_what_several_partitions_lost_in_the_same_way_is_one_cause() -> None:
     assert left_out == ""
 
 
+def test_causes_of_one_partition_that_read_the_same_are_one_and_all_their_records_are_named() -> None:
+    lost = [{**lost_record(number, 0, 90, "b2"), "acked_us": 1} for number in range(4)]
+    for row in lost[2:]:
+        row["disk_lost_reason"] = "another cause, by what no sentence tells"
+    told, left_out = why_lost(rows_of("lost_records", lost), [], [], rows_of("elections"))
+    assert [names for names, _ in told] == ["r0..r3"] and left_out == ""
+
+
 def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
     lost = [lost_record(number, 0, number // 2 * 100 + 50, "b2") for number in range(24)]
     none = rows_of("elections")
