@@ -80,7 +80,7 @@ _PARTITION = "the partition"
 _MAY_DIFFER = re.compile(
     r"(\{[^{}]*\}"  # a set
     r"|(?:^|(?<=: ))[\w.-]+(?= wants )"  # a leader
-    r"|(?<![\w.#-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\d))"  # a number
+    r"|(?<![\w.#-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\d|\.\.))"  # a number, but no end of `3..5`
 )
 
 

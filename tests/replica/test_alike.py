@@ -33,6 +33,7 @@ def texts(*sentences: str | tuple[int, str], topic: str = "orders") -> list[str]
         (["orders-0 is moved to 3", "orders-1 is moved to 4"], "the partition is moved to 3..4"),
         (["as it was said", "as it was said"], "as it was said"),
         (["orders-0 alone"], "orders-0 alone"),
+        (["4 of offsets 3..5 are gone", "2 of offsets 3..5 are gone"], "2..4 of offsets 3..5 are gone"),
     ],
 )
 def test_numbers_sets_and_the_asking_leader_may_differ(sentences: Sequence[str], one: str) -> None:
@@ -50,6 +51,9 @@ def test_numbers_sets_and_the_asking_leader_may_differ(sentences: Sequence[str],
         ["for 980 ms", "for 1.2 s"],
         ["killed (kill -9)", "killed (kill -15)"],
         ["other-1 is full", "other-2 is full"],
+        ["offsets 3..5 are gone", "offsets 4..5 are gone"],
+        ["offsets 3..5 are gone", "offsets 3..6 are gone"],
+        ["1,400..1,500 are gone", "1,401..1,500 are gone"],
     ],
 )
 def test_names_decide(sentences: Sequence[str]) -> None:
