@@ -1,13 +1,13 @@
 """One sentence for those that say the same of several partitions, on the terminal and on the report's page.
 
-Names decide: who leads now, who left. Only these may differ: numbers, the members of a set and their order (not how
-many they are), which leader wants a broker in the ISR or out of it, and the name of the partition itself.
+Names decide: who leads now, who left. Only these may differ: numbers that are no names, the members of a set and their
+order (not how many they are), which leader wants a broker in the ISR or out of it, and the name of the partition itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 TOGETHER_US = 1_000_000
@@ -62,12 +62,15 @@ class Alike:
         return is_one
 
 
-def together(all_told: Iterable[Told]) -> list[Alike]:
-    """Every sentence is in one group, and the groups are in the order of their first ones. in: in order of time"""
+def together(all_told: Iterable[Told], names: Collection[str] = ()) -> list[Alike]:
+    """Every sentence is in one group, and the groups are in the order of their first ones.
+
+    all_told: in order of time      names: of brokers, topics and clients, which may be all digits
+    """
     groups: list[Alike] = []
     latest: dict[str, Alike] = {}
     for told in all_told:
-        skeleton = _skeleton(told)
+        skeleton = _skeleton(told, names)
         if (group := latest.get(skeleton)) is None or not group.takes(told):
             latest[skeleton] = group = Alike(told)
             groups.append(group)
@@ -77,9 +80,10 @@ def together(all_told: Iterable[Told]) -> list[Alike]:
 # ------------------------------------------------------------------------------------------------------- sentences
 
 _PARTITION = "the partition"
+_WANTS = " wants"
 _MAY_DIFFER = re.compile(
     r"(\{[^{}]*\}"  # a set
-    r"|(?:^|(?<=: ))[\w.-]+(?= wants )"  # a leader
+    r"|(?:^|(?<=: ))[\w.-]+ wants(?= )"  # a leader
     r"|(?<![\w.#-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\d|\.\.))"  # a number, but no end of `3..5`
 )
 
@@ -93,16 +97,16 @@ def _pieces(told: Told) -> list[str]:
     return _MAY_DIFFER.split(text)
 
 
-def _skeleton(told: Told) -> str:
+def _skeleton(told: Told, names: Collection[str]) -> str:
     pieces = _pieces(told)
-    pieces[1::2] = map(_kind, pieces[1::2])
+    pieces[1::2] = [piece if piece in names else _kind(piece) for piece in pieces[1::2]]
     return "\0".join(pieces)
 
 
 def _kind(piece: str) -> str:
     if piece.startswith("{"):
         return f"{{{len(_members(piece))}}}"
-    return "#" if piece[0].isdigit() else "leader"
+    return _WANTS if piece.endswith(_WANTS) else "#"
 
 
 def _members(written: str) -> list[str]:
@@ -116,12 +120,15 @@ def _merged(sentences: Sequence[Sequence[str]]) -> str:
 
 def _range(different: Sequence[str]) -> str:
     """Of pieces of one kind."""
-    match _kind(different[0]):
-        case "#":
-            in_order = sorted(different, key=lambda number: float(number.replace(",", "")))
-            return f"{in_order[0]}..{in_order[-1]}"
-        case "leader":
-            return "each leader"
+    if different[0].startswith("{"):
+        return _sets(different)
+    if different[0].endswith(_WANTS):
+        return f"each leader{_WANTS}"
+    in_order = sorted(different, key=lambda number: float(number.replace(",", "")))
+    return f"{in_order[0]}..{in_order[-1]}"
+
+
+def _sets(different: Sequence[str]) -> str:
     sets = list({tuple(sorted(_members(written))): written for written in reversed(different)}.values())[::-1]
     if len(sets) <= SETS_NAMED:
         return " or ".join(sets)

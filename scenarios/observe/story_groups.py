@@ -35,8 +35,10 @@ class StoryGroup:
 
 def grouped(story: Story) -> list[StoryGroup]:
     """Every line of the story is in one group, and the groups are in the order of their first lines."""
+    view = story.view
+    names = {*view.nodes, *(partition.topic for partition in view.partitions)}
     groups = []
-    for alike in together(_told(story)):
+    for alike in together(_told(story), names):
         partitions = [TopicPartition(*place) for place in alike.places]
         groups.append(StoryGroup(story.lines[alike.first.number], alike.text, partitions, len(set(alike.numbers)) > 1))
     return groups

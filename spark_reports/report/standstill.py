@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replica.trace.alike import Alike, Told, together
@@ -73,19 +73,20 @@ def others(told: Sequence[Standstill], tables: Tables) -> str:
     return f"Of clients that waited {least} or longer, {left} more: see Unavailability." if told and left > 0 else ""
 
 
-def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[str]:
+def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = (), names: Collection[str] = ()) -> list[str]:
     """The longest stalls of high watermarks with their holders, those that ended together in one sentence; without
     those in the time of one already listed.
 
-    in: rows of hw_stalls
+    in: rows of hw_stalls       names: as in alike.together
     """
     untold = (row for row in _long(stalls) if not any(_meet(row, one.about) for one in told))
     longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)
     ended = sorted(longest, key=lambda row: row["until_us"])
-    alike = together(
+    all_told = (
         Told(row["until_us"], f"{_stood(row)}: {why_held(row)}.", (row["topic"], row["partition"]), number)
         for number, row in enumerate(ended)
     )
+    alike = together(all_told, names)
     worst = heapq.nlargest(STALLS_TOLD, alike, key=lambda one: max(_length_us(ended[n]) for n in one.numbers))
     return [_held_together(one) for one in sorted(worst, key=lambda one: min(ended[n]["from_us"] for n in one.numbers))]
 

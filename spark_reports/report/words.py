@@ -6,7 +6,7 @@ import heapq
 import itertools
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from replica.trace.alike import Told, together
 from spark_reports.report.rows import Row, Rows
@@ -289,31 +289,30 @@ CAUSES_SHOWN = 8
 
 
 def why_lost(
-    lost: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows
+    lost: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows, names: Collection[str] = ()
 ) -> tuple[list[tuple[str, list[Step]]], str]:
     """Lost records grouped by shared cause: (names, steps in order of time, each a moment in us and a sentence) of the
     first CAUSES_SHOWN, and a sentence on those left out, empty if there are none. What several partitions have lost in
     the same way is one cause, with the moments of the first.
 
-    in: rows of lost_records, fault_intervals, stopped_intervals, elections
+    in: rows of lost_records, fault_intervals, stopped_intervals, elections     names: as in alike.together
     """
     groups, causes = lost.groups(_CAUSE, "acked_us", CAUSES_COMPARED)
-    steps = [
-        sorted(_steps(rows, faults, stopped, elections), key=lambda step: step[0]) for rows in groups
-    ]  # fmt: skip
-    alike = together(
+    steps = [sorted(_steps(rows, faults, stopped, elections), key=lambda step: step[0]) for rows in groups]
+    all_told = (
         Told(steps[number][-1][0], "\n".join(text for _, text in steps[number]), _place(rows[0]), number)
         for number, rows in enumerate(groups)
     )
+    alike = together(all_told, names)
     told = []
     for one in alike[:CAUSES_SHOWN]:
-        names = name_ranges(name for number in one.numbers for name in groups[number].values("record"))
+        records = name_ranges(name for number in one.numbers for name in groups[number].values("record"))
         moments = (at_us for at_us, _ in steps[one.first.number])
-        told.append((names, list(zip(moments, one.text.split("\n"), strict=True))))
+        told.append((records, list(zip(moments, one.text.split("\n"), strict=True))))
     shown = [number for one in alike[:CAUSES_SHOWN] for number in one.numbers]
     others = causes - len(shown)
-    records = counted(len(lost) - sum(len(groups[number]) for number in shown), "record")
-    return told, f"and {records} more, of {counted(others, 'other cause')}: they are in" if others else ""
+    more = counted(len(lost) - sum(len(groups[number]) for number in shown), "record")
+    return told, f"and {more} more, of {counted(others, 'other cause')}: they are in" if others else ""
 
 
 def _place(row: Row) -> tuple[str, int]:

@@ -60,6 +60,20 @@ def test_names_decide(sentences: Sequence[str]) -> None:
     assert texts(*sentences) == sentences
 
 
+def test_a_number_that_is_the_name_of_a_broker_a_topic_or_a_client_is_no_number() -> None:
+    def told(*sentences: str) -> list[str]:
+        all_told = [Told(0, text, ("2024", number), number) for number, text in enumerate(sentences)]
+        return [group.text for group in together(all_told, {"1", "2", "3", "2024"})]
+
+    leads = ["2 is the first live member", "3 is the first live member"]
+    assert told(*leads) == leads
+    assert told("3 is the first, HW 10", "3 is the first, HW 12") == ["3 is the first, HW 10..12"]
+    assert told("ISR {1, 2}: 1 wants 2 in", "ISR {2, 3}: 3 wants 2 in") == [
+        "ISR {1, 2} or {2, 3}: each leader wants 2 in"
+    ]
+    assert told("ISR {1}: 1-a wants 2 in", "ISR {1}: 2-a wants 2 in") == ["ISR {1}: each leader wants 2 in"]
+
+
 def test_only_what_is_said_within_a_second_of_the_first_is_one() -> None:
     assert texts((0, "HW 1"), (TOGETHER_US, "HW 2"), (TOGETHER_US + 1, "HW 3"), (TOGETHER_US + 2, "HW 4")) == [
         "HW 1..2", "HW 3..4"

@@ -232,6 +232,13 @@ def test_what_differs_in_numbers_alone_is_one_line_and_who_leads_is_not() -> Non
     ]
 
 
+def test_who_leads_is_no_number_where_brokers_are_named_by_numbers() -> None:
+    moments = [moment(n, "leader_elected", f"{2 + n} is next", n) for n in range(2)]
+    rows = rows_of("key_moments", moments)
+    told, _ = told_moments(rows, several_partitions=True, most=9, names={"1", "2", "3"})
+    assert [line["reason"] for line in told] == ["2 is next", "3 is next"]
+
+
 def test_of_many_moments_the_first_lines_are_told_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_reports.report.moments.ROWS_READ", 2)
     moments = [moment(n, "leader_elected", f"b{n % 5} leads", n % 3) for n in reversed(range(12))]

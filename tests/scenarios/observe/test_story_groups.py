@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from small_scenario import HEAD, load
 
 from replica.ids import TopicPartition
@@ -32,6 +34,18 @@ def test_one_fenced_broker_and_its_elections_are_one_line() -> None:
     every = [partition for line in story.partitions_of_lines for partition in line]
     in_groups = [partition for group in grouped(story) for partition in group.partitions]
     assert sorted(every) == sorted(in_groups)
+
+
+def test_who_leads_is_told_where_brokers_and_topics_are_numbers() -> None:
+    head = re.sub(r"\bb([123])\b", r'"\1"', HEAD).replace("topic: t}", 'topic: "2024"}')
+    head = head.replace('t: {partitions: {0: ["1", "2", "3"]}', '"2024": {partitions: {0: ["1", 2, 3], 1: [1, 3, 2]}')
+    story = run_scenario(load('{at: 10.5s, kill: "1"}', head=head.replace("60s", "30s")), runs_dir=None).story
+    elections = [group for group in grouped(story) if group.first.sign == "elected"]
+    led = [(str(partition), group.said[:32]) for group in elections for partition in group.partitions]
+    assert sorted(led) == [
+        ("2024-0", "2 is the first live member of th"),
+        ("2024-1", "3 is the first live member of th"),
+    ]
 
 
 def test_partitions_are_ranges_in_order() -> None:
