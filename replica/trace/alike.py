@@ -13,6 +13,8 @@ from typing import NamedTuple
 TOGETHER_US = 1_000_000
 """Sentences about different partitions within this time of the first are one."""
 SETS_NAMED = 2
+BROKERS_NAMED = 8
+"""of sets that are too many to name"""
 
 Place = tuple[str, int]
 """Topic and number of a partition, as in TopicPartition."""
@@ -129,7 +131,12 @@ def _range(different: Sequence[str]) -> str:
 
 
 def _sets(different: Sequence[str]) -> str:
+    """`{b2}, {b3} or {b4}`; of many larger sets `{2 of b1, b2, b3}`, and of very many brokers how many they are."""
     sets = list({tuple(sorted(_members(written))): written for written in reversed(different)}.values())[::-1]
-    if len(sets) <= SETS_NAMED:
-        return " or ".join(sets)
-    return f"{{{len(_members(different[0]))} brokers}}"
+    size = len(_members(sets[0]))
+    if len(sets) <= (BROKERS_NAMED if size == 1 else SETS_NAMED):
+        *others, last = sets
+        return f"{', '.join(others)} or {last}" if others else last
+    brokers = sorted({name for written in sets for name in _members(written)}, key=lambda name: (len(name), name))
+    known = ", ".join(brokers) if len(brokers) <= BROKERS_NAMED else f"{len(brokers)} brokers"
+    return f"{{{size} of {known}}}"

@@ -25,7 +25,10 @@ def texts(*sentences: str | tuple[int, str], topic: str = "orders") -> list[str]
         (["no heartbeat for 9.1 s", "no heartbeat for 10 s"], "no heartbeat for 9.1..10 s"),
         (["ISR {b1, b2}: b3 left", "ISR {b2, b1}: b3 left"], "ISR {b1, b2}: b3 left"),
         (["ISR {b1, b2}: b3 left", "ISR {b1, b4}: b3 left"], "ISR {b1, b2} or {b1, b4}: b3 left"),
-        (["ISR {a-1, b}", "ISR {a-2, b}", "ISR {a-1, a-2}"], "ISR {2 brokers}"),
+        (["ISR {b2}", "ISR {b3}", "ISR {b4}"], "ISR {b2}, {b3} or {b4}"),
+        (["ISR {a-1, b}", "ISR {a-2, b}", "ISR {a-1, a-2}"], "ISR {2 of b, a-1, a-2}"),
+        ([f"ISR {{b{n}}}" for n in range(9)], "ISR {1 of 9 brokers}"),
+        ([f"ISR {{b{n}, b9}}" for n in range(9)], "ISR {2 of 10 brokers}"),
         (
             ["ISR {a}: kafka-east-1 wants b9 in", "ISR {a}: kafka-east-2 wants b9 in"],
             "ISR {a}: each leader wants b9 in",
