@@ -1,7 +1,8 @@
 """One sentence for those that say the same of several partitions, on the terminal and on the report's page.
 
-Names decide: who leads now, who left. Only these may differ: numbers that are no names, the members of a set and their
-order (not how many they are), which leader wants a broker in the ISR or out of it, and the name of the partition itself.
+Names decide: who leads now, who left. Only these may differ: numbers that are no names, the members of a set and
+their order (not how many they are), which leader wants a broker in the ISR or out of it, and the name of the partition
+itself.
 """
 
 from __future__ import annotations
