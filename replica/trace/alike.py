@@ -22,12 +22,13 @@ Place = tuple[str, int]
 
 
 class Told(NamedTuple):
-    """place: None if it is about no partition     number: by which the caller knows it"""
+    """place: None if it is about no partition     number: by which the caller knows it     sign: before it, if any"""
 
     at_us: int
     text: str
     place: Place | None
     number: int
+    sign: str = ""
 
 
 class Alike:
@@ -52,31 +53,33 @@ class Alike:
         return texts[0] if len(texts) == 1 else _merged([_pieces(told) for told in self.told.values()])
 
     def takes(self, told: Told) -> bool:
-        """One of the same skeleton. A second one about the same place is news of its own, unless it is the same."""
-        if (known := self.told.get(told.place)) is not None:
-            is_one = (known.at_us, known.text) == (told.at_us, told.text)
-        else:
-            is_soon = told.at_us - self.first.at_us <= TOGETHER_US
-            is_one = is_soon and told.place is not None and self.first.place is not None
-            if is_one:
-                self.told[told.place] = told
+        """One of the same skeleton and sign, that was not said yet. A second one about the same place is news."""
+        is_soon = told.at_us - self.first.at_us <= TOGETHER_US
+        is_one = is_soon and None not in (told.place, self.first.place) and told.place not in self.told
         if is_one:
+            self.told[told.place] = told
             self.numbers.append(told.number)
         return is_one
 
 
 def together(all_told: Iterable[Told], names: Collection[str] = ()) -> list[Alike]:
-    """Every sentence is in one group, and the groups are in the order of their first ones.
+    """Every sentence is in one group, and the groups are in the order of their first ones. What is said of one place at
+    one time in the same words is one whatever its sign, such as an election and the ISR that it writes.
 
     all_told: in order of time      names: of brokers, topics and clients, which may be all digits
     """
     groups: list[Alike] = []
-    latest: dict[str, Alike] = {}
+    latest: dict[tuple[str, str], Alike] = {}
+    said: dict[tuple[int, str, Place | None], Alike] = {}
     for told in all_told:
-        skeleton = _skeleton(told, names)
-        if (group := latest.get(skeleton)) is None or not group.takes(told):
-            latest[skeleton] = group = Alike(told)
+        if (known := said.get(told[:3])) is not None:
+            known.numbers.append(told.number)
+            continue
+        kind = (told.sign, _skeleton(told, names))
+        if (group := latest.get(kind)) is None or not group.takes(told):
+            latest[kind] = group = Alike(told)
             groups.append(group)
+        said[told[:3]] = group
     return groups
 
 

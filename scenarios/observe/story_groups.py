@@ -47,7 +47,7 @@ def grouped(story: Story) -> list[StoryGroup]:
 def _told(story: Story) -> Iterator[Told]:
     for number, (line, partitions) in enumerate(zip(story.lines, story.partitions_of_lines, strict=True)):
         for partition in partitions or (None,):
-            yield Told(line.at_us, line.text, partition, number)
+            yield Told(line.at_us, line.text, partition, number, line.sign)
 
 
 def ungrouped(story: Story, first: int = 0) -> list[StoryGroup]:

@@ -44,10 +44,12 @@ def _first_lines(moments: Rows, most: int, names: Collection[str]) -> tuple[list
 def _told(moment: Row, number: int) -> Told:
     is_of_one = moment["topic"] is not None and moment["partition"] is not None
     place = (moment["topic"], moment["partition"]) if is_of_one else None
-    return Told(moment["at_us"], moment["reason"], place, number)
+    return Told(
+        moment["at_us"], moment["reason"], place, number, sign_of(moment["event"], moment["verb"], moment["how"])
+    )
 
 
 def _line(first: Row, line: Alike, several_partitions: bool) -> dict[str, Any]:
     names = [f"{topic}-{partition}" for topic, partition in line.places] if several_partitions else []
     where = name_ranges(names, RANGES_NAMED)
-    return {**first, "reason": line.text, "where": where, "sign": sign_of(first["event"], first["verb"], first["how"])}
+    return {**first, "reason": line.text, "where": where, "sign": line.first.sign}

@@ -232,6 +232,11 @@ def test_what_differs_in_numbers_alone_is_one_line_and_who_leads_is_not() -> Non
     ]
 
 
+def test_the_same_words_with_another_sign_are_a_line_of_their_own() -> None:
+    moments = [moment(0, "leader_elected", "b1 is next", 0), moment(1, "partition_went_offline", "b1 is next", 1)]
+    assert [(line["sign"], line["where"]) for line in told_lines(moments)] == [("elected", "t-0"), ("offline", "t-1")]
+
+
 def test_who_leads_is_no_number_where_brokers_are_named_by_numbers() -> None:
     moments = [moment(n, "leader_elected", f"{2 + n} is next", n) for n in range(2)]
     rows = rows_of("key_moments", moments)

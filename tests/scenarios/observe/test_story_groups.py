@@ -8,7 +8,9 @@ from small_scenario import HEAD, load
 
 from replica.ids import TopicPartition
 from scenarios.cli.screens import run_screen
+from scenarios.observe.story import Story, StoryLine
 from scenarios.observe.story_groups import grouped, ranges_of_partitions, ungrouped
+from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
 from scenarios.terminal.style import Style
 
@@ -46,6 +48,18 @@ def test_who_leads_is_told_where_brokers_and_topics_are_numbers() -> None:
         ("2024-0", "2 is the first live member of th"),
         ("2024-1", "3 is the first live member of th"),
     ]
+
+
+def story_of(*lines: StoryLine, partitions: list[list[TopicPartition]]) -> Story:
+    story = Story(ClusterView(()))
+    story.lines, story.partitions_of_lines = list(lines), partitions
+    return story
+
+
+def test_the_same_words_with_another_sign_are_a_line_of_their_own() -> None:
+    lines = [StoryLine(7, "elected", "b1 is next"), StoryLine(7, "offline", "b1 is next")]
+    story = story_of(*lines, partitions=[[TopicPartition("t", number)] for number in range(2)])
+    assert [group.first.sign for group in grouped(story)] == ["elected", "offline"]
 
 
 def test_partitions_are_ranges_in_order() -> None:
