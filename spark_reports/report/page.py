@@ -160,7 +160,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
     counts = sorted(tables["record_counts"], key=lambda count: (count["topic"], count["acks"]))
     names = _names(tables)
     why, why_left_out = words.why_lost(
-        *(tables[name] for name in ("lost_records", "fault_intervals", "stopped_intervals", "elections")), names
+        tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"], tables["elections"], names
     )
     stood = standstill.standstills(tables)
     waits_left_out = [sentence] if (sentence := standstill.others(stood, tables)) else []
