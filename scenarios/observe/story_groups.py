@@ -17,7 +17,7 @@ PARTITION_RANGES_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class StoryGroup:
-    """Lines that are one. first: the earliest     said: its words     is_merged: not all of them have the same words"""
+    """Lines that are one. first: the earliest     said: its words     is_merged: they are several"""
 
     first: StoryLine
     said: str
@@ -36,7 +36,7 @@ class StoryGroup:
 def grouped(story: Story) -> list[StoryGroup]:
     """Every line of the story is in one group, and the groups are in the order of their first lines."""
     view = story.view
-    names = {*view.nodes, *(partition.topic for partition in view.partitions)}
+    names = {*view.nodes, *(partition.topic for partition in view.partitions), *view.deleted_topics}
     groups = []
     for alike in together(_told(story), names):
         partitions = [TopicPartition(*place) for place in alike.places]

@@ -62,6 +62,14 @@ def test_the_same_words_with_another_sign_are_a_line_of_their_own() -> None:
     assert [group.first.sign for group in grouped(story)] == ["elected", "offline"]
 
 
+def test_lines_that_are_one_are_hinted_at_whether_their_words_differ_or_not() -> None:
+    again, once = StoryLine(7, "down", "b1 died"), StoryLine(7, "note", "it ends")
+    groups = grouped(story_of(again, once, again, partitions=[[], [], []]))
+    assert [(group.said, group.is_merged) for group in groups] == [("b1 died", True), ("it ends", False)]
+    of_two = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert [group.is_merged for group in grouped(story_of(once, partitions=[of_two]))] == [False]
+
+
 def test_partitions_are_ranges_in_order() -> None:
     numbers = (10, 2, 0, 1, 7)
     assert ranges_of_partitions([TopicPartition("t", number) for number in numbers]) == "t-0..t-2, t-7, t-10"
