@@ -299,11 +299,12 @@ def why_lost(
     """
     groups, causes = lost.groups(_CAUSE, "acked_us", CAUSES_COMPARED)
     steps = [sorted(_steps(rows, faults, stopped, elections), key=lambda step: step[0]) for rows in groups]
-    all_told = (
+    all_told = [
         Told(steps[number][-1][0], "\n".join(text for _, text in steps[number]), _place(rows[0]), number)
         for number, rows in enumerate(groups)
-    )
-    alike = together(all_told, names)
+    ]
+    in_time = sorted(all_told, key=lambda told: told.at_us)
+    alike = sorted(together(in_time, names), key=lambda one: min(one.numbers))
     told = []
     for one in alike[:CAUSES_SHOWN]:
         records = name_ranges(name for number in one.numbers for name in groups[number].values("record"))

@@ -311,6 +311,12 @@ def test_causes_of_one_partition_that_read_the_same_are_one_and_all_their_record
     assert [names for names, _ in told] == ["r0..r3"] and left_out == ""
 
 
+def test_causes_far_apart_in_time_are_not_one() -> None:
+    late, soon = lost_record(0, 0, 60_000_000, "b2"), lost_record(1, 1, 5_000_000, "b2")
+    told, _ = why_lost(rows_of("lost_records", [late, soon]), [], [], rows_of("elections"))
+    assert [names for names, _ in told] == ["r0", "r1"]
+
+
 def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
     lost = [lost_record(number, 0, number // 2 * 100 + 50, "b2") for number in range(24)]
     none = rows_of("elections")
