@@ -374,10 +374,11 @@ def _ack_step(first: Row, how_many: int) -> Step:
         had = f"{joined(held)} had {them} in their logs"
     else:
         had = f"no log shows {them}"
-    return (first["acked_us"], f"{first['acked_by']} acknowledged {them} with {acks_name(first['acks'])}; {had}.")
+    said = f"{first['acked_by']} acknowledged {them} with {acks_name(first['acks'])}; {had}"
+    return (first["acked_us"], sentence(said))
 
 
 def sentence(text: str) -> str:
-    """With a full stop, if it has none."""
-    text = text.strip()
+    """On one line, and with a full stop, if it has none."""
+    text = " ".join(text.split())
     return text if text.endswith((".", "!", "?")) else text + "."

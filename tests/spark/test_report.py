@@ -317,6 +317,12 @@ def test_causes_far_apart_in_time_are_not_one() -> None:
     assert [names for names, _ in told] == ["r0", "r1"]
 
 
+def test_a_reason_of_two_lines_is_one_sentence_of_a_cause() -> None:
+    lost = {**lost_record(0, 0, 90, "b2"), "elected_reason": "b1 was fenced:\nit was silent"}
+    told, _ = why_lost(rows_of("lost_records", [lost]), [], [], rows_of("elections"))
+    assert told[0][1][-1] == (90, "b2 became leader: b1 was fenced: it was silent.")
+
+
 def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
     lost = [lost_record(number, 0, number // 2 * 100 + 50, "b2") for number in range(24)]
     none = rows_of("elections")
