@@ -83,27 +83,32 @@ def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = (), names: Col
     longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)
     ended = sorted(longest, key=lambda row: row["until_us"])
     all_told = (
-        Told(row["until_us"], f"{_stood(row)}: {why_held(row)}.", (row["topic"], row["partition"]), number)
+        Told(row["until_us"], f"{_stood(row)}: {_why_held(row, 'them')}.", (row["topic"], row["partition"]), number)
         for number, row in enumerate(ended)
     )
     alike = together(all_told, names)
     worst = heapq.nlargest(STALLS_TOLD, alike, key=lambda one: max(_length_us(ended[n]) for n in one.numbers))
-    return [_held_together(one) for one in sorted(worst, key=lambda one: min(ended[n]["from_us"] for n in one.numbers))]
+    in_order = sorted(worst, key=lambda one: min(ended[n]["from_us"] for n in one.numbers))
+    return [_held_together(one, ended[one.first.number]) for one in in_order]
 
 
-def _held_together(stalls: Alike) -> str:
+def _held_together(stalls: Alike, first: Row) -> str:
     if len(stalls.places) == 1:
-        return stalls.text
+        return f"{_stood(first)}: {why_held(first)}."
     names = words.name_ranges(f"{topic}-{number}" for topic, number in stalls.places)
     return f"{names}: {stalls.text[0].lower()}{stalls.text[1:]}"
 
 
 def why_held(stall: Row) -> str:
     """`b3 was in the ISR without them for 9.3 s; the ISR was below min.insync.replicas for 20 s`"""
+    return _why_held(stall, "it" if stall["waiting_records"] == 1 else "them")
+
+
+def _why_held(stall: Row, them: str) -> str:
+    """them: the word for the records above the high watermark"""
     said = []
     if stall["pinned_by"]:
-        who, them = words.joined(stall["pinned_by"]), "it" if stall["waiting_records"] == 1 else "them"
-        were = words.were(len(stall["pinned_by"]))
+        who, were = words.joined(stall["pinned_by"]), words.were(len(stall["pinned_by"]))
         said.append(f"{who} {were} in the ISR without {them} for {words.seconds(stall['pinned_us'])}")
     if stall["under_min_isr_us"]:
         said.append(f"the ISR was below min.insync.replicas for {words.seconds(stall['under_min_isr_us'])}")

@@ -298,7 +298,7 @@ def why_lost(
     in: rows of lost_records, fault_intervals, stopped_intervals, elections     names: as in alike.together
     """
     groups, causes = lost.groups(_CAUSE, "acked_us", CAUSES_COMPARED)
-    steps = [sorted(_steps(rows, faults, stopped, elections), key=lambda step: step[0]) for rows in groups]
+    steps = [_steps(rows, "them", faults, stopped, elections) for rows in groups]
     all_told = [
         Told(steps[number][-1][0], "\n".join(text for _, text in steps[number]), _place(rows[0]), number)
         for number, rows in enumerate(groups)
@@ -307,9 +307,13 @@ def why_lost(
     alike = sorted(together(in_time, names), key=lambda one: min(one.numbers))
     told = []
     for one in alike[:CAUSES_SHOWN]:
-        records = name_ranges(name for number in one.numbers for name in groups[number].values("record"))
-        moments = (at_us for at_us, _ in steps[one.first.number])
-        told.append((records, list(zip(moments, one.text.split("\n"), strict=True))))
+        records = [name for number in one.numbers for name in groups[number].values("record")]
+        if len(records) == 1:
+            said = _steps(groups[one.first.number], "it", faults, stopped, elections)
+        else:
+            moments = (at_us for at_us, _ in steps[one.first.number])
+            said = list(zip(moments, one.text.split("\n"), strict=True))
+        told.append((name_ranges(records), said))
     shown = [number for one in alike[:CAUSES_SHOWN] for number in one.numbers]
     others = causes - len(shown)
     more = counted(len(lost) - sum(len(groups[number]) for number in shown), "record")
@@ -325,10 +329,13 @@ _CAUSE = (
 )  # fmt: skip
 
 
-def _steps(rows: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows) -> list[Step]:
-    """Faults count if they were in force between the sending and the ack: a leader that was frozen acks afterwards."""
+def _steps(rows: Rows, them: str, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows) -> list[Step]:
+    """Faults count if they were in force between the sending and the ack: a leader that was frozen acks afterwards.
+
+    them: the word for the records
+    """
     first = min(rows, key=lambda row: row["acked_us"])
-    steps = [_ack_step(first, len(rows))]
+    steps = [_ack_step(first, them)]
     if (chosen := _another_was_chosen(first, elections)) is not None:
         steps.append((chosen["at_us"], became_leader(chosen["leader"], chosen["clean"], chosen["reason"])))
     steps += [
@@ -351,7 +358,7 @@ def _steps(rows: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections:
     if first["erased_us"] is not None:
         said = f"{joined(first['erased_on'])} truncated: {first['erased_reason']}"
         steps.append((first["erased_us"], sentence(said)))
-    return steps
+    return sorted(steps, key=lambda step: step[0])
 
 
 def _another_was_chosen(lost: Row, elections: Rows) -> Row | None:
@@ -366,8 +373,8 @@ def became_leader(leader: str, clean: bool, reason: str) -> str:
     return sentence(f"{leader} became leader{'' if clean else ' (unclean)'}: {reason}")
 
 
-def _ack_step(first: Row, how_many: int) -> Step:
-    held, them = first["held_by"] or [], "it" if how_many == 1 else "them"
+def _ack_step(first: Row, them: str) -> Step:
+    held = first["held_by"] or []
     if held == [first["acked_by"]]:
         had = f"no other replica had {them}"
     elif held:

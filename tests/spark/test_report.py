@@ -317,6 +317,16 @@ def test_causes_far_apart_in_time_are_not_one() -> None:
     assert [names for names, _ in told] == ["r0", "r1"]
 
 
+def test_it_or_them_is_chosen_by_all_records_of_a_cause() -> None:
+    def acked(*partitions: int) -> list[str]:
+        lost = [lost_record(number, partition, 90, "b2") for number, partition in enumerate(partitions)]
+        return [steps[0][1] for _, steps in why_lost(rows_of("lost_records", lost), [], [], rows_of("elections"))[0]]
+
+    them = ["b1 acknowledged them with acks=1; no other replica had them."]
+    assert acked(0) == ["b1 acknowledged it with acks=1; no other replica had it."]
+    assert acked(0, 1) == acked(0, 1, 1) == acked(0, 0) == them
+
+
 def test_a_reason_of_two_lines_is_one_sentence_of_a_cause() -> None:
     lost = {**lost_record(0, 0, 90, "b2"), "elected_reason": "b1 was fenced:\nit was silent"}
     told, _ = why_lost(rows_of("lost_records", [lost]), [], [], rows_of("elections"))
