@@ -7,12 +7,8 @@ from dataclasses import dataclass
 
 from replica.ids import TopicPartition
 from replica.trace.alike import Told, together
-from scenarios.language.record_sets import format_record_names
+from replica.trace.partition_ranges import ranges_of_partitions
 from scenarios.observe.story import Story, StoryLine
-
-RANGES_MAX = 8
-PARTITION_RANGES_MAX = 4
-"""of those on one line of the story"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +50,3 @@ def ungrouped(story: Story, first: int = 0) -> list[StoryGroup]:
     """One group for every line, from the line `first` on."""
     lines = zip(story.lines[first:], story.partitions_of_lines[first:], strict=True)
     return [StoryGroup(line, line.text, list(partitions)) for line, partitions in lines]
-
-
-def ranges_of_partitions(partitions: Sequence[TopicPartition]) -> str:
-    """`t-0..t-5, t-7`; of very many ranges the first few and the last, and how many partitions they are."""
-    ranges = format_record_names([str(partition) for partition in sorted(partitions)])
-    if ranges.count(", ") < PARTITION_RANGES_MAX:
-        return ranges
-    return f"{len(partitions)} partitions ({cropped(ranges, PARTITION_RANGES_MAX)})"
-
-
-def cropped(ranges: str, most: int = RANGES_MAX) -> str:
-    """`r1, r3, r5..r7`; of very many the first few and the last."""
-    found = ranges.split(", ")
-    if len(found) <= most:
-        return ranges
-    return ", ".join([*found[: most - 1], "...", found[-1]])

@@ -6,11 +6,10 @@ from collections.abc import Collection
 from typing import Any
 
 from replica.trace.alike import TOGETHER_US, Alike, Told, together
+from replica.trace.partition_ranges import ranges_of_partitions
 from replica.trace.signs import sign_of
 from spark_reports.report.rows import Row, Rows
-from spark_reports.report.words import name_ranges
 
-RANGES_NAMED = 4
 ROWS_READ = 4_000
 """The moments that are held at first: after thousands of failovers there are more, and a page shows few lines."""
 
@@ -50,6 +49,5 @@ def _told(moment: Row, number: int) -> Told:
 
 
 def _line(first: Row, line: Alike, several_partitions: bool) -> dict[str, Any]:
-    names = [f"{topic}-{partition}" for topic, partition in line.places] if several_partitions else []
-    where = name_ranges(names, RANGES_NAMED)
+    where = ranges_of_partitions(line.places) if several_partitions else ""
     return {**first, "reason": line.text, "where": where, "sign": line.first.sign}

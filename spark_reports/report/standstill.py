@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replica.trace.alike import Alike, Told, together
+from replica.trace.partition_ranges import ranges_of_partitions
 from spark_reports.report import words
 from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.availability import LEADER_DOWN, LEADERLESS, UNDER_MIN_ISR
@@ -95,8 +96,7 @@ def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = (), names: Col
 def _held_together(stalls: Alike, first: Row) -> str:
     if len(stalls.places) == 1:
         return f"{_stood(first)}: {why_held(first)}."
-    names = words.name_ranges(f"{topic}-{number}" for topic, number in stalls.places)
-    return f"{names}: {stalls.text[0].lower()}{stalls.text[1:]}"
+    return f"{ranges_of_partitions(stalls.places)}: {stalls.text[0].lower()}{stalls.text[1:]}"
 
 
 def why_held(stall: Row) -> str:

@@ -80,15 +80,16 @@ def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int, str]]:
 
 
 def name_ranges(names: Iterable[str], shown_most: int = NAMES_SHOWN) -> str:
-    """{r10, r11, r12, r20} -> `r10..r12, r20`; of many stretches the first are named and the rest counted."""
+    """{r10, r11, r12, r20} -> `r10..r12, r20`; of many stretches the first are named and the rest counted, if it is
+    more than one name."""
     stretches: list[tuple[str, str, int]] = []  # first name, last name, how many
-    left_out = 0
+    left_out, last_left_out = 0, ""
     before = ("", -2)
     for prefix, number, name in _in_order(names):
         goes_on = number >= 0 and before == (prefix, number - 1)
         before = (prefix, number)
         if left_out or (not goes_on and len(stretches) == shown_most):
-            left_out += 1
+            left_out, last_left_out = left_out + 1, name
         elif goes_on:
             first, _, length = stretches[-1]
             stretches[-1] = (first, name, length + 1)
@@ -98,7 +99,9 @@ def name_ranges(names: Iterable[str], shown_most: int = NAMES_SHOWN) -> str:
         first if length == 1 else f"{first}, {last}" if length == 2 else f"{first}..{last}"
         for first, last, length in stretches
     ]
-    return ", ".join(shown) + (f" and {left_out} more" if left_out else "")
+    if left_out == 1:
+        shown.append(last_left_out)
+    return ", ".join(shown) + (f" and {left_out} more" if left_out > 1 else "")
 
 
 def counted(number: int, thing: str) -> str:

@@ -227,7 +227,7 @@ def test_what_differs_in_numbers_alone_is_one_line_and_who_leads_is_not() -> Non
     moments += [moment(10, "isr_committed", "b2 wants b3 in the ISR {b2, b3}", 2)]
     assert [(line["where"], line["reason"]) for line in told_lines(moments)] == [
         ("t-0..t-3", "b2 leads, after 0..3 s (epoch 1..4)"),
-        ("t-4, t-5", "b3 leads, after 4..5 s (epoch 5..6)"),
+        ("t-4..t-5", "b3 leads, after 4..5 s (epoch 5..6)"),
         ("t-0, t-2", "each leader wants b3 in the ISR {b1, b3} or {b2, b3}"),
     ]
 

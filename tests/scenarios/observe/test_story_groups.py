@@ -9,7 +9,7 @@ from small_scenario import HEAD, load
 from replica.ids import TopicPartition
 from scenarios.cli.screens import run_screen
 from scenarios.observe.story import Story, StoryLine
-from scenarios.observe.story_groups import grouped, ranges_of_partitions, ungrouped
+from scenarios.observe.story_groups import grouped, ungrouped
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
 from scenarios.terminal.style import Style
@@ -68,10 +68,3 @@ def test_lines_that_are_one_are_hinted_at_whether_their_words_differ_or_not() ->
     assert [(group.said, group.is_merged) for group in groups] == [("b1 died", True), ("it ends", False)]
     of_two = [TopicPartition("t", 0), TopicPartition("t", 1)]
     assert [group.is_merged for group in grouped(story_of(once, partitions=[of_two]))] == [False]
-
-
-def test_partitions_are_ranges_in_order() -> None:
-    numbers = (10, 2, 0, 1, 7)
-    assert ranges_of_partitions([TopicPartition("t", number) for number in numbers]) == "t-0..t-2, t-7, t-10"
-    odd = [TopicPartition("t", number) for number in range(1, 80, 2)]
-    assert ranges_of_partitions(odd) == "40 partitions (t-1, t-3, t-5, ..., t-79)"
