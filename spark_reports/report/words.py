@@ -310,13 +310,13 @@ def why_lost(
     alike = sorted(together(in_time, names), key=lambda one: min(one.numbers))
     told = []
     for one in alike[:CAUSES_SHOWN]:
-        records = [name for number in one.numbers for name in groups[number].values("record")]
-        if len(records) == 1:
+        records = name_ranges(name for number in one.numbers for name in groups[number].values("record"))
+        if sum(len(groups[number]) for number in one.numbers) == 1:
             said = _steps(groups[one.first.number], "it", faults, stopped, elections)
         else:
             moments = (at_us for at_us, _ in steps[one.first.number])
             said = list(zip(moments, one.text.split("\n"), strict=True))
-        told.append((name_ranges(records), said))
+        told.append((records, said))
     shown = [number for one in alike[:CAUSES_SHOWN] for number in one.numbers]
     others = causes - len(shown)
     more = counted(len(lost) - sum(len(groups[number]) for number in shown), "record")
