@@ -1,47 +1,50 @@
 """One sentence for those that say the same of several partitions, on the terminal and on the report's page.
 
-Names decide: who leads now, who left. Only these may differ: numbers, the members of a set and their order (not how
-many they are), which leader wants a broker in the ISR or out of it, and the name of the partition itself.
+Names decide: who leads now, who left. Only these may differ: numbers that are no names, the members of a set and
+their order (not how many they are), which leader wants a broker in the ISR or out of it, and the name of the partition
+itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 TOGETHER_US = 1_000_000
 """Sentences about different partitions within this time of the first are one."""
 SETS_NAMED = 2
+BROKERS_NAMED = 8
+"""of sets that are too many to name"""
 
 Place = tuple[str, int]
 """Topic and number of a partition, as in TopicPartition."""
 
 
 class Told(NamedTuple):
-    """place: None if it is about no partition     number: by which the caller knows it"""
+    """place: None if it is about no partition     number: by which the caller knows it     sign: before it, if any"""
 
     at_us: int
     text: str
     place: Place | None
     number: int
+    sign: str = ""
 
 
 class Alike:
-    """Sentences that are one. told: by place, in the order in which they came     count: with those said twice"""
+    """Sentences that are one.
+
+    told: by place, in the order in which they came     numbers: of all, with those that say the same of the same place
+    """
 
     def __init__(self, first: Told) -> None:
         self.first = first
         self.told = {first.place: first}
-        self.count = 1
+        self.numbers = [first.number]
 
     @property
     def places(self) -> list[Place]:
         return [place for place in self.told if place is not None]
-
-    @property
-    def numbers(self) -> list[int]:
-        return [told.number for told in self.told.values()]
 
     @property
     def text(self) -> str:
@@ -50,37 +53,44 @@ class Alike:
         return texts[0] if len(texts) == 1 else _merged([_pieces(told) for told in self.told.values()])
 
     def takes(self, told: Told) -> bool:
-        """One of the same skeleton. A second one about the same place is news of its own, unless it is the same."""
-        if (known := self.told.get(told.place)) is not None:
-            is_one = (known.at_us, known.text) == (told.at_us, told.text)
-        else:
-            is_soon = told.at_us - self.first.at_us <= TOGETHER_US
-            is_one = is_soon and told.place is not None and self.first.place is not None
-            if is_one:
-                self.told[told.place] = told
-        self.count += is_one
+        """One of the same skeleton and sign, that was not said yet. A second one about the same place is news."""
+        is_soon = told.at_us - self.first.at_us <= TOGETHER_US
+        is_one = is_soon and None not in (told.place, self.first.place) and told.place not in self.told
+        if is_one:
+            self.told[told.place] = told
+            self.numbers.append(told.number)
         return is_one
 
 
-def together(all_told: Iterable[Told]) -> list[Alike]:
-    """Every sentence is in one group, and the groups are in the order of their first ones. in: in order of time"""
+def together(all_told: Iterable[Told], names: Collection[str] = ()) -> list[Alike]:
+    """Every sentence is in one group, and the groups are in the order of their first ones. What is said of one place at
+    one time in the same words is one whatever its sign, such as an election and the ISR that it writes.
+
+    all_told: in order of time      names: of brokers, topics and clients, which may be all digits
+    """
     groups: list[Alike] = []
-    latest: dict[str, Alike] = {}
+    latest: dict[tuple[str, str], Alike] = {}
+    said: dict[tuple[int, str, Place | None], Alike] = {}
     for told in all_told:
-        skeleton = _skeleton(told)
-        if (group := latest.get(skeleton)) is None or not group.takes(told):
-            latest[skeleton] = group = Alike(told)
+        if (known := said.get(told[:3])) is not None:
+            known.numbers.append(told.number)
+            continue
+        kind = (told.sign, _skeleton(told, names))
+        if (group := latest.get(kind)) is None or not group.takes(told):
+            latest[kind] = group = Alike(told)
             groups.append(group)
+        said[told[:3]] = group
     return groups
 
 
 # ------------------------------------------------------------------------------------------------------- sentences
 
 _PARTITION = "the partition"
+_WANTS = " wants"
 _MAY_DIFFER = re.compile(
     r"(\{[^{}]*\}"  # a set
-    r"|(?:^|(?<=: ))[\w.-]+(?= wants )"  # a leader
-    r"|(?<![\w.#-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\d))"  # a number
+    r"|(?:^|(?<=: ))[\w.-]+ wants(?= )"  # a leader
+    r"|(?<![\w.#-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|[.,]\d|\.\.))"  # a number, but no end of `3..5`
 )
 
 
@@ -93,16 +103,16 @@ def _pieces(told: Told) -> list[str]:
     return _MAY_DIFFER.split(text)
 
 
-def _skeleton(told: Told) -> str:
+def _skeleton(told: Told, names: Collection[str]) -> str:
     pieces = _pieces(told)
-    pieces[1::2] = map(_kind, pieces[1::2])
+    pieces[1::2] = [piece if piece in names else _kind(piece) for piece in pieces[1::2]]
     return "\0".join(pieces)
 
 
 def _kind(piece: str) -> str:
     if piece.startswith("{"):
         return f"{{{len(_members(piece))}}}"
-    return "#" if piece[0].isdigit() else "leader"
+    return _WANTS if piece.endswith(_WANTS) else "#"
 
 
 def _members(written: str) -> list[str]:
@@ -116,13 +126,21 @@ def _merged(sentences: Sequence[Sequence[str]]) -> str:
 
 def _range(different: Sequence[str]) -> str:
     """Of pieces of one kind."""
-    match _kind(different[0]):
-        case "#":
-            in_order = sorted(different, key=lambda number: float(number.replace(",", "")))
-            return f"{in_order[0]}..{in_order[-1]}"
-        case "leader":
-            return "each leader"
+    if different[0].startswith("{"):
+        return _sets(different)
+    if different[0].endswith(_WANTS):
+        return f"each leader{_WANTS}"
+    in_order = sorted(different, key=lambda number: float(number.replace(",", "")))
+    return f"{in_order[0]}..{in_order[-1]}"
+
+
+def _sets(different: Sequence[str]) -> str:
+    """`{b2}, {b3} or {b4}`; of many larger sets `{2 of b1, b2, b3}`, and of very many brokers how many they are."""
     sets = list({tuple(sorted(_members(written))): written for written in reversed(different)}.values())[::-1]
-    if len(sets) <= SETS_NAMED:
-        return " or ".join(sets)
-    return f"{{{len(_members(different[0]))} brokers}}"
+    size = len(_members(sets[0]))
+    if len(sets) <= (BROKERS_NAMED if size == 1 else SETS_NAMED):
+        *others, last = sets
+        return f"{', '.join(others)} or {last}" if others else last
+    brokers = sorted({name for written in sets for name in _members(written)}, key=lambda name: (len(name), name))
+    known = ", ".join(brokers) if len(brokers) <= BROKERS_NAMED else f"{len(brokers)} brokers"
+    return f"{{{size} of {known}}}"

@@ -16,6 +16,7 @@ from typing import Any
 from cluster.live.producer_names import client_of
 from replica.ids import TopicPartition
 from replica.trace.broker_marks import mark_places
+from replica.trace.partition_ranges import cropped
 from replica.wording import duration
 from scenarios.check.verdict import HARMLESS_CLASSES
 from scenarios.language.record_sets import format_record_names, split_record_name
@@ -24,7 +25,7 @@ from scenarios.observe.availability import PATIENCE_US
 from scenarios.observe.columns.lazy_names import count_different
 from scenarios.observe.partition_histories import PartitionHistory
 from scenarios.observe.story import Story
-from scenarios.observe.story_groups import cropped, grouped, ungrouped
+from scenarios.observe.story_groups import grouped, ungrouped
 from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.folding import folded

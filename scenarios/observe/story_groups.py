@@ -7,17 +7,13 @@ from dataclasses import dataclass
 
 from replica.ids import TopicPartition
 from replica.trace.alike import Told, together
-from scenarios.language.record_sets import format_record_names
+from replica.trace.partition_ranges import ranges_of_partitions
 from scenarios.observe.story import Story, StoryLine
-
-RANGES_MAX = 8
-PARTITION_RANGES_MAX = 4
-"""of those on one line of the story"""
 
 
 @dataclass(frozen=True, slots=True)
 class StoryGroup:
-    """Lines that are one. first: the earliest     said: its words     is_merged: not all of them have the same words"""
+    """Lines that are one. first: the earliest     said: its words     is_merged: they are several"""
 
     first: StoryLine
     said: str
@@ -35,8 +31,10 @@ class StoryGroup:
 
 def grouped(story: Story) -> list[StoryGroup]:
     """Every line of the story is in one group, and the groups are in the order of their first lines."""
+    view = story.view
+    names = {*view.nodes, *(partition.topic for partition in view.partitions), *view.deleted_topics}
     groups = []
-    for alike in together(_told(story)):
+    for alike in together(_told(story), names):
         partitions = [TopicPartition(*place) for place in alike.places]
         groups.append(StoryGroup(story.lines[alike.first.number], alike.text, partitions, len(set(alike.numbers)) > 1))
     return groups
@@ -45,26 +43,10 @@ def grouped(story: Story) -> list[StoryGroup]:
 def _told(story: Story) -> Iterator[Told]:
     for number, (line, partitions) in enumerate(zip(story.lines, story.partitions_of_lines, strict=True)):
         for partition in partitions or (None,):
-            yield Told(line.at_us, line.text, partition, number)
+            yield Told(line.at_us, line.text, partition, number, line.sign)
 
 
 def ungrouped(story: Story, first: int = 0) -> list[StoryGroup]:
     """One group for every line, from the line `first` on."""
     lines = zip(story.lines[first:], story.partitions_of_lines[first:], strict=True)
     return [StoryGroup(line, line.text, list(partitions)) for line, partitions in lines]
-
-
-def ranges_of_partitions(partitions: Sequence[TopicPartition]) -> str:
-    """`t-0..t-5, t-7`; of very many ranges the first few and the last, and how many partitions they are."""
-    ranges = format_record_names([str(partition) for partition in sorted(partitions)])
-    if ranges.count(", ") < PARTITION_RANGES_MAX:
-        return ranges
-    return f"{len(partitions)} partitions ({cropped(ranges, PARTITION_RANGES_MAX)})"
-
-
-def cropped(ranges: str, most: int = RANGES_MAX) -> str:
-    """`r1, r3, r5..r7`; of very many the first few and the last."""
-    found = ranges.split(", ")
-    if len(found) <= most:
-        return ranges
-    return ", ".join([*found[: most - 1], "...", found[-1]])

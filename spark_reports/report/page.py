@@ -158,14 +158,15 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
     missing = tables["records"].where(missing=True)
     silent, unanswered = missing.where(handed_over=True), missing.without("handed_over", [True])
     counts = sorted(tables["record_counts"], key=lambda count: (count["topic"], count["acks"]))
+    names = _names(tables)
     why, why_left_out = words.why_lost(
-        *(tables[name] for name in ("lost_records", "fault_intervals", "stopped_intervals", "elections"))
+        tables["lost_records"], tables["fault_intervals"], tables["stopped_intervals"], tables["elections"], names
     )
     stood = standstill.standstills(tables)
     waits_left_out = [sentence] if (sentence := standstill.others(stood, tables)) else []
     blame = words.blame(tables["lost_records"], tables["elections"])
     moments, moments_left_out = told_moments(
-        tables["key_moments"], several_partitions=len(tables["availability"]) > 1, most=MOMENTS_SHOWN
+        tables["key_moments"], several_partitions=len(tables["availability"]) > 1, most=MOMENTS_SHOWN, names=names
     )
     places = mark_places(_brokers(tables))
     worst = _worst_first(tables["availability"], anomalies, tables["hw_stalls"])
@@ -191,7 +192,7 @@ def _run(row: Row, tables: Tables, number: int, heading: Heading, clock_us: int,
         "stood_left_out": "" if verdict else " ".join(waits_left_out),
         "notes": words.notes(counts, silent, unanswered)
         + ([one.what for one in stood] + waits_left_out if verdict else [])
-        + standstill.held_back(tables["hw_stalls"].in_order("from_us", "topic", "partition"), stood)
+        + standstill.held_back(tables["hw_stalls"].in_order("from_us", "topic", "partition"), stood, names)
         + coordinator_notes(tables)
         + internal_notes(internal),
         "why": why,
@@ -378,6 +379,14 @@ def _brokers(tables: Tables) -> set[str]:
     """All that have or had a replica, or answered a fetch."""
     found = {node for replicas in tables["partition_states"].values("replicas") for node in replicas}
     found.update(tables["isr_intervals"].values("node"), tables["fetch_efficiency"].values("node"))
+    return found
+
+
+def _names(tables: Tables) -> set[str]:
+    """Of brokers and topics, and of the clients that are named on the page."""
+    found = _brokers(tables) | set(tables["availability"].values("topic"))
+    found.update(tables["stopped_intervals"].values("node"), tables["write_stalls"].values("client"))
+    found.update(name for name in tables["read_stalls"].values("client") if name is not None)
     return found
 
 

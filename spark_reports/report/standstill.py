@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replica.trace.alike import Alike, Told, together
+from replica.trace.partition_ranges import ranges_of_partitions
 from spark_reports.report import words
 from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.availability import LEADER_DOWN, LEADERLESS, UNDER_MIN_ISR
@@ -73,36 +74,41 @@ def others(told: Sequence[Standstill], tables: Tables) -> str:
     return f"Of clients that waited {least} or longer, {left} more: see Unavailability." if told and left > 0 else ""
 
 
-def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = ()) -> list[str]:
+def held_back(stalls: Iterable[Row], told: Sequence[Standstill] = (), names: Collection[str] = ()) -> list[str]:
     """The longest stalls of high watermarks with their holders, those that ended together in one sentence; without
     those in the time of one already listed.
 
-    in: rows of hw_stalls
+    in: rows of hw_stalls       names: as in alike.together
     """
     untold = (row for row in _long(stalls) if not any(_meet(row, one.about) for one in told))
     longest = heapq.nlargest(STALLS_COMPARED, untold, key=_length_us)
     ended = sorted(longest, key=lambda row: row["until_us"])
-    alike = together(
-        Told(row["until_us"], f"{_stood(row)}: {why_held(row)}.", (row["topic"], row["partition"]), number)
+    all_told = (
+        Told(row["until_us"], f"{_stood(row)}: {_why_held(row, 'them')}.", (row["topic"], row["partition"]), number)
         for number, row in enumerate(ended)
     )
+    alike = together(all_told, names)
     worst = heapq.nlargest(STALLS_TOLD, alike, key=lambda one: max(_length_us(ended[n]) for n in one.numbers))
-    return [_held_together(one) for one in sorted(worst, key=lambda one: min(ended[n]["from_us"] for n in one.numbers))]
+    in_order = sorted(worst, key=lambda one: min(ended[n]["from_us"] for n in one.numbers))
+    return [_held_together(one, ended[one.first.number]) for one in in_order]
 
 
-def _held_together(stalls: Alike) -> str:
+def _held_together(stalls: Alike, first: Row) -> str:
     if len(stalls.places) == 1:
-        return stalls.text
-    names = words.name_ranges(f"{topic}-{number}" for topic, number in stalls.places)
-    return f"{names}: {stalls.text[0].lower()}{stalls.text[1:]}"
+        return f"{_stood(first)}: {why_held(first)}."
+    return f"{ranges_of_partitions(stalls.places)}: {stalls.text[0].lower()}{stalls.text[1:]}"
 
 
 def why_held(stall: Row) -> str:
     """`b3 was in the ISR without them for 9.3 s; the ISR was below min.insync.replicas for 20 s`"""
+    return _why_held(stall, "it" if stall["waiting_records"] == 1 else "them")
+
+
+def _why_held(stall: Row, them: str) -> str:
+    """them: the word for the records above the high watermark"""
     said = []
     if stall["pinned_by"]:
-        who, them = words.joined(stall["pinned_by"]), "it" if stall["waiting_records"] == 1 else "them"
-        were = words.were(len(stall["pinned_by"]))
+        who, were = words.joined(stall["pinned_by"]), words.were(len(stall["pinned_by"]))
         said.append(f"{who} {were} in the ISR without {them} for {words.seconds(stall['pinned_us'])}")
     if stall["under_min_isr_us"]:
         said.append(f"the ISR was below min.insync.replicas for {words.seconds(stall['under_min_isr_us'])}")

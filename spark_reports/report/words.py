@@ -6,7 +6,7 @@ import heapq
 import itertools
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from replica.trace.alike import Told, together
 from spark_reports.report.rows import Row, Rows
@@ -80,15 +80,16 @@ def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int, str]]:
 
 
 def name_ranges(names: Iterable[str], shown_most: int = NAMES_SHOWN) -> str:
-    """{r10, r11, r12, r20} -> `r10..r12, r20`; of many stretches the first are named and the rest counted."""
+    """{r10, r11, r12, r20} -> `r10..r12, r20`; of many stretches the first are named and the rest counted, if it is
+    more than one name."""
     stretches: list[tuple[str, str, int]] = []  # first name, last name, how many
-    left_out = 0
+    left_out, last_left_out = 0, ""
     before = ("", -2)
     for prefix, number, name in _in_order(names):
         goes_on = number >= 0 and before == (prefix, number - 1)
         before = (prefix, number)
         if left_out or (not goes_on and len(stretches) == shown_most):
-            left_out += 1
+            left_out, last_left_out = left_out + 1, name
         elif goes_on:
             first, _, length = stretches[-1]
             stretches[-1] = (first, name, length + 1)
@@ -98,7 +99,9 @@ def name_ranges(names: Iterable[str], shown_most: int = NAMES_SHOWN) -> str:
         first if length == 1 else f"{first}, {last}" if length == 2 else f"{first}..{last}"
         for first, last, length in stretches
     ]
-    return ", ".join(shown) + (f" and {left_out} more" if left_out else "")
+    if left_out == 1:
+        shown.append(last_left_out)
+    return ", ".join(shown) + (f" and {left_out} more" if left_out > 1 else "")
 
 
 def counted(number: int, thing: str) -> str:
@@ -289,31 +292,35 @@ CAUSES_SHOWN = 8
 
 
 def why_lost(
-    lost: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows
+    lost: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows, names: Collection[str] = ()
 ) -> tuple[list[tuple[str, list[Step]]], str]:
     """Lost records grouped by shared cause: (names, steps in order of time, each a moment in us and a sentence) of the
     first CAUSES_SHOWN, and a sentence on those left out, empty if there are none. What several partitions have lost in
     the same way is one cause, with the moments of the first.
 
-    in: rows of lost_records, fault_intervals, stopped_intervals, elections
+    in: rows of lost_records, fault_intervals, stopped_intervals, elections     names: as in alike.together
     """
     groups, causes = lost.groups(_CAUSE, "acked_us", CAUSES_COMPARED)
-    steps = [
-        sorted(_steps(rows, faults, stopped, elections), key=lambda step: step[0]) for rows in groups
-    ]  # fmt: skip
-    alike = together(
+    steps = [_steps(rows, "them", faults, stopped, elections) for rows in groups]
+    all_told = [
         Told(steps[number][-1][0], "\n".join(text for _, text in steps[number]), _place(rows[0]), number)
         for number, rows in enumerate(groups)
-    )
+    ]
+    in_time = sorted(all_told, key=lambda told: told.at_us)
+    alike = sorted(together(in_time, names), key=lambda one: min(one.numbers))
     told = []
     for one in alike[:CAUSES_SHOWN]:
-        names = name_ranges(name for number in one.numbers for name in groups[number].values("record"))
-        moments = (at_us for at_us, _ in steps[one.first.number])
-        told.append((names, list(zip(moments, one.text.split("\n"), strict=True))))
+        records = name_ranges(name for number in one.numbers for name in groups[number].values("record"))
+        if sum(len(groups[number]) for number in one.numbers) == 1:
+            said = _steps(groups[one.first.number], "it", faults, stopped, elections)
+        else:
+            moments = (at_us for at_us, _ in steps[one.first.number])
+            said = list(zip(moments, one.text.split("\n"), strict=True))
+        told.append((records, said))
     shown = [number for one in alike[:CAUSES_SHOWN] for number in one.numbers]
     others = causes - len(shown)
-    records = counted(len(lost) - sum(len(groups[number]) for number in shown), "record")
-    return told, f"and {records} more, of {counted(others, 'other cause')}: they are in" if others else ""
+    more = counted(len(lost) - sum(len(groups[number]) for number in shown), "record")
+    return told, f"and {more} more, of {counted(others, 'other cause')}: they are in" if others else ""
 
 
 def _place(row: Row) -> tuple[str, int]:
@@ -325,10 +332,13 @@ _CAUSE = (
 )  # fmt: skip
 
 
-def _steps(rows: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows) -> list[Step]:
-    """Faults count if they were in force between the sending and the ack: a leader that was frozen acks afterwards."""
+def _steps(rows: Rows, them: str, faults: Sequence[Row], stopped: Sequence[Row], elections: Rows) -> list[Step]:
+    """Faults count if they were in force between the sending and the ack: a leader that was frozen acks afterwards.
+
+    them: the word for the records
+    """
     first = min(rows, key=lambda row: row["acked_us"])
-    steps = [_ack_step(first, len(rows))]
+    steps = [_ack_step(first, them)]
     if (chosen := _another_was_chosen(first, elections)) is not None:
         steps.append((chosen["at_us"], became_leader(chosen["leader"], chosen["clean"], chosen["reason"])))
     steps += [
@@ -351,7 +361,7 @@ def _steps(rows: Rows, faults: Sequence[Row], stopped: Sequence[Row], elections:
     if first["erased_us"] is not None:
         said = f"{joined(first['erased_on'])} truncated: {first['erased_reason']}"
         steps.append((first["erased_us"], sentence(said)))
-    return steps
+    return sorted(steps, key=lambda step: step[0])
 
 
 def _another_was_chosen(lost: Row, elections: Rows) -> Row | None:
@@ -366,18 +376,19 @@ def became_leader(leader: str, clean: bool, reason: str) -> str:
     return sentence(f"{leader} became leader{'' if clean else ' (unclean)'}: {reason}")
 
 
-def _ack_step(first: Row, how_many: int) -> Step:
-    held, them = first["held_by"] or [], "it" if how_many == 1 else "them"
+def _ack_step(first: Row, them: str) -> Step:
+    held = first["held_by"] or []
     if held == [first["acked_by"]]:
         had = f"no other replica had {them}"
     elif held:
         had = f"{joined(held)} had {them} in their logs"
     else:
         had = f"no log shows {them}"
-    return (first["acked_us"], f"{first['acked_by']} acknowledged {them} with {acks_name(first['acks'])}; {had}.")
+    said = f"{first['acked_by']} acknowledged {them} with {acks_name(first['acks'])}; {had}"
+    return (first["acked_us"], sentence(said))
 
 
 def sentence(text: str) -> str:
-    """With a full stop, if it has none."""
-    text = text.strip()
+    """On one line, and with a full stop, if it has none."""
+    text = " ".join(text.split())
     return text if text.endswith((".", "!", "?")) else text + "."

@@ -227,9 +227,21 @@ def test_what_differs_in_numbers_alone_is_one_line_and_who_leads_is_not() -> Non
     moments += [moment(10, "isr_committed", "b2 wants b3 in the ISR {b2, b3}", 2)]
     assert [(line["where"], line["reason"]) for line in told_lines(moments)] == [
         ("t-0..t-3", "b2 leads, after 0..3 s (epoch 1..4)"),
-        ("t-4, t-5", "b3 leads, after 4..5 s (epoch 5..6)"),
+        ("t-4..t-5", "b3 leads, after 4..5 s (epoch 5..6)"),
         ("t-0, t-2", "each leader wants b3 in the ISR {b1, b3} or {b2, b3}"),
     ]
+
+
+def test_the_same_words_with_another_sign_are_a_line_of_their_own() -> None:
+    moments = [moment(0, "leader_elected", "b1 is next", 0), moment(1, "partition_went_offline", "b1 is next", 1)]
+    assert [(line["sign"], line["where"]) for line in told_lines(moments)] == [("elected", "t-0"), ("offline", "t-1")]
+
+
+def test_who_leads_is_no_number_where_brokers_are_named_by_numbers() -> None:
+    moments = [moment(n, "leader_elected", f"{2 + n} is next", n) for n in range(2)]
+    rows = rows_of("key_moments", moments)
+    told, _ = told_moments(rows, several_partitions=True, most=9, names={"1", "2", "3"})
+    assert [line["reason"] for line in told] == ["2 is next", "3 is next"]
 
 
 def test_of_many_moments_the_first_lines_are_told_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:

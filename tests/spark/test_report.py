@@ -303,6 +303,36 @@ def test_what_several_partitions_lost_in_the_same_way_is_one_cause() -> None:
     assert left_out == ""
 
 
+def test_causes_of_one_partition_that_read_the_same_are_one_and_all_their_records_are_named() -> None:
+    lost = [{**lost_record(number, 0, 90, "b2"), "acked_us": 1} for number in range(4)]
+    for row in lost[2:]:
+        row["disk_lost_reason"] = "another cause, by what no sentence tells"
+    told, left_out = why_lost(rows_of("lost_records", lost), [], [], rows_of("elections"))
+    assert [names for names, _ in told] == ["r0..r3"] and left_out == ""
+
+
+def test_causes_far_apart_in_time_are_not_one() -> None:
+    late, soon = lost_record(0, 0, 60_000_000, "b2"), lost_record(1, 1, 5_000_000, "b2")
+    told, _ = why_lost(rows_of("lost_records", [late, soon]), [], [], rows_of("elections"))
+    assert [names for names, _ in told] == ["r0", "r1"]
+
+
+def test_it_or_them_is_chosen_by_all_records_of_a_cause() -> None:
+    def acked(*partitions: int) -> list[str]:
+        lost = [lost_record(number, partition, 90, "b2") for number, partition in enumerate(partitions)]
+        return [steps[0][1] for _, steps in why_lost(rows_of("lost_records", lost), [], [], rows_of("elections"))[0]]
+
+    them = ["b1 acknowledged them with acks=1; no other replica had them."]
+    assert acked(0) == ["b1 acknowledged it with acks=1; no other replica had it."]
+    assert acked(0, 1) == acked(0, 1, 1) == acked(0, 0) == them
+
+
+def test_a_reason_of_two_lines_is_one_sentence_of_a_cause() -> None:
+    lost = {**lost_record(0, 0, 90, "b2"), "elected_reason": "b1 was fenced:\nit was silent"}
+    told, _ = why_lost(rows_of("lost_records", [lost]), [], [], rows_of("elections"))
+    assert told[0][1][-1] == (90, "b2 became leader: b1 was fenced: it was silent.")
+
+
 def test_of_many_causes_the_first_are_told_and_the_others_counted() -> None:
     lost = [lost_record(number, 0, number // 2 * 100 + 50, "b2") for number in range(24)]
     none = rows_of("elections")

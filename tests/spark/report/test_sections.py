@@ -13,7 +13,6 @@ import pytest
 
 from spark_reports.report import ReportResult, page
 from spark_reports.report.heading import Heading
-from spark_reports.report.moments import RANGES_NAMED
 from spark_reports.report.rows import Rows
 from spark_reports.report.words import in_pieces, name_ranges
 from spark_reports.results import RESULT_TABLES
@@ -92,10 +91,10 @@ def test_a_watch_claims_nothing_about_producers(report: ReportResult) -> None:
     assert "acks – 1" in both and "seed – 1" in both
 
 
-def test_of_many_ranges_of_partitions_the_first_are_named() -> None:
-    apart = [f"t-{place}" for place in range(0, 10, 2)]
-    named = [name_ranges(apart[:count], RANGES_NAMED) for count in (4, 5)]
-    assert named == ["t-0, t-2, t-4, t-6", "t-0, t-2, t-4, t-6 and 1 more"]
+def test_of_many_names_the_first_are_told_and_no_name_is_counted_alone() -> None:
+    apart = [f"r{place}" for place in range(0, 12, 2)]
+    named = [name_ranges(apart[:count], 4) for count in (4, 5, 6)]
+    assert named == ["r0, r2, r4, r6", "r0, r2, r4, r6, r8", "r0, r2, r4, r6 and 2 more"]
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,17 @@ def test_who_held_the_high_watermark_is_told_where_an_ack_waits_for_it() -> None
     assert lines(standstills(tables((0, 1), **rows))) == [what]
 
 
+def test_it_or_them_is_chosen_by_all_records_above_the_high_watermarks() -> None:
+    def notes(*waiting: int) -> list[str]:
+        more = {"high_watermark": 5, "under_min_isr_us": 0, "ended_by": "", "pinned_by": ["b1"], "pinned_us": 9 * S}
+        stalls = [spell(10, 19, n, waiting_records=records, **more) for n, records in enumerate(waiting)]
+        return [note.partition("for 9 s ")[2] for note in held_back(stalls)]
+
+    assert notes(1) == ["with 1 record above it: b1 was in the ISR without it for 9 s."]
+    assert notes(1, 1) == ["with 1 record above it: b1 was in the ISR without them for 9 s."]
+    assert notes(2, 3) == ["with 2..3 records above it: b1 was in the ISR without them for 9 s."]
+
+
 def test_high_watermarks_that_moved_again_together_are_one_note() -> None:
     def stall(from_s: float, until_s: float, partition: int, *holders: str) -> Row:
         more = {"waiting_records": 5 + partition, "under_min_isr_us": 0, "ended_by": "the high watermark moved"}
