@@ -63,6 +63,35 @@ def test_a_thousand_topics_are_a_line_each_second() -> None:
     assert cluster.said(3_000_000) == ["10 topics are made: a, b, c, d, e, f, g, ..., j; 10 partitions"]
 
 
+def test_within_a_second_the_changes_of_one_topic_keep_their_order() -> None:
+    cluster = Cluster()
+    cluster.make("first")
+    assert len(cluster.said(0)) == 1
+    cluster.make("t", ["b1"], at_us=100)
+    cluster.delete("t", at_us=200)
+    cluster.make("t", ["b2", "b3"], at_us=300)
+    cluster.make("u", ["b1"], at_us=400)
+    cluster.delete("u", at_us=500)
+    cluster.delete("t", at_us=600)
+    assert cluster.news.take(1_000_000) == [
+        StoryLine(100, "note", "2 topics are made: t, u; 2 partitions"),
+        StoryLine(200, "note", "2 topics are deleted, with all their records: t, u"),
+        StoryLine(300, "note", "topic t is made: 2 partitions, RF 2; b2 leads t-0; b3 leads t-1"),
+        StoryLine(600, "note", "an operator deletes t"),
+    ]
+
+
+def test_topics_that_grow_are_not_made() -> None:
+    cluster = Cluster()
+    cluster.make("a", ["b1", "b2"], first=1)
+    cluster.make("new", ["b1"], at_us=1)
+    cluster.make("b", first=3, at_us=2)
+    assert cluster.said(2) == [
+        "2 topics have grown by 3 partitions: a, b",
+        "topic new is made: 1 partition, RF 2; b1 leads",
+    ]
+
+
 def test_a_deletion_is_told_here_and_not_by_the_story() -> None:
     cluster = Cluster()
     cluster.delete("gone", at_us=7)
