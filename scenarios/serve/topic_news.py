@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
@@ -60,16 +61,21 @@ class TopicNews:
                 self._changed(event.topic, _Burst(row.at_us, "deleted", event.reason))
                 self._deletions[StoryLine(row.at_us, "note", event.reason)] = None
 
-    def has_told(self, line: StoryLine) -> bool:
-        """Whether this line of the story is here, too. Asked once of each."""
+    def among(self, story: Iterable[StoryLine], now_us: int) -> list[StoryLine]:
+        """The next lines of the story and those of topics, by time. What waits is due with any other line."""
+        others = [line for line in story if not self._is_told(line)]
+        own = self._take(now_us) if others or now_us >= self._waits_until_us else []
+        return sorted([*own, *others], key=attrgetter("at_us"))
+
+    def _is_told(self, line: StoryLine) -> bool:
+        """Asked once of each."""
         if line not in self._deletions:
             return False
         del self._deletions[line]
         return True
 
-    def take(self, now_us: int) -> list[StoryLine]:
-        """The lines that are due."""
-        if now_us < self._waits_until_us or not self._bursts:
+    def _take(self, now_us: int) -> list[StoryLine]:
+        if not self._bursts:
             return []
         lines = [StoryLine(burst.at_us, "note", _text(burst)) for burst in self._bursts]
         self._bursts.clear()
