@@ -12,6 +12,7 @@ from replica.trace import events as trace
 from replica.trace.alike import TOGETHER_US
 from replica.trace.events import TraceRow
 from scenarios.language.record_sets import format_record_names, split_record_name
+from scenarios.language.values.reading import shortened
 from scenarios.observe.story import StoryLine
 from scenarios.observe.story_groups import cropped, ranges_of_partitions
 from scenarios.observe.wording import count_of
@@ -119,7 +120,7 @@ def _leaders(created: Sequence[trace.PartitionCreated]) -> str:
         return f"{_leader(created[0])} leads"
     led: dict[str, list[TopicPartition]] = {}
     for event in created:
-        led.setdefault(_leader(event), []).append(TopicPartition(event.topic, event.partition))
+        led.setdefault(_leader(event), []).append(TopicPartition(_shortened(event.topic), event.partition))
     return "; ".join(f"{broker} leads {ranges_of_partitions(led[broker])}" for broker in sorted(led))
 
 
@@ -128,4 +129,10 @@ def _leader(event: trace.PartitionCreated) -> str:
 
 
 def _names(topics: Iterable[str]) -> str:
-    return cropped(format_record_names(sorted(topics, key=split_record_name)))
+    return cropped(format_record_names([_shortened(topic) for topic in sorted(topics, key=split_record_name)]))
+
+
+def _shortened(topic: str) -> str:
+    """With its number, so that ranges stay ranges."""
+    prefix, _ = split_record_name(topic)
+    return shortened(prefix) + shortened(topic[len(prefix) :])

@@ -92,6 +92,16 @@ def test_topics_that_grow_are_not_made() -> None:
     ]
 
 
+def test_long_names_are_cropped() -> None:
+    cluster, cut = Cluster(), f"{'n' * 37}..."
+    name = "n" * 240
+    cluster.make(name, ["b1", "b2", "b1"])
+    assert cluster.said(0) == [f"topic {cut} is made: 3 partitions, RF 2; b1 leads {cut}-0, {cut}-2; b2 leads {cut}-1"]
+    for number in range(3):
+        cluster.delete(f"{name}-{number}", at_us=1_000_000)
+    assert cluster.said(1_000_000) == [f"3 topics are deleted, with all their records: {cut}0..{cut}2"]
+
+
 def test_a_deletion_is_told_here_and_not_by_the_story() -> None:
     cluster = Cluster()
     cluster.make("first")
