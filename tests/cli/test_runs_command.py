@@ -93,7 +93,9 @@ def test_a_list_of_runs_says_when_each_was_made(highwater: Highwater, monkeypatc
         time.tzset()
 
 
-def test_what_is_left_of_a_run_without_a_verdict_is_named(highwater: Highwater) -> None:
+def test_what_is_left_of_a_run_without_a_verdict_is_named(
+    highwater: Highwater, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("mini.yaml").write_text(MINI)
     highwater("run", "mini.yaml")
     highwater("run", "mini.yaml")
@@ -114,6 +116,8 @@ def test_what_is_left_of_a_run_without_a_verdict_is_named(highwater: Highwater) 
         ("0002-mini-unjudged", "mini", "unjudged", None)
     ]
     assert [line.split()[5:7] for line in highwater("runs").out.splitlines()[1:]] == [["1", "lost"], ["–", "unjudged"]]
+    monkeypatch.setenv("TERM", "dumb")
+    assert highwater("runs").out.splitlines()[2].split()[5:8] == ["-", "unjudged", "-"]
     assert highwater("explain", "mini", "r0").code == 0
     assert highwater("runs", "prune", "--keep", "1").out == "  1 removed, 1 kept\n"
     assert left.is_dir()
