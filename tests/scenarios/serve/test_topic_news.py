@@ -102,6 +102,13 @@ def test_long_names_are_cropped() -> None:
     assert cluster.said(1_000_000) == [f"3 topics are deleted, with all their records: {cut}0..{cut}2"]
 
 
+def test_names_with_zeros_before_their_number_keep_them() -> None:
+    cluster = Cluster()
+    for number in range(12):
+        cluster.make(f"t{number:02}")
+    assert cluster.said(0) == ["12 topics are made: t10..t11, t00..t09; 12 partitions"]
+
+
 def test_a_deletion_is_told_here_and_not_by_the_story() -> None:
     cluster = Cluster()
     cluster.make("first")
