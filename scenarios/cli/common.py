@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -135,6 +136,9 @@ def must_hold_files(folder: Path, option: str = "--out") -> None:
         fail(f"{folder} cannot be written to: {why}", ExitCode.MISSING, f"choose another place with {option} DIR")
 
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES})
+
+
 @contextmanager
 def must_be_written(path: Path, fix: str = "make room, or choose another place") -> Iterator[None]:
     """A full disk, or another reason why `path` cannot be written, ends the command clearly."""
@@ -143,6 +147,17 @@ def must_be_written(path: Path, fix: str = "make room, or choose another place")
     except FileExistsError:
         raise
     except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror or error}", ExitCode.MISSING, fix)
+
+
+@contextmanager
+def must_have_room(path: Path, fix: str) -> Iterator[None]:
+    """Around work that does more than write below `path`: a port that is taken is no lack of room."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
         fail(f"{path} cannot be written: {error.strerror or error}", ExitCode.MISSING, fix)
 
 

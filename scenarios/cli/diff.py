@@ -61,16 +61,18 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
     if are_simulated := not (summary.get("live") or summary_of_other.get("live")):
         first = first_difference(record_tape(rows, EVERY_EVENT), record_tape(rows_of_other, EVERY_EVENT))
     if format_ == "json":
-        print_json(_document(folders, settings, (summary, summary_of_other), outcome, first))
+        document = _document(folders, settings, (summary, summary_of_other), outcome)
+        if are_simulated:
+            document["first"] = first and {
+                "same_events": first.same, "at_us": first.at_us, "sentences": first.sentences
+            }  # fmt: skip
+        print_json(document)
         return ExitCode.HELD
     names = (folders[0].name, folders[1].name)
     click.echo(f"\n  {names[0]}  and\n  {names[1]}" + ("\n" if settings else ""))
     for pair in settings:
         _echo_pair(names, pair)
-    _echo_outcome(names, figures, outcome, style)
-    for what, pair in failed.items():
-        click.echo("\n".join(folded(f"expected: {what}", WIDTH, "  ", "    ")))
-        _echo_pair(names, pair, "    ")
+    _echo_outcome(names, figures, outcome, failed, style)
     _echo_times(names, figures, outcome, style)
     if are_simulated:
         _echo_first(names, first)
@@ -104,32 +106,41 @@ def _expected(summary: Mapping[str, Any]) -> dict[str, str]:
 def _failed(summary: Mapping[str, Any]) -> dict[str, str]:
     """By expectation that does not hold, why."""
     judged = (one for one in summary["expectations"] if one.get("judged", True))
-    return {one["what"]: f"does not hold: {one['why']}" for one in judged if not one["held"]}
+    return {one["what"]: one["why"] for one in judged if not one["held"]}
 
 
 def _failed_in_one(one: Mapping[str, Any], other: Mapping[str, Any]) -> Figures:
     left, right = _failed(one), _failed(other)
-    alone = {what for what in (*left, *right) if (what in left) != (what in right)}
-    return {what: (left.get(what, ""), right.get(what, "")) for what in (*left, *right) if what in alone}
+    alone = [what for what in (*left, *right) if (what in left) != (what in right)]
+    return {what: (_does_not_hold(left, what), _does_not_hold(right, what)) for what in alone}
+
+
+def _does_not_hold(failed: Mapping[str, Any], what: str) -> str:
+    return f"does not hold: {failed[what]}" if what in failed else ""
 
 
 # ------------------------------------------------------------------------------------------------------- the screen
 
 
-def _echo_outcome(names: Pair, figures: Figures, outcome: Agreement, style: Style) -> None:
+def _echo_outcome(names: Pair, figures: Figures, outcome: Agreement, failed: Figures, style: Style) -> None:
     from scenarios.cli.screens import COMPARED_TIMES
 
     ends = {name: pair for name, pair in figures.items() if name not in COMPARED_TIMES}
-    if not ends and not outcome.differences:
+    if not ends and not outcome.differences and not failed:
         click.echo("\n  The same became of every record, with the same leaders, ISRs and final logs.")
         return
     click.echo("\n  What ended differently:\n")
     _echo_table(names, ends, style)
+    if ends and (outcome.differences or failed):
+        click.echo()
     for one in outcome.differences[:DIFFERENCES_SHOWN]:
         click.echo("\n".join(folded(one.title, WIDTH, "  ", "    ")))
         _echo_pair(names, (one.ours, one.theirs), "    ")
     if (left := len(outcome.differences) - DIFFERENCES_SHOWN) > 0:
         click.echo(f"  and {left} more: --format json has them")
+    for what, pair in failed.items():
+        click.echo("\n".join(folded(f"expected: {what}", WIDTH, "  ", "    ")))
+        _echo_pair(names, pair, "    ")
 
 
 def _echo_times(names: Pair, figures: Figures, outcome: Agreement, style: Style) -> None:
@@ -140,8 +151,10 @@ def _echo_times(names: Pair, figures: Figures, outcome: Agreement, style: Style)
     gap = outcome.largest_gap
     if not times and not (gap and gap.by_us):
         return
-    click.echo("\n  Times that differ:\n")
+    click.echo("\n  Times and retries that differ:\n")
     _echo_table(names, times, style)
+    if times and gap and gap.by_us:
+        click.echo()
     if gap and gap.by_us:
         order = "later" if gap.by_us > 0 else "earlier"
         far = f"{seconds(abs(gap.by_us))} {order} in {names[1]}"
@@ -169,7 +182,7 @@ def _echo_table(names: Pair, rows: Figures, style: Style) -> None:
         lines, shown = table_of(columns, replace(style, width=WIDTH))
         if shown == len(columns):
             break
-    click.echo("\n".join([*lines, ""]))
+    click.echo("\n".join(lines))
 
 
 def _echo_pair(names: Pair, texts: Pair, indent: str = "  ") -> None:
@@ -190,22 +203,19 @@ def _beside(head: str, text: str) -> str:
 
 
 def _document(
-    folders: Sequence[Path],
-    settings: Sequence[Pair],
-    summaries: Sequence[Mapping[str, Any]],
-    outcome: Agreement,
-    first: Difference | None,
+    folders: Sequence[Path], settings: Sequence[Pair], summaries: Sequence[Mapping[str, Any]], outcome: Agreement
 ) -> dict[str, Any]:
+    from scenarios.cli.screens import figures_of
+
     gap = outcome.largest_gap
-    document: dict[str, Any] = {
+    left, right = map(figures_of, summaries)
+    figures = {name: (left.get(name), right.get(name)) for name in (*left, *right)}
+    return {
         "runs": [str(folder) for folder in folders],
         "settings": settings,
         "verdicts": [summary["verdict"] for summary in summaries],
-        "not_as_expected": [list(_failed(summary)) for summary in summaries],
+        "not_as_expected": [_failed(summary) for summary in summaries],
+        "figures": {name: pair for name, pair in figures.items() if pair[0] != pair[1]},
         "differences": [asdict(one) for one in outcome.differences],
         "largest_gap": None if gap is None else asdict(gap),
-        "first": None,
     }
-    if first is not None:
-        document["first"] = {"same_events": first.same, "at_us": first.at_us, "sentences": first.sentences}
-    return document

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from scenarios.cli.common import CommandGroup, fail, format_option, out_option, print_json
+from scenarios.cli.common import CommandGroup, fail, format_option, out_option, print_json, style_for_stdout
 from scenarios.terminal.exit_codes import ExitCode
 
 
@@ -38,21 +38,21 @@ def runs(context: click.Context, out: Path, format_: str) -> int:
     elif not rows:
         click.echo(f"no runs in {out}/: make one with `highwater run SCENARIO`")
     else:
-        click.echo("\n".join(_table(rows)))
+        click.echo("\n".join(_table(rows, style_for_stdout(plain=False).sign("none"))))
     return ExitCode.HELD
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Columns as wide as they must be, so that a line of most runs fits 80."""
+def _table(rows: Sequence[Mapping[str, Any]], none: str) -> list[str]:
+    """Columns as wide as they must be, so that a line of most runs fits 80. none: the sign of what there is not"""
     now = datetime.now().astimezone()
     cells = [
         (
             row["run"][:4],
             _day_and_time(datetime.fromisoformat(row["made"]), now),
             row["scenario"],
-            "–" if row["seed"] is None else str(row["seed"]),
+            none if row["seed"] is None else str(row["seed"]),
             row["verdict"],
-            "–" if row["events"] is None else f"{row['events']:,}",
+            none if row["events"] is None else f"{row['events']:,}",
             f"{row['bytes'] / 1e6:.1f} MB",
         )
         for row in rows

@@ -376,48 +376,65 @@ _RARE = (_UNSEEN, _OWED)
 """Rows that are there only if one of the runs has such records."""
 
 
-COMPARED_TIMES = (
+_THEN_LOST = "acked, then lost"
+_LONG_UNREAD = f"unread for {duration(PATIENCE_US)} or more"
+_DURATIONS = (
     "ack latency, median", "ack latency, worst", "no write succeeded for", "unread at a stretch, worst", "unread, mean"
 )  # fmt: skip
+COMPARED_TIMES = (*_DURATIONS, "retries", _LONG_UNREAD)
+"""Figures that differ between any two runs by the clock."""
+
+Figure = int | str | None
 
 
 def compared(summary: Summary, style: Style) -> dict[str, str]:
-    """By name the rows of its column; those of COMPARED_TIMES differ between any two runs by the clock."""
+    """By name the rows of its column."""
+    return {name: _cell(name, figure, style) for name, figure in figures_of(summary).items()}
+
+
+def _cell(name: str, figure: Figure, style: Style) -> str:
+    if figure is None:
+        return style.sign("none")
+    if name == _THEN_LOST:
+        return f"{style.sign('lost' if figure else 'good')} {figure}"
+    return duration(figure) if name in _DURATIONS and isinstance(figure, int) else str(figure)
+
+
+def figures_of(summary: Summary) -> dict[str, Figure]:
+    """By name; times in microseconds, None where there is nothing to count."""
     records = summary["records"]
-    none = style.sign("none")
     handed_over = sum(told["handed_over"] for told in summary["producers"].values())
     latencies = [told["latency_us"] for told in summary["producers"].values() if told["latency_us"]]
     timed = latencies and not handed_over
     windows = [window[1] - window[0] for found in summary["unavailable"].values() for window in found]
     lost = len(acked_of(records["lost"], records))
     readable, what = _readable(summary)
-    mark, good = style.sign("lost"), style.sign("good")
     unread = [one for found in summary.get("unread", {}).values() for one in found.values()]
     return {
-        "sent": str(records["sent"]),
-        "acked": "not asked" if handed_over else str(len(records["acked"])),
-        "acked, then lost": none if handed_over else f"{mark} {lost}" if lost else f"{good} 0",
-        _OWED: str(len(records["lost"]) - lost),
-        _UNSEEN: str(len(records["unseen"])),
-        "never arrived": str(len(records["missing"])),
-        f"{what} at the end": str(readable),
-        "duplicated": str(len(records["duplicated"])),
-        "ack latency, median": duration(latencies[0]["p50"]) if timed else none,
-        "ack latency, worst": duration(max(latency["max"] for latency in latencies)) if timed else none,
-        "retries": str(summary["retries"]),
-        "no write succeeded for": duration(max(windows)) if windows else none,
-        **(_compared_groups(unread) if unread else {}),
+        "sent": records["sent"],
+        "acked": "not asked" if handed_over else len(records["acked"]),
+        _THEN_LOST: None if handed_over else lost,
+        _OWED: len(records["lost"]) - lost,
+        _UNSEEN: len(records["unseen"]),
+        "never arrived": len(records["missing"]),
+        f"{what} at the end": readable,
+        "duplicated": len(records["duplicated"]),
+        "ack latency, median": latencies[0]["p50"] if timed else None,
+        "ack latency, worst": max(latency["max"] for latency in latencies) if timed else None,
+        "retries": summary["retries"],
+        "no write succeeded for": max(windows) if windows else None,
+        **(_figures_of_groups(unread) if unread else {}),
         "verdict": ", ".join(summary["verdict"]) or "ok",
     }
 
 
-def _compared_groups(unread: Sequence[Mapping[str, int]]) -> dict[str, str]:
+def _figures_of_groups(unread: Sequence[Mapping[str, int]]) -> dict[str, Figure]:
     long = [one for one in unread if one["longest_us"] >= PATIENCE_US]
     return {
-        f"unread for {duration(PATIENCE_US)} or more": f"{len(long)} of {count_of(len(unread), 'partition')}",
-        "unread at a stretch, worst": duration(max(one["longest_us"] for one in unread)),
-        "unread, mean": duration(sum(one["unread_us"] for one in unread) // len(unread)),
-        "partitions moved": str(sum(one["moved"] for one in unread)),
+        _LONG_UNREAD: f"{len(long)} of {count_of(len(unread), 'partition')}",
+        "unread at a stretch, worst": max(one["longest_us"] for one in unread),
+        "unread, mean": sum(one["unread_us"] for one in unread) // len(unread),
+        "partitions moved": sum(one["moved"] for one in unread),
     }
 
 

@@ -284,14 +284,14 @@ class Server:
         story = run.story
         told = len(story.lines)
         while True:
-            for line in self._topics.take(self._time.clock_us()):
-                self._teller.tell(line)
+            lines = []
             if told < len(story.lines):
                 names_partitions = sum(name.topic not in INTERNAL_TOPICS for name in run.view.partitions) > 1
                 for group in ungrouped(story, told):
-                    if not self._topics.has_told(group.first):
-                        self._teller.tell(group.first._replace(text=group.text(names_partitions=names_partitions)))
+                    lines.append(group.first._replace(text=group.text(names_partitions=names_partitions)))
                 told = len(story.lines)
+            for line in self._topics.among(lines, self._time.clock_us()):
+                self._teller.tell(line)
             await trio.sleep(PAUSE_S)
 
     async def _tell(self, run: ScenarioRun) -> None:

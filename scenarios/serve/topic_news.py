@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Literal
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
@@ -10,20 +13,36 @@ from replica.trace.alike import TOGETHER_US
 from replica.trace.events import TraceRow
 from replica.trace.partition_ranges import cropped, ranges_of_partitions
 from scenarios.language.record_sets import format_record_names, split_record_name
+from scenarios.language.values.reading import shortened
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
 
+Change = Literal["made", "grown", "deleted"]
+
+
+@dataclass(slots=True)
+class _Burst:
+    """Topics that have changed in the same way: one line. deletion: of the first topic, in the controller's words"""
+
+    at_us: int
+    change: Change
+    deletion: str
+    topics: dict[str, list[trace.PartitionCreated]] = field(default_factory=dict)
+    """With their new partitions."""
+
 
 class TopicNews:
-    """Listener. The first topic is a line at once; those of the second that follows are one line together.
+    """Listener. The first topic is a line at once; those of the second that follows are one line together. The changes
+    of one topic keep their order: one that is made, deleted and made again has three lines.
 
     announced: partitions that are no news when they are made: the banner has them
     """
 
     def __init__(self, announced: Iterable[TopicPartition]) -> None:
         self._announced = dict.fromkeys(announced)
-        self._made: dict[str, tuple[int, list[trace.PartitionCreated]]] = {}
-        self._deleted: dict[str, StoryLine] = {}
+        self._bursts: list[_Burst] = []
+        self._latest: dict[str, int] = {}
+        """By topic the place of its latest burst."""
         self._deletions: dict[StoryLine, None] = {}
         """Lines of the story that are here, too."""
         self._waits_until_us = 0
@@ -38,43 +57,62 @@ class TopicNews:
                 if partition in self._announced:
                     del self._announced[partition]
                 else:
-                    self._made.setdefault(event.topic, (row.at_us, []))[1].append(event)
+                    self._created(row.at_us, event)
             case trace.TopicDeleted() as event if event.topic not in INTERNAL_TOPICS:
-                line = StoryLine(row.at_us, "note", event.reason)
-                self._deleted[event.topic] = line
-                self._deletions[line] = None
+                self._changed(event.topic, _Burst(row.at_us, "deleted", event.reason))
+                self._deletions[StoryLine(row.at_us, "note", event.reason)] = None
 
-    def has_told(self, line: StoryLine) -> bool:
-        """Whether this line of the story is here, too. Asked once of each."""
+    def among(self, story: Iterable[StoryLine], now_us: int) -> list[StoryLine]:
+        """The next lines of the story and those of topics, by time. What waits is due with any other line."""
+        others = [line for line in story if not self._is_told(line)]
+        own = self._take(now_us) if others or now_us >= self._waits_until_us else []
+        return sorted([*own, *others], key=attrgetter("at_us"))
+
+    def _is_told(self, line: StoryLine) -> bool:
+        """Asked once of each."""
         if line not in self._deletions:
             return False
         del self._deletions[line]
         return True
 
-    def take(self, now_us: int) -> list[StoryLine]:
-        """The lines that are due."""
-        if now_us < self._waits_until_us or not (self._made or self._deleted):
+    def _take(self, now_us: int) -> list[StoryLine]:
+        if not self._bursts:
             return []
-        lines = [*_lines_of_made(self._made), *_lines_of_deleted(self._deleted)]
-        self._made.clear()
-        self._deleted.clear()
+        lines = [StoryLine(burst.at_us, "note", _text(burst)) for burst in self._bursts]
+        self._bursts.clear()
+        self._latest.clear()
         self._waits_until_us = now_us + TOGETHER_US
-        return sorted(lines)
+        return lines
+
+    def _created(self, at_us: int, event: trace.PartitionCreated) -> None:
+        latest = self._latest.get(event.topic)
+        if latest is None or self._bursts[latest].change == "deleted":
+            self._changed(event.topic, _Burst(at_us, "grown" if event.partition else "made", ""))
+        self._bursts[self._latest[event.topic]].topics[event.topic].append(event)
+
+    def _changed(self, topic: str, found: _Burst) -> None:
+        """Put the topic into the first burst of this change behind its latest one; if there is none, into `found`."""
+        place = self._latest.get(topic, -1) + 1
+        while place < len(self._bursts) and self._bursts[place].change != found.change:
+            place += 1
+        if place == len(self._bursts):
+            self._bursts.append(found)
+        self._bursts[place].topics[topic] = []
+        self._latest[topic] = place
 
 
-def _lines_of_made(made: dict[str, tuple[int, list[trace.PartitionCreated]]]) -> list[StoryLine]:
-    """Of partitions that an older topic is given, too."""
-    if not made:
-        return []
-    at_us = next(iter(made.values()))[0]
-    if len(made) > 1:
-        partitions = sum(len(created) for _, created in made.values())
-        text = f"{len(made):,} topics are made: {_names(made)}; {count_of(partitions, 'partition')}"
-        return [StoryLine(at_us, "note", text)]
-    ((topic, (_, created)),) = made.items()
-    sizes = f"{count_of(len(created), 'partition')}, RF {len(created[0].replicas)}"
-    begins = f"topic {topic} is made: {sizes}" if created[0].partition == 0 else f"topic {topic} has grown by {sizes}"
-    return [StoryLine(at_us, "note", f"{begins}; {_leaders(created)}")]
+def _text(burst: _Burst) -> str:
+    count, names = len(burst.topics), _names(burst.topics)
+    created = [event for events in burst.topics.values() for event in events]
+    if burst.change == "deleted":
+        return burst.deletion if count == 1 else f"{count:,} topics are deleted, with all their records: {names}"
+    partitions = count_of(len(created), "partition")
+    if count > 1:
+        if burst.change == "made":
+            return f"{count:,} topics are made: {names}; {partitions}"
+        return f"{count:,} topics have grown by {partitions}: {names}"
+    begins = f"topic {names} is made:" if burst.change == "made" else f"topic {names} has grown by"
+    return f"{begins} {partitions}, RF {len(created[0].replicas)}; {_leaders(created)}"
 
 
 def _leaders(created: Sequence[trace.PartitionCreated]) -> str:
@@ -82,7 +120,7 @@ def _leaders(created: Sequence[trace.PartitionCreated]) -> str:
         return f"{_leader(created[0])} leads"
     led: dict[str, list[TopicPartition]] = {}
     for event in created:
-        led.setdefault(_leader(event), []).append(TopicPartition(event.topic, event.partition))
+        led.setdefault(_leader(event), []).append(TopicPartition(_shortened(event.topic), event.partition))
     return "; ".join(f"{broker} leads {ranges_of_partitions(led[broker])}" for broker in sorted(led))
 
 
@@ -90,12 +128,11 @@ def _leader(event: trace.PartitionCreated) -> str:
     return event.broker or "no broker"
 
 
-def _lines_of_deleted(deleted: dict[str, StoryLine]) -> list[StoryLine]:
-    if len(deleted) < 2:
-        return list(deleted.values())
-    first = next(iter(deleted.values()))
-    return [first._replace(text=f"{len(deleted):,} topics are deleted, with all their records: {_names(deleted)}")]
-
-
 def _names(topics: Iterable[str]) -> str:
-    return cropped(format_record_names(sorted(topics, key=split_record_name)))
+    return cropped(format_record_names([_shortened(topic) for topic in sorted(topics, key=split_record_name)]))
+
+
+def _shortened(topic: str) -> str:
+    """With its number, so that ranges stay ranges."""
+    prefix, _ = split_record_name(topic)
+    return shortened(prefix) + shortened(topic[len(prefix) :])

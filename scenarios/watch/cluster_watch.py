@@ -289,9 +289,9 @@ class ClusterWatch:
 
     # ----------------------------------------------------------------------------------------------------- the trace
 
-    def begin(self, title: str, profile: str) -> None:
-        """The first event of the trace."""
-        self._emit(trace.RunStarted(scenario="watch", variant=None, seed=0, profile=profile, reason=title))
+    def begin(self, how: str, profile: str) -> None:
+        """The first events of the trace. how: the cluster is watched; its title is not known yet"""
+        self._emit(trace.RunStarted(scenario="watch", variant=None, seed=0, profile=profile, reason=how))
         reason = "the cluster's controller; it is not asked, what it decides is read from what brokers say"
         self._emit(trace.NodeStarted(node=CONTROLLER, role="controller", reason=reason))
         self._emit(trace.ControllerActivated(node=CONTROLLER, controller_epoch=0, reason=reason))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -113,6 +114,15 @@ def test_after_ctrl_c_it_shows_what_it_has_and_goes_on_from_there(highwater: Hig
     again = highwater("agree", "mini.yaml", "--live", "--format", "json")
     assert (again.code, calls) == (0, [None, "wrong", "wrong"])
     assert again.document["counts"]["same"] == 2
+
+
+def test_a_port_that_is_taken_is_no_lack_of_room(highwater: Highwater, other: Other) -> None:
+    def taken(scenario: Scenario, trace: TraceLog, log_root: Path) -> Fabric:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    other(taken)
+    done = highwater("agree", "mini.yaml", "--live")
+    assert "Address already in use" in done.err and "cannot be written" not in done.err
 
 
 def test_the_rest_of_the_whole_catalogue_is_the_same_command(

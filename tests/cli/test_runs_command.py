@@ -29,11 +29,16 @@ def test_kept_runs_are_listed_compared_and_removed(highwater: Highwater) -> None
         ["0003", "mini"],
     ]
     assert highwater("diff", "1", "1").out.endswith("The same events at the same times.\n")
+    assert highwater("diff", "1", "1", "--format", "json").document["first"] is None
+    assert all("\n\n\n" not in highwater("diff", "1", other).out for other in "23")
     assert max(map(len, highwater("diff", "1", "3").out.splitlines())) <= 80
     parted = highwater("diff", "1", "3", "--format", "json").document
     assert parted["settings"] == [["p1 acks=1", "p1 acks=0"]]
     assert parted["verdicts"] == [["lost"], []]
-    assert parted["not_as_expected"] == [[], ["verdict"]]
+    left, right = parted["not_as_expected"]
+    assert left == {} and right["verdict"].startswith("expected ")
+    assert parted["figures"]["acked"] == [2, "not asked"] and parted["figures"]["acked, then lost"] == [2, None]
+    assert "sent" not in parted["figures"]
     assert [one["what"] for one in parted["differences"]][:2] == ["acked", "lost"]
     # r0 is sent alike but for the setting; then only one of them waits for an ack.
     assert parted["first"]["sentences"] == [
@@ -50,11 +55,14 @@ def test_of_two_runs_the_outcome_comes_first_then_times_and_by_the_clock_no_even
     silent = ("--set", "workloads.p1.config.acks=0")
     for words in ((), silent, ("--live",), ("--live", *silent)):
         highwater("run", "mini.yaml", *words)
+    summary = Path("runs/0003-mini/summary.json")
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), "retries": 7}))
     alike, unlike = highwater("diff", "1", "3").out, highwater("diff", "1", "4").out
+    assert "Times and retries that differ:" in alike and alike.index("Times and") < alike.index("  retries")
     assert "The same became of every record, with the same leaders, ISRs and final logs." in alike
     assert "0001-mini  simulated" in alike and "0003-mini  live, by the clock" in alike
     order = [
-        unlike.index(part) for part in ("What ended differently", "acked, then lost", "never arrived", "Times that")
+        unlike.index(part) for part in ("What ended differently", "acked, then lost", "never arrived", "Times and")
     ]
     assert order == sorted(order)
     assert "records, never arrived since" in unlike and "missing" not in unlike
@@ -62,7 +70,7 @@ def test_of_two_runs_the_outcome_comes_first_then_times_and_by_the_clock_no_even
     assert "same for" in highwater("diff", "1", "2").out
     for screen in (alike, unlike):
         assert "same for" not in screen and max(map(len, screen.splitlines())) <= 80
-    assert highwater("diff", "1", "3", "--format", "json").document["first"] is None
+    assert "first" not in highwater("diff", "1", "3", "--format", "json").document
 
 
 def test_a_list_of_runs_says_when_each_was_made(highwater: Highwater, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +93,9 @@ def test_a_list_of_runs_says_when_each_was_made(highwater: Highwater, monkeypatc
         time.tzset()
 
 
-def test_what_is_left_of_a_run_without_a_verdict_is_named(highwater: Highwater) -> None:
+def test_what_is_left_of_a_run_without_a_verdict_is_named(
+    highwater: Highwater, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("mini.yaml").write_text(MINI)
     highwater("run", "mini.yaml")
     highwater("run", "mini.yaml")
@@ -106,6 +116,8 @@ def test_what_is_left_of_a_run_without_a_verdict_is_named(highwater: Highwater) 
         ("0002-mini-unjudged", "mini", "unjudged", None)
     ]
     assert [line.split()[5:7] for line in highwater("runs").out.splitlines()[1:]] == [["1", "lost"], ["–", "unjudged"]]
+    monkeypatch.setenv("TERM", "dumb")
+    assert highwater("runs").out.splitlines()[2].split()[5:8] == ["-", "unjudged", "-"]
     assert highwater("explain", "mini", "r0").code == 0
     assert highwater("runs", "prune", "--keep", "1").out == "  1 removed, 1 kept\n"
     assert left.is_dir()

@@ -22,6 +22,7 @@ from scenarios.cli.common import (
     SeedRange,
     load_scenario,
     must_be_written,
+    must_have_room,
     must_hold_files,
     open_option,
     open_page,
@@ -52,6 +53,7 @@ TIMES_MAX = 20
 JOBS_MAX = 16
 PAGE_NAME = "agree.html"
 SHEET_NAME = "sheet.json"
+MAKE_ROOM = "make room, and give the command again: what is there is not played twice"
 
 
 class Job(NamedTuple):
@@ -156,7 +158,7 @@ def agree(
     sheet = Sheet("simulated", world.name, times, slack_us, date, version("highwater"))
     style = style_for_stdout(plain)
     ended: BaseException | None = None
-    with must_be_written(folder, "make room, and give the command again: what is there is not played twice"):
+    with must_have_room(folder, MAKE_ROOM):
         try:
             with (
                 ProgressLine("agree") as line,
@@ -349,8 +351,9 @@ def _play_there(world: OtherWorld, play: Play, scenario: Scenario, runs_dir: Pat
 
 
 def _keep(sheet: Sheet, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / SHEET_NAME, json.dumps(sheet.as_json(), indent=2) + "\n")
+    with must_be_written(folder, MAKE_ROOM):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / SHEET_NAME, json.dumps(sheet.as_json(), indent=2) + "\n")
 
 
 def _page(sheet: Sheet, folder: Path) -> Path:
@@ -360,7 +363,8 @@ def _page(sheet: Sheet, folder: Path) -> Path:
     page = folder / PAGE_NAME
     with usable_runs():
         text = sheet_page(sheet)
-    write_whole(page, text)
+    with must_be_written(page, MAKE_ROOM):
+        write_whole(page, text)
     return page
 
 

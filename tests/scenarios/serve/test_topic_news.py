@@ -30,13 +30,13 @@ class Cluster:
         self.log.emit(TopicDeleted(node="c1", topic=topic, reason=f"an operator deletes {topic}"))
 
     def said(self, now_us: int) -> list[str]:
-        return [line.text for line in self.news.take(now_us)]
+        return [line.text for line in self.news.among([], now_us)]
 
 
 def test_a_topic_is_told_with_its_sizes_and_leaders() -> None:
     cluster = Cluster()
     cluster.make("one", ["b2"], at_us=3)
-    assert cluster.news.take(5) == [StoryLine(3, "note", "topic one is made: 1 partition, RF 2; b2 leads")]
+    assert cluster.news.among([], 5) == [StoryLine(3, "note", "topic one is made: 1 partition, RF 2; b2 leads")]
     assert cluster.said(6) == []
     cluster.make("three", ["b2", "b1", "b2"], at_us=2_000_000)
     assert cluster.said(2_000_000) == [
@@ -63,12 +63,75 @@ def test_a_thousand_topics_are_a_line_each_second() -> None:
     assert cluster.said(3_000_000) == ["10 topics are made: a, b, c, d, e, f, g, ..., j; 10 partitions"]
 
 
+def test_within_a_second_the_changes_of_one_topic_keep_their_order() -> None:
+    cluster = Cluster()
+    cluster.make("first")
+    assert len(cluster.said(0)) == 1
+    cluster.make("t", ["b1"], at_us=100)
+    cluster.delete("t", at_us=200)
+    cluster.make("t", ["b2", "b3"], at_us=300)
+    cluster.make("u", ["b1"], at_us=400)
+    cluster.delete("u", at_us=500)
+    cluster.delete("t", at_us=600)
+    assert cluster.news.among([], 1_000_000) == [
+        StoryLine(100, "note", "2 topics are made: t, u; 2 partitions"),
+        StoryLine(200, "note", "2 topics are deleted, with all their records: t, u"),
+        StoryLine(300, "note", "topic t is made: 2 partitions, RF 2; b2 leads t-0; b3 leads t-1"),
+        StoryLine(600, "note", "an operator deletes t"),
+    ]
+
+
+def test_topics_that_grow_are_not_made() -> None:
+    cluster = Cluster()
+    cluster.make("a", ["b1", "b2"], first=1)
+    cluster.make("new", ["b1"], at_us=1)
+    cluster.make("b", first=3, at_us=2)
+    assert cluster.said(2) == [
+        "2 topics have grown by 3 partitions: a, b",
+        "topic new is made: 1 partition, RF 2; b1 leads",
+    ]
+
+
+def test_long_names_are_cropped() -> None:
+    cluster, cut = Cluster(), f"{'n' * 37}..."
+    name = "n" * 240
+    cluster.make(name, ["b1", "b2", "b1"])
+    assert cluster.said(0) == [f"topic {cut} is made: 3 partitions, RF 2; b1 leads {cut}-0, {cut}-2; b2 leads {cut}-1"]
+    for number in range(3):
+        cluster.delete(f"{name}-{number}", at_us=1_000_000)
+    assert cluster.said(1_000_000) == [f"3 topics are deleted, with all their records: {cut}0..{cut}2"]
+
+
+def test_names_with_zeros_before_their_number_keep_them() -> None:
+    cluster = Cluster()
+    for number in range(12):
+        cluster.make(f"t{number:02}")
+    assert cluster.said(0) == ["12 topics are made: t10..t11, t00..t09; 12 partitions"]
+
+
 def test_a_deletion_is_told_here_and_not_by_the_story() -> None:
     cluster = Cluster()
+    cluster.make("first")
+    assert len(cluster.said(0)) == 1
     cluster.delete("gone", at_us=7)
     line = StoryLine(7, "note", "an operator deletes gone")
-    assert cluster.news.has_told(line) and not cluster.news.has_told(line._replace(at_us=8))
-    assert cluster.news.take(7) == [line]
+    assert cluster.news.among([line], 8) == []
+    assert cluster.news.among([], 1_000_000) == [line]
+
+
+def test_what_waits_is_told_before_a_later_line_of_the_story() -> None:
+    cluster = Cluster()
+    cluster.make("first")
+    assert len(cluster.said(0)) == 1
+    cluster.make("second", at_us=10)
+    cluster.delete("second", at_us=30)
+    earlier, later = StoryLine(20, "down", "b2 is killed"), StoryLine(40, "up", "b2 is back")
+    deleted = StoryLine(30, "note", "an operator deletes second")
+    made = StoryLine(10, "note", "topic second is made: 1 partition, RF 2; b1 leads")
+    assert cluster.news.among([earlier, deleted, later], 50) == [made, earlier, deleted, later]
+    cluster.make("third", at_us=60)
+    assert cluster.said(1_000_049) == []
+    assert len(cluster.said(1_000_050)) == 1
 
 
 def test_topics_of_the_scenario_and_of_coordinators_are_no_news() -> None:
