@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from replica.trace.alike import TOGETHER_US, Alike, Told, together
+from replica.trace.alike import Alike, Told, together
 from replica.trace.partition_ranges import ranges_of_partitions
 from replica.trace.signs import sign_of
 from spark_reports.report.rows import Row, Rows
 
-ROWS_READ = 4_000
-"""The moments that are held at first: after thousands of failovers there are more, and a page shows few lines."""
+MOMENTS_READ = 8_000
+"""The moments that are held: after thousands of failovers there are more, and a page shows few lines. What is said of
+more partitions at once is in the tables alone."""
 
 
 def told_moments(
@@ -24,20 +25,10 @@ def told_moments(
     out: with `where`, the partitions in words, empty where it is about none, or there is only one; and with `sign`, a
         name of signs.SIGNS
     """
-    rows, lines = _first_lines(moments, most, names)
+    rows = list(moments.in_order("at_us", "seq", most=MOMENTS_READ))
+    lines = together((_told(row, number) for number, row in enumerate(rows)), names)[:most]
     left_out = len(moments) - sum(len(line.numbers) for line in lines)
     return [_line(rows[line.first.number], line, several_partitions) for line in lines], left_out
-
-
-def _first_lines(moments: Rows, most: int, names: Collection[str]) -> tuple[list[Row], list[Alike]]:
-    """As few rows as nothing can follow that belongs to a line that is shown."""
-    read, whole = ROWS_READ, len(moments)
-    while True:
-        rows = list(moments.in_order("at_us", "seq", most=read))
-        lines = together((_told(row, number) for number, row in enumerate(rows)), names)
-        if read >= whole or (len(lines) > most and rows[-1]["at_us"] > lines[most - 1].first.at_us + TOGETHER_US):
-            return rows, lines[:most]
-        read *= 4
 
 
 def _told(moment: Row, number: int) -> Told:

@@ -244,9 +244,18 @@ def test_who_leads_is_no_number_where_brokers_are_named_by_numbers() -> None:
     assert [line["reason"] for line in told] == ["2 is next", "3 is next"]
 
 
-def test_of_many_moments_the_first_lines_are_told_and_the_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_reports.report.moments.ROWS_READ", 2)
+@pytest.mark.parametrize(
+    ("read", "places", "left_out"),
+    [
+        pytest.param(8_000, ["t-0..t-2", "t-0..t-2"], 12 - 6, id="all"),
+        pytest.param(8, ["t-0, t-2", "t-0..t-1"], 12 - 4, id="too many at once"),
+    ],
+)
+def test_of_many_moments_the_first_lines_are_told_and_the_others_counted(
+    monkeypatch: pytest.MonkeyPatch, read: int, places: list[str], left_out: int
+) -> None:
+    monkeypatch.setattr("spark_reports.report.moments.MOMENTS_READ", read)
     moments = [moment(n, "leader_elected", f"b{n % 5} leads", n % 3) for n in reversed(range(12))]
-    told, left_out = told_moments(rows_of("key_moments", moments), several_partitions=True, most=2)
-    assert [(line["reason"], line["where"]) for line in told] == [("b0 leads", "t-0..t-2"), ("b1 leads", "t-0..t-2")]
-    assert left_out == 12 - 6
+    told = told_moments(rows_of("key_moments", moments), several_partitions=True, most=2)
+    assert [line["reason"] for line in told[0]] == ["b0 leads", "b1 leads"]
+    assert ([line["where"] for line in told[0]], told[1]) == (places, left_out)
