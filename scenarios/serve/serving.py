@@ -46,7 +46,7 @@ FOREVER_US = 365 * 86_400 * 1_000_000
 
 STOP_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 STOPPING = "stopping; judging the run (Ctrl-C again gives up on the verdict)"
-OVER = "its time is over; judging the run (Ctrl-C gives up on the verdict)"
+OVER = "the time of --for is up; judging the run (Ctrl-C gives up on the verdict)"
 GIVEN_UP = "given up: no verdict. The trace until the cluster stopped and the logs of the brokers are kept in"
 
 Say = Callable[[str], None]
