@@ -64,7 +64,7 @@ def test_at_the_end_of_its_time_the_run_is_judged_as_by_ctrl_c(tmp_path: Path) -
         producer.close()
         output, errors = served.process.communicate(timeout=60)
         assert served.process.returncode == 0, errors
-    assert "its time is over; judging the run (Ctrl-C gives up on the verdict)" in output
+    assert "the time of --for is up; judging the run (Ctrl-C gives up on the verdict)" in output
     summary = read_summary(tmp_path / (tmp_path / "last").read_text().strip())
     assert summary["records"]["acked"] == ["hello"] and summary["virtual_s"] >= 6
     expect_nothing_broken(summary)
