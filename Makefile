@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo page test check soak kafka night wheel compiled compiled-test lock locked audit clean
+.PHONY: demo page test check soak kafka night lock locked audit clean
 
 demo: .venv/.installed
 	$(BIN)/highwater run acks1-leader-kill
@@ -31,37 +31,6 @@ kafka: .venv/.installed-dev
 
 night: .venv/.installed-dev
 	$(BIN)/python -m pytest -m 'night and not kafka' -n 2
-
-# The compiled core: some minutes. `make demo` and `make test` do not wait for it, an editable installation has none.
-wheel: .venv/.installed-dev
-	rm -rf build/lib* build/bdist* dist
-	HIGHWATER_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps $(WHEEL_OPTIONS) \
-	    --wheel-dir dist .
-
-# What the wheel holds, beside the tests: build/compiled/ is a checkout whose packages are compiled.
-compiled: wheel
-	rm -rf build/compiled
-	$(BIN)/python -m zipfile -e dist/*.whl build/compiled
-	cp -r tests pyproject.toml build/compiled/
-
-# The cores' tests on the compiled modules, and digests of both builds. Left out are tests that replace a method or a constant of a
-# compiled module, which such a module does not allow or does not see, or give it an object of another class.
-COMPILED_TESTS := tests/replica tests/controller tests/cluster tests/partition tests/scenarios/check tests/scenarios/observe
-REPLACING := tests/scenarios/check/test_verdict.py \
-    tests/controller/test_state_properties.py::test_a_sweep_at_its_limit_goes_on_10_ms_later \
-    tests/scenarios/observe/test_packed_column.py::test_what_counts_up_or_stays_takes_next_to_nothing \
-    tests/cluster/client/consumer/test_member_transcripts.py \
-    tests/cluster/client/producer/test_transaction_level.py \
-    tests/cluster/broker/test_api_table.py::test_one_file_makes_an_api_that_brokers_offer_and_answer \
-    tests/cluster/server/test_socket_server.py::test_the_times_of_a_request_add_up
-PROCESSES_TESTS := tests/live/parts/test_control.py tests/live/parts/test_pickling.py \
-    tests/live/test_processes.py::test_a_sigkilled_leader_takes_what_it_alone_had_acked
-VERIFIED := acks1-leader-kill controller-dies-with-follower
-
-compiled-test: compiled
-	cd build/compiled && ../../$(BIN)/python -m pytest -n 2 $(COMPILED_TESTS) $(addprefix --deselect=,$(REPLACING))
-	cd build/compiled && for name in $(VERIFIED); do ../../$(BIN)/python -m scenarios.cli verify $$name --plain || exit 1; done
-	cd build/compiled && ../../$(BIN)/python -m pytest $(PROCESSES_TESTS)
 
 # The page of `highwater view`: needs Node, and is committed, so that a user does not.
 page:

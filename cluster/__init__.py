@@ -5,5 +5,3 @@ Rooms: protocol/, network/, messages/, server/, broker/, groups/, client/, contr
 May import: no other room of this package.
 Open first: node.py.
 """
-
-from replica import plain_python as plain_python

@@ -5,5 +5,3 @@ Rooms: quorum/ (KRaft), zookeeper/ (the controller before it).
 May import: controller.quorum.
 Open first: state.py.
 """
-
-from replica import plain_python as plain_python

@@ -4,5 +4,3 @@ Rooms: log/ (batches on a disk), trace/ (the events of a run).
 May import: no other room of this package.
 Open first: leader.py.
 """
-
-from replica import plain_python as plain_python

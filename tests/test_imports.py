@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import pytest
 
-from replica.plain_python import PACKAGES, VARIABLE
-
 ROOT = Path(__file__).parent.parent
 MAY_IMPORT = {
     "replica": [],
@@ -158,15 +156,9 @@ def test_pyspark_is_for_the_reports_alone() -> None:
 
 
 def test_package_files_hold_a_docstring_only() -> None:
-    """And, where the package can be compiled, the import by which HIGHWATER_PURE leaves compiled modules aside."""
     for package in MAY_IMPORT:
         body = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8")).body
-        allowed = ["from replica import plain_python as plain_python"] if package in PACKAGES else []
-        if package == "scenarios":  # It is imported before anything has looked whose `replica` is found.
-            allowed = ["import os", f"if os.environ.get('{VARIABLE}', '0') not in ('', '0'):\n    {allowed[0]}"]
-        assert [ast.unparse(one) for one in body[1:]] == allowed, (
-            f"{package}/__init__.py runs code whenever anything of the package is imported"
-        )
+        assert not body[1:], f"{package}/__init__.py runs code whenever anything of the package is imported"
 
 
 def loaded_by(words: list[str], folder: Path) -> set[str]:

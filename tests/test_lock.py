@@ -12,8 +12,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from scenarios.building.extensions import MYPY
-
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / ".ci" / "requirements.txt"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -21,7 +19,6 @@ ASKED_FOR = [
     *PROJECT["build-system"]["requires"],
     *PROJECT["project"]["dependencies"],
     *PROJECT["project"]["optional-dependencies"]["dev"],
-    MYPY,
 ]
 
 

@@ -21,8 +21,7 @@ def unpickled(data: bytes | memoryview | bytearray) -> Any:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        """A dataclass is made anew from its fields: pickle would fill an empty one, which a compiled frozen class
-        refuses."""
+        """A dataclass is made anew from its fields."""
         if isinstance(value, type) or not is_dataclass(value):
             return NotImplemented
         return _made, (type(value), {field.name: getattr(value, field.name) for field in fields(value)})

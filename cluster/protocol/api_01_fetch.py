@@ -146,10 +146,6 @@ class FetchPartitionResponse:
     snapshot_id: SnapshotId | None = None
 
 
-View = memoryview
-"""Under a name of this module, where mypyc looks for the types of fields."""
-
-
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
     """The answer for one partition, as received; `records` is a memoryview into the frame, empty if there are none.
@@ -164,7 +160,7 @@ class FetchedPartition:
     log_start_offset: Offset
     diverging_epoch: EpochEndOffset | None
     current_leader: LeaderIdAndEpoch | None
-    records: View
+    records: memoryview
     aborted_transactions: tuple[tuple[int, Offset], ...] | None
     preferred_read_replica: BrokerId
     snapshot_id: SnapshotId | None = None

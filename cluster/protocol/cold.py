@@ -114,7 +114,6 @@ def response(api_key: int, version: int, /, **fields: object) -> Entity:
 
 def make(_class: type, /, **fields: object) -> Entity:
     """An entity of one of kio's classes, of plain values; see the module's docstring."""
-    # Named as no field is: where this is compiled, even such a parameter must not have the name of a keyword.
     converters = _converters(_class)
     values = dict(_defaults(_class))
     for name, value in fields.items():

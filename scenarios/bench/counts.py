@@ -1,21 +1,18 @@
 """What the simulator does for one record, and for one fetch that finds none: counted, so alike on every machine.
 
 Two runs that differ in length only are played under Python's profiler. What the longer one does more, divided by the
-records (or fetches) it has more, is the price of one, without a run's start and end. The profiler sees no call of a
-compiled function: counts are those of plain Python.
+records (or fetches) it has more, is the price of one, without a run's start and end.
 """
 
 from __future__ import annotations
 
 import cProfile
-import inspect
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from replica.trace.events import TraceLog
 from scenarios.bench.steady import steady
 from scenarios.language.spec import Scenario
 from scenarios.run.runner import ScenarioRun
@@ -62,11 +59,6 @@ class Price(NamedTuple):
 
     what: str
     counts: Mapping[str, float]
-
-
-def is_countable() -> bool:
-    """Whether plain Python is running."""
-    return inspect.isfunction(TraceLog.emit)
 
 
 def is_exact(name: str) -> bool:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import click
 
-from scenarios.building.running import build_here
 from scenarios.cli.common import format_option, plain_option, print_json, style_for_stdout
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.style import Style
@@ -77,7 +76,6 @@ def _lines(check: Requirement, style: Style) -> list[str]:
 
 def _checks() -> Iterator[Requirement]:
     yield Requirement("Python", platform.python_version(), "everything")
-    yield Requirement("core", str(build_here()), "everything")
     yield from map(_library, ("trio", "kio", "pyarrow", "networkx", "pyyaml"))
     yield _room("runs folder", Path(), "go to a folder that takes files, or give --out DIR")
     yield _room("temporary", Path(tempfile.gettempdir()), "make room there, or set TMPDIR to another folder")

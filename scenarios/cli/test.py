@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from replica import plain_python
-from scenarios.building.running import build_here
 from scenarios.cli.common import (
     fail,
     format_option,
@@ -228,10 +226,7 @@ def _run_job(job: Job) -> dict[str, Any]:
 @format_option
 @plain_option
 def verify(scenario: str, variant: str | None, format_: str, plain: bool) -> int:
-    """Run SCENARIO twice, in two processes with different hash seeds, and compare the traces byte by byte.
-
-    Where the core is compiled, the second process runs it as plain Python.
-    """
+    """Run SCENARIO twice, in two processes with different hash seeds, and compare the traces byte by byte."""
     file = load_scenario(scenario)
     variants = [variant or "base"] if variant else ["base", *file.variants]
     for name in variants:
@@ -261,20 +256,19 @@ def _verify_line(scenario: str, result: dict[str, Any], style: Style) -> str:
     if result["identical"]:
         digest = result["trace_sha256"][:16]
         word = style.paint("identical", "green")
-        builds = "; compiled and plain" if build_here().is_compiled else ""
-        return f"{word}  {name}: {result['bytes']} bytes in {result['files']} files, sha256 {digest}{builds}"
+        return f"{word}  {name}: {result['bytes']} bytes in {result['files']} files, sha256 {digest}"
     return f"{style.paint('DIFFERENT', 'red')}  {name}: {', '.join(result['different'])}"
 
 
 def _verify(scenario: str, variant: str, after_run: Callable[[str], None]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
         runs = []
-        for hash_seed, pure in (("0", {}), ("12345", {plain_python.VARIABLE: "1"})):
+        for hash_seed in ("0", "12345"):
             out = Path(scratch) / hash_seed
             command = [sys.executable, "-m", "scenarios.cli", "run", scenario, "--variant", variant]
             done = subprocess.run(
                 [*command, "--out", str(out), "--format", "json"],
-                env={**environment(), "PYTHONHASHSEED": hash_seed, **pure},
+                env={**environment(), "PYTHONHASHSEED": hash_seed},
                 capture_output=True,
                 text=True,
                 check=False,

@@ -20,7 +20,6 @@ from typing import Any
 import click
 
 from replica.rules import PROFILES
-from scenarios.building.running import build_here
 from scenarios.cli.bench.acks_screen import print_acks
 from scenarios.cli.bench.counts_screen import show_counts, show_growth
 from scenarios.cli.common import CommandGroup, format_option, print_json
@@ -49,7 +48,6 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "load_average": round(load, 2),
         "sum_us": round(_sum_us(), 1),
-        "build": str(build_here()),
     }
 
 
@@ -66,8 +64,7 @@ def _sum_us() -> float:
 def machine_line(found: dict[str, Any]) -> str:
     return (
         f"  {found['cpu']}, {found['cores']} cores, kernel {found['kernel']}, Python {found['python']}, "
-        f"load {found['load_average']};\n  its Python adds 10,000 numbers in {found['sum_us']:.0f} us; the core is "
-        f"{found['build']}"
+        f"load {found['load_average']};\n  its Python adds 10,000 numbers in {found['sum_us']:.0f} us"
     )
 
 

@@ -18,7 +18,7 @@ def test_the_rules_of_an_era_arrive(era: str) -> None:
 
 
 def test_what_a_node_is_started_with_arrives() -> None:
-    """Frozen dataclasses with and without slots, of the compiled rooms and of others, one in the other."""
+    """Frozen dataclasses with and without slots, one in the other."""
     scenario = load_file(find_scenario("compaction-tombstone-gone")).scenario
     values = (scenario, Latency("constant", 250), OPEN, Latency, frozenset({"b1"}))
     assert unpickled(pickled(values)) == values
