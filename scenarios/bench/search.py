@@ -1,4 +1,4 @@
-"""Random schedules an hour: in a process pool, then as a Spark job, with all invariants and coverage on."""
+"""Random schedules an hour: in a process pool, then as a Spark job, with all invariants on."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ work that a group leaves undone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ from scenarios.language.spec import Scenario
 from scenarios.language.steps import At
 from scenarios.observe.forgotten_batches import outputs_again, stored_again
 from scenarios.observe.wording import count_of
-from scenarios.run.runner import Listener, RunResult, run_scenario
+from scenarios.run.runner import RunResult, run_scenario
 from scenarios.search.idle_groups import left_undone
 from scenarios.search.schedules import Schedule
 
@@ -54,8 +54,8 @@ class Finding:
         return re.match(r"S\d", self.kind) is not None
 
 
-def judge(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[RunResult, tuple[Finding, ...]]:
-    """Run it and return the findings: none, if all is well. watchers: more listeners of its trace
+def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
+    """Run it and return the findings: none, if all is well.
 
     Old rules let invariants break by design, and records with them: then the era explains the fate of a safe schedule's
     records. With no such invariant broken, the only explanation is a bug in Highwater.
@@ -64,19 +64,15 @@ def judge(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[RunRes
     """
     scenario = schedule.scenario()
     rest_us = _nothing_more_from_us(scenario)
-    result, found = _judged(schedule.safe, scenario, rest_us, watchers)
+    result, found = _judged(schedule.safe, scenario, rest_us)
     if rest_us is not None and schedule.safe and any(not one.is_final for one in found):
         # What an early end may have made of it is no finding: a record that was still to come, say.
-        result, found = _judged(schedule.safe, scenario, None, ())
+        result, found = _judged(schedule.safe, scenario, None)
     return result, found
 
 
-def _judged(
-    safe: bool, scenario: Scenario, may_rest_from_us: int | None, watchers: Sequence[Listener]
-) -> tuple[RunResult, tuple[Finding, ...]]:
-    result = run_scenario(
-        scenario, runs_dir=None, keep_rows=safe, watchers=watchers, traced=False, may_rest_from_us=may_rest_from_us
-    )
+def _judged(safe: bool, scenario: Scenario, may_rest_from_us: int | None) -> tuple[RunResult, tuple[Finding, ...]]:
+    result = run_scenario(scenario, runs_dir=None, keep_rows=safe, traced=False, may_rest_from_us=may_rest_from_us)
     by_design = any(not event.promised for event in result.broken)
     found = [Finding(event.invariant, event.reason, event.promised) for event in result.broken]
     if safe:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +9,6 @@ import yaml
 
 from replica.trace.events import Column
 from scenarios.process.collector import collect_rarely
-from scenarios.search.coverage import Turn
 from scenarios.search.findings import Finding
 from scenarios.search.schedules import Schedule
 from scenarios.search.search import Found, SeedJob, play_seed, schedule_of, shrink
@@ -46,13 +44,6 @@ COLUMNS = (
     Column("findings", "list<string>", True, "kinds of the findings"),
     Column("sentences", "list<string>", True, "what each finding is, in one sentence"),
     Column("our_bugs", "list<int64>", True, "1 for each finding that the era promises not to happen, else 0"),
-    Column("reached", "list<string>", True, "states and branches that the run reached"),
-    Column(
-        "turns",
-        "list<string>",
-        True,
-        "turns of its partitions, each as JSON: virtual time in ms, partition, brokers, worth",
-    ),
     Column("shrunk", "string", True, "the smallest schedule with the same kinds of findings"),
 )
 
@@ -60,25 +51,21 @@ COLUMNS = (
 def play_run(seed: int, profile: str, safe: bool, swarm: bool, text: str, kinds: tuple[str, ...]) -> dict[str, Any]:
     """The figures of its row, the same on every machine."""
     collect_rarely()
-    schedule = SearchRun(seed, profile, safe, swarm, text).schedule
     if kinds:
+        schedule = SearchRun(seed, profile, safe, swarm, text).schedule
         *_, smallest = [schedule, *shrink(schedule, kinds)]
         return {"status": "finished", "shrunk": smallest.text}
-    found = play_seed(SeedJob(seed, profile, safe, swarm, schedule))
+    found = play_seed(SeedJob(seed, profile, safe, swarm))
     return {
         "status": "finished",
         "findings": [finding.kind for finding in found.findings],
         "sentences": [finding.sentence for finding in found.findings],
         "our_bugs": [int(finding.our_bug) for finding in found.findings],
-        "reached": list(found.reached),
-        "turns": [json.dumps(turn) for turn in found.turns],
     }
 
 
 def run_of(job: SeedJob) -> SearchRun:
-    if job.schedule is None:
-        return SearchRun(job.seed, job.profile, job.safe, job.swarm)
-    return SearchRun(job.seed, job.profile, job.schedule.safe, job.swarm, job.schedule.text)
+    return SearchRun(job.seed, job.profile, job.safe, job.swarm)
 
 
 def found_of(row: Mapping[str, Any]) -> Found:
@@ -88,9 +75,4 @@ def found_of(row: Mapping[str, Any]) -> Found:
         return Found(row["seed"], (Finding(f"stopped: {row['status']}", str(row["error"]), True),), schedule)
     told = zip(row["findings"] or (), row["sentences"] or (), row["our_bugs"] or (), strict=True)
     findings = tuple(Finding(kind, sentence, bool(our_bug)) for kind, sentence, our_bug in told)
-    turns = tuple(_turn(*json.loads(text)) for text in row["turns"] or ())
-    return Found(row["seed"], findings, schedule, tuple(row["reached"] or ()), turns)
-
-
-def _turn(at_ms: int, partition: str, nodes: list[str], worth: float) -> Turn:
-    return Turn(at_ms, partition, tuple(nodes), worth)
+    return Found(row["seed"], findings, schedule)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from scenarios.run.runner import Listener
-from scenarios.search.coverage import Coverage, Turn
 from scenarios.search.findings import Cause, Finding, cause_of, judge, kinds_of
 from scenarios.search.mix import mix_of
 from scenarios.search.schedules import Schedule, random_schedule
@@ -24,28 +22,22 @@ _MENDED_BY_LABEL = ("start", "resume")
 class SeedJob(NamedTuple):
     """One seed in an era. safe: only schedules in which acks=all, min ISR 2 and idempotence promise a clean verdict
 
-    swarm: with the mix of its batch     schedule: to be played in place of the one that the seed is
+    swarm: with the mix of its batch
     """
 
     seed: int
     profile: str
     safe: bool
     swarm: bool = False
-    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The findings of one seed: () when all is well. A run that stopped is a finding as well, and our bug.
-
-    reached: names of what the run covered     turns: of its partitions (coverage.py)
-    """
+    """The findings of one seed: () when all is well. A run that stopped is a finding as well, and our bug."""
 
     seed: int
     findings: tuple[Finding, ...]
     schedule: Schedule
-    reached: tuple[str, ...] = ()
-    turns: tuple[Turn, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -97,8 +89,6 @@ def by_kind(found: list[Found]) -> list[FindingKind]:
 
 
 def schedule_of(job: SeedJob) -> Schedule:
-    if job.schedule is not None:
-        return job.schedule
     rng, safe = random.Random(job.seed), True if job.safe else None
     if not job.swarm:
         return random_schedule(rng, safe=safe, profile=job.profile)
@@ -108,14 +98,12 @@ def schedule_of(job: SeedJob) -> Schedule:
 
 def play_seed(job: SeedJob) -> Found:
     schedule = schedule_of(job)
-    coverage = Coverage()
-    findings = _findings(schedule, (coverage,))
-    return Found(job.seed, findings, schedule, coverage.reached, tuple(coverage.turns))
+    return Found(job.seed, _findings(schedule), schedule)
 
 
-def _findings(schedule: Schedule, watchers: Sequence[Listener] = ()) -> tuple[Finding, ...]:
+def _findings(schedule: Schedule) -> tuple[Finding, ...]:
     try:
-        return judge(schedule, watchers)[1]
+        return judge(schedule)[1]
     except Exception as error:  # Any exception that stops a run belongs to its schedule, and must not end the search.
         return (Finding(f"stopped by {type(error).__name__}", str(error)[:500], True),)
 

@@ -1,120 +1,62 @@
-"""How a search went, run by run, in one picture: what it covered, what it found, and how much of that was still new."""
+"""The findings of a search, run by run, in one picture."""
 
 from __future__ import annotations
 
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
-
-from replica.trace.broker_marks import BROKER_MARKS
 
 Search = Mapping[str, Any]
 Spec = dict[str, Any]
 Points = list[dict[str, Any]]
 
-PLACES = {"guided": 5, "swarm": 1, "blind": 0}
-"""Of each mode among broker_marks: its colour and dash."""
 WIDTH_PX = 900
 """Nominal; the page sets the real width before it draws."""
-BARS_MAX = 40
 FIRST_RUN = 1
 _LABEL_PX = 70
 """Of `run 10,000`."""
 
 
-def growth_chart(searches: Sequence[Search]) -> Spec:
-    """searches: as scenarios/search/document.py makes them; what is new is drawn of the first one"""
-    last = max(search["played"] for search in searches)
-    panels = [
-        _lines("States and branches reached so far", _growth(searches), last),
-        _new_ones(searches[0], last),
-    ]
-    if any(search["findings"] for search in searches):
-        panels.append(_lines("Kinds of findings so far", _findings(searches), last))
+def findings_chart(search: Search) -> Spec:
+    """search: as scenarios/search/document.py makes it; something was found"""
+    first = [(kind["runs"][0], kind["kind"]) for kind in search["findings"]]
+    points: Points = [{"run": FIRST_RUN, "count": 0, "what": ""}]
+    for run, new in sorted(Counter(run for run, _ in first).items()):
+        found = ", ".join(kind for at, kind in first if at == run)
+        points.append({"run": run, "count": points[-1]["count"] + new, "what": found})
+    last = max(search["played"], points[-1]["run"])
+    points.append({"run": last, "count": points[-1]["count"], "what": ""})
+    base = alt.Chart({"values": points}).encode(
+        x=_x(last), y=_y(points[-1]["count"]),
+        tooltip=[alt.Tooltip("run:Q"), alt.Tooltip("count:Q", title="so far"), alt.Tooltip("what:N")],
+    )  # fmt: skip
+    line = base.mark_line(interpolate="step-after", strokeWidth=2.5, color="var(--b0)")
+    # A step of one line in a thousand is hard to point at.
+    marked = base.mark_circle(size=70, opacity=1, color="var(--b0)").transform_filter("datum.what")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Automatically deduplicated")
-        spec: Spec = alt.vconcat(*panels, spacing=14).to_dict()
+        spec: Spec = (
+            alt.layer(line, marked)
+            .properties(width=WIDTH_PX, height=180, title=_title("Kinds of findings so far"))
+            .to_dict()
+        )
     del spec["config"]  # the page brings its own colours
     return spec
-
-
-def _steps(search: Search, runs: Sequence[int], named: Mapping[int, str]) -> Points:
-    """The count of `runs` up to each of them. named: what is said of a run besides"""
-    points, so_far = [], 0
-    for run, new in sorted({FIRST_RUN: 0, **Counter(runs)}.items()):
-        so_far += new
-        what = named.get(run, f"{new} new") if new else ""
-        points.append({"run": run, "count": so_far, "mode": search["mode"], "what": what})
-    return [*points, {"run": search["played"], "count": so_far, "mode": search["mode"], "what": ""}]
-
-
-def _growth(searches: Sequence[Search]) -> Points:
-    return [point for one in searches for point in _steps(one, [name["first_run"] for name in one["covered"]], {})]
-
-
-def _findings(searches: Sequence[Search]) -> Points:
-    points: Points = []
-    for search in searches:
-        first = [(kind["runs"][0], kind["kind"]) for kind in search["findings"]]
-        named = {run: ", ".join(kind for at, kind in first if at == run) for run, _ in first}
-        points += _steps(search, [run for run, _ in first], named)
-    return points
-
-
-def _lines(title: str, points: Points, last: int) -> Any:
-    modes = list(dict.fromkeys(point["mode"] for point in points))
-    marks = [BROKER_MARKS[PLACES[mode]] for mode in modes]
-    colour = alt.Scale(domain=modes, range=[f"var(--b{PLACES[mode]})" for mode in modes])
-    dash = alt.Scale(domain=modes, range=[list(mark.dash or (1, 0)) for mark in marks])
-    base = alt.Chart({"values": points}).encode(
-        x=_x(last), y=_y(max(point["count"] for point in points)),
-        color=alt.Color("mode:N", scale=colour, legend=None),
-        tooltip=[alt.Tooltip("run:Q"), alt.Tooltip("count:Q", title="so far"), alt.Tooltip("what:N"), "mode:N"],
-    )  # fmt: skip
-    line = base.mark_line(interpolate="step-after", strokeWidth=2.5).encode(
-        strokeDash=alt.StrokeDash("mode:N", scale=dash, legend=None)
-    )
-    # A step of one line in a thousand is hard to point at; steps of few are marked.
-    layers = [line, base.mark_circle(size=70 if len(points) < 100 else 12, opacity=1).transform_filter("datum.what")]
-    return alt.layer(*layers).properties(width=WIDTH_PX, height=180, title=_title(title))
-
-
-def _new_ones(search: Search, last: int) -> Any:
-    """Bars over equal numbers of runs; the last may be of fewer."""
-    each = max(1, -(-search["played"] // BARS_MAX))
-    new = Counter((name["first_run"] - 1) // each for name in search["covered"])
-    bars = [
-        {"run": place * each + FIRST_RUN, "last": min(search["played"], (place + 1) * each), "count": new[place]}
-        for place in range(-(-search["played"] // each))
-    ]
-    for bar in bars:
-        bar["runs"] = f"{bar['run']} to {bar['last']}" if bar["last"] > bar["run"] else f"{bar['run']}"
-        # A run has its place in the middle of its bar.
-        bar["from"], bar["until"] = bar["run"] - 0.5, bar["last"] + 0.5
-    # The first runs reach most of everything: on a plain scale all others would be one pixel.
-    scale = alt.Scale(type="symlog", nice=False)
-    y = alt.Y("count:Q", title=None, scale=scale, axis=alt.Axis(values=[0, 1, 10, 100, 1000], format="~s", **_PLAIN_Y))
-    told = [alt.Tooltip("runs:N"), alt.Tooltip("count:Q", title="new")]
-    chart = alt.Chart({"values": bars}).mark_rect(color=f"var(--b{PLACES[search['mode']]})", opacity=0.75)
-    of = f" per {each} runs" if each > 1 else " of each run"
-    words = f"New states and branches{of}, {search['mode']} (logarithmic)"
-    drawn = chart.encode(x=_x(last, "from"), x2="until:Q", y=y, y2=alt.datum(0), tooltip=told)
-    return drawn.properties(width=WIDTH_PX, height=110, title=_title(words))
 
 
 _PLAIN_Y: dict[str, Any] = {"minExtent": 48, "maxExtent": 48}
 
 
-def _x(last: int, field: str = "run") -> alt.X:
+def _x(last: int) -> alt.X:
     told: dict[str, Any] = {"format": ",d", "labelExpr": "'run ' + datum.label"}
     # A label that stood out on the right would widen the chart, which would fade there.
     axis = alt.Axis(title=None, values=run_ticks(last), grid=False, labelFlush=_LABEL_PX / 2, **told)
     domain = [FIRST_RUN - 0.5, max(FIRST_RUN, last) + 0.5]
-    return alt.X(f"{field}:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False))
+    return alt.X("run:Q", axis=axis, scale=alt.Scale(domain=domain, nice=False))
 
 
 def run_ticks(last: int) -> list[int]:

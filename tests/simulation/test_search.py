@@ -11,6 +11,7 @@ import yaml
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import run_scenario
+from scenarios.search.document import Kept, document_of
 from scenarios.search.findings import Finding, judge, kinds_of
 from scenarios.search.schedules import Schedule, Tree, random_schedule
 from scenarios.search.search import Found, SeedJob, by_kind, play_seed, schedule_of, shrink
@@ -175,3 +176,19 @@ def test_shrinking_keeps_what_mends_and_the_kind_of_finding() -> None:
         "release",
         "start",
     ]
+
+
+def test_a_finding_has_its_smallest_schedule_and_its_runs() -> None:
+    def finding(seed: int, *findings: Finding) -> Found:
+        return Found(seed, findings, schedule_of(SeedJob(seed, "kafka-2.0", safe=False)))
+
+    lost = Finding("lost", "r1 is gone", True)
+    found = [finding(8, lost), finding(2, lost, Finding("S25 min-isr", "moved", False))]
+    steps = Schedule({"timeline": [{"at": "40000ms", "heal": "all"}, {"at": "900ms", "kill": "b1", "as": "k"}]}, False)
+    kept = {seed: Kept(f"found/{seed}.yaml", steps.text, True) for seed in (8, 2)}
+    asked = {"era": "kafka-2.0", "mode": "blind", "safe": False, "seeds": "1..9"}
+    document = document_of(asked, range(1, 10), 9, found, by_kind(found), kept)
+    assert (document["asked"], document["played"], document["broke_something"]) == (9, 9, 2)
+    bug, by_design = document["findings"]
+    assert (bug["kind"], bug["runs"], bug["first_seed"], bug["shown_seed"]) == ("lost", [2, 8], 2, 8)
+    assert by_design["runs"] == [2] and bug["steps"] == [("0.900 s", "kill: b1, as: k"), ("40.000 s", "heal: all")]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -19,7 +18,7 @@ from scenarios.cli.searching.players import LocalPlayer, NewPlayer
 from scenarios.cli.spark import Master, conf_option
 from scenarios.language.spec import PROFILE
 from scenarios.process.whole_files import write_whole
-from scenarios.search.document import FORMAT, MODES, Kept, document_of
+from scenarios.search.document import Kept, document_of
 from scenarios.search.findings import Cause
 from scenarios.search.search import FindingKind, Found
 from scenarios.terminal.exit_codes import ExitCode
@@ -36,12 +35,6 @@ WIDTH = 100
 @click.option("--seeds", type=SeedRange(), default="1..100", show_default=True, help="Seeds to try.")
 @click.option("--safe", is_flag=True, help="Only settings that promise a clean verdict: acks=all, min ISR 2.")
 @click.option("--swarm", is_flag=True, help="Every 16 seeds draw their own mix of cluster, clients and faults.")
-@click.option(
-    "--guided/--blind",
-    default=False,
-    show_default=True,
-    help="Change schedules that reached something new, or draw each by its seed alone.",
-)
 @click.option("--first", is_flag=True, help="Stop at the first seed that breaks something.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=OUT, show_default=True, help="Where found schedules are kept."
@@ -57,7 +50,6 @@ def search(
     seeds: range,
     safe: bool,
     swarm: bool,
-    guided: bool,
     first: bool,
     out: Path,
     jobs: int | None,
@@ -70,19 +62,17 @@ def search(
     """Play random fault schedules; say what they break: invariants and, with safe settings, promises to producers.
 
     Each kind of finding is reported once, with the first seed that showed it; that schedule is kept, shrunk to the
-    steps it needs. A guided search learns from the runs before: the same seeds give the same findings, but a seed
-    alone is no schedule. With --master a Spark job plays and shrinks, the smallest schedule of each kind is kept, and
+    steps it needs. With --master a Spark job plays and shrinks, the smallest schedule of each kind is kept, and
     --resume plays what is missing after an interruption. Exit code 4 if anything broke that the era promises. After
     Ctrl-C, or when a process is killed, findings so far are kept and reported.
 
-    search.html in --out shows what was found and what was covered, run by run, beside searches of the same era in the
-    same folder that went about it in another way.
+    search.html in --out shows what was found, run by run.
     """
     must_hold_files(out)
     began = time.perf_counter()
-    asked = Asked(profile, seeds, safe, swarm, guided, first, out)
+    asked = Asked(profile, seeds, safe, swarm, first, out)
     result = searched(asked, _player(asked, jobs, master, dict(conf), resume=resume, time_limit=time_limit))
-    played, covered, found, kinds, kept, ended = result
+    played, found, kinds, kept, ended = result
     page = _write_page(asked, result, None if resume else time.perf_counter() - began) if played else None
     rest = None
     if ended is not None and played < len(seeds):
@@ -91,9 +81,7 @@ def search(
         document = {
             "profile": profile,
             "swarm": asked.swarm,
-            "guided": guided,
             "played": played,
-            "covered": len(covered),
             "interrupted": ended is not None,
             "rest": rest,
             "found": [one.as_json() for one in found],
@@ -107,10 +95,7 @@ def search(
         _print(kinds, kept, asked)
         of = f" of {len(seeds)}" if rest else ""
         schedules = "safe schedules" if safe else "schedules"
-        click.echo(
-            f"\n{profile}: {played:,}{of} {schedules} played; {_outcome(found, kinds, profile)}; "
-            f"{len(covered):,} states and branches covered"
-        )
+        click.echo(f"\n{profile}: {played:,}{of} {schedules} played; {_outcome(found, kinds, profile)}")
         if page is not None:
             click.echo(f"page: {page}")
     if ended is not None:
@@ -161,35 +146,23 @@ def _print(kinds: list[FindingKind], kept: dict[int, Kept], asked: Asked) -> Non
         click.echo(f"    {kind.first.schedule.settings}")
         click.echo(f"    highwater run {kept[seed].file}")
         if not kept[seed].shrunk:
-            # A guided search made it out of others: its seed alone does not make it again.
-            again = "" if asked.guided else f" yet: {asked.command(range(seed, seed + 1))}"
-            click.echo(f"    (not shrunk{again})")
+            click.echo(f"    (not shrunk yet: {asked.command(range(seed, seed + 1))})")
 
 
 def _write_page(asked: Asked, result: Searched, seconds: float | None) -> Path:
-    """The page, and the same as data for the pages of later searches. seconds: None where others played, too"""
+    """The page, and the same as data. seconds: None where others played, too"""
     from spark_reports.search.page import render
 
-    document = document_of(asked.in_words, result.covered, result.found, result.kinds, result.kept)
-    others = [found for mode in MODES if mode != asked.mode and (found := _read(asked.data_file(mode)))]
-    played = document["played"]
+    played = result.played
+    document = document_of(asked.in_words, asked.seeds, played, result.found, result.kinds, result.kept)
     pace = (
         "" if seconds is None else f"{played:,} schedules in {seconds:,.0f} s, {played / seconds * 3600:,.0f} an hour."
     )
     page = asked.out / "search.html"
     try:
         asked.out.mkdir(parents=True, exist_ok=True)
-        write_whole(asked.data_file(asked.mode), json.dumps(document, ensure_ascii=False) + "\n")
-        write_whole(page, render([document, *others], asked.data_file(asked.mode).name, pace))
+        write_whole(asked.data_file, json.dumps(document, ensure_ascii=False) + "\n")
+        write_whole(page, render(document, pace))
     except OSError as error:
         fail_to_keep(asked, error)
     return page
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    """An earlier search, if it is there and of this version."""
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) and document.get("format") == FORMAT else None

@@ -12,9 +12,7 @@ from scenarios.cli.common import fail
 from scenarios.cli.searching.players import NewPlayer, Player, Shrunk
 from scenarios.process.failures import ProcessDied
 from scenarios.process.whole_files import write_whole
-from scenarios.search.covered import Covered
-from scenarios.search.document import Kept, mode_of
-from scenarios.search.guided import generations
+from scenarios.search.document import Kept
 from scenarios.search.search import FindingKind, Found, SeedJob
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -29,23 +27,22 @@ class Asked(NamedTuple):
     seeds: range
     safe: bool
     swarm: bool
-    guided: bool
     first: bool
     out: Path
 
     @property
     def mode(self) -> str:
-        return mode_of(guided=self.guided, swarm=self.swarm)
+        return "swarm" if self.swarm else "blind"
 
     @property
     def in_words(self) -> dict[str, Any]:
         """As document.py has it."""
-        of = {"era": self.profile, "mode": self.mode, "safe": self.safe}
-        return {**of, "seeds": range_text(self.seeds), "asked": len(self.seeds)}
+        return {"era": self.profile, "mode": self.mode, "safe": self.safe, "seeds": range_text(self.seeds)}
 
-    def data_file(self, mode: str) -> Path:
+    @property
+    def data_file(self) -> Path:
         """Of a search of this era and of such schedules."""
-        return self.out / f"{self.profile}-{mode}{'-safe' if self.safe else ''}.json"
+        return self.out / f"{self.profile}-{self.mode}{'-safe' if self.safe else ''}.json"
 
     def job(self, seed: int) -> SeedJob:
         return SeedJob(seed, self.profile, self.safe, self.swarm)
@@ -54,7 +51,7 @@ class Asked(NamedTuple):
         """The same, for others of its seeds."""
         words = ["highwater", "search", "--profile", self.profile, "--seeds", range_text(seeds)]
         words += ["--safe"] * self.safe + ["--first"] * self.first
-        words += ["--guided"] * self.guided + ["--swarm"] * self.swarm
+        words += ["--swarm"] * self.swarm
         return shlex.join([*words, *(["--out", str(self.out)] if self.out != OUT else [])])
 
     def on_spark(self, master: str) -> str:
@@ -73,7 +70,6 @@ class Searched(NamedTuple):
     """
 
     played: int
-    covered: Covered
     found: list[Found]
     kinds: list[FindingKind]
     kept: dict[int, Kept]
@@ -103,13 +99,12 @@ def searched(asked: Asked, new_player: NewPlayer) -> Searched:
         ended = interruption
     kept = _keep(asked, kinds, small)
     progress.found.sort(key=lambda one: one.seed)
-    return Searched(progress.played, progress.covered, progress.found, kinds, kept, ended)
+    return Searched(progress.played, progress.found, kinds, kept, ended)
 
 
 def _play(asked: Asked, player: Player, progress: _Progress) -> None:
     work = [asked.job(seed) for seed in asked.seeds]
-    coming = generations(work, player.play_in_order) if asked.guided else player.play(work)
-    with closing(coming) as outcomes:
+    with closing(player.play(work)) as outcomes:
         for outcome in outcomes:
             if progress.take(outcome):
                 break
@@ -120,7 +115,6 @@ class _Progress:
 
     def __init__(self, asked: Asked) -> None:
         self.found: list[Found] = []
-        self.covered = Covered()
         self.played = 0
         self._asked = asked
         self._line: ProgressLine | None = None
@@ -137,7 +131,6 @@ class _Progress:
     def take(self, outcome: Found) -> bool:
         """Whether the search is to end."""
         self.played += 1
-        self.covered.take(outcome)
         if not outcome.clean:
             self.found.append(outcome)
         seeds = len(self._asked.seeds)

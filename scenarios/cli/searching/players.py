@@ -27,8 +27,6 @@ class Player(Protocol):
         """Each job's outcome, in any order."""
         ...
 
-    def play_in_order(self, jobs: Sequence[SeedJob]) -> Generator[Found, None, None]: ...
-
     def kinds(self, found: list[Found]) -> list[FindingKind]:
         """Each kind of finding with the schedule to keep."""
         ...
@@ -50,8 +48,6 @@ class LocalPlayer:
 
     def play(self, jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
         return in_order(play_seed, jobs, self._processes, folder_in_memory())
-
-    play_in_order = play
 
     def kinds(self, found: list[Found]) -> list[FindingKind]:
         return by_kind(found)

@@ -41,8 +41,8 @@ def spark_search(
     from spark_reports.sweep.store import SweepFolder, SweepFolderUnusable
 
     task = Task(play_run, identity, identity(), time_limit, COLUMNS)
-    about = {"search": asked.profile, "guided": asked.guided, "version": identity()}
-    rows_of_mode = asked.data_file(asked.mode).with_suffix(".rows")
+    about = {"search": asked.profile, "version": identity()}
+    rows_of_mode = asked.data_file.with_suffix(".rows")
     try:
         with (
             spark_or_fail(),
@@ -66,9 +66,6 @@ class SparkPlayer:
 
     def play(self, jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
         yield from map(found_of, self._play_rows(self._task, [run_of(job) for job in jobs]))
-
-    def play_in_order(self, jobs: Sequence[SeedJob]) -> Generator[Found, None, None]:
-        yield from sorted(self.play(jobs), key=lambda one: one.seed)
 
     def kinds(self, found: list[Found]) -> list[FindingKind]:
         return by_kind(sorted(found, key=lambda one: (len(one.schedule.tree["timeline"]), one.seed)))
