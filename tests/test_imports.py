@@ -32,9 +32,7 @@ SPARK_COMMANDS = (
     "scenarios/cli/spark.py",
     "scenarios/cli/sweep/command.py",
     "scenarios/bench/report.py",
-    "scenarios/bench/search.py",
-    "scenarios/bench/spark.py",
-    "scenarios/bench/sweep.py",
+    "scenarios/cli/bench.py",
 )
 """The only files that may import spark_reports, and only inside their functions: no other command waits for Spark."""
 

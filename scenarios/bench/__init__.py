@@ -1,7 +1,5 @@
-"""The measurements of `highwater bench`.
-Rooms: model/ (traces of any length whose outcome is known).
+"""The measurements of `highwater bench`; what developers measure besides is in tests/bench/.
 
-May import: scenarios.bench.model, scenarios.language, scenarios.language.parse, scenarios.process,
-scenarios.run, scenarios.search, scenarios.terminal.
-Open first: wire.py.
+May import: scenarios.language, scenarios.language.parse, scenarios.process, scenarios.run.
+Open first: steady.py.
 """

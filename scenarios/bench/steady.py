@@ -1,9 +1,19 @@
-"""The run that `highwater bench sim` measures: a steady load on a class cluster, all invariants on."""
+"""Time of a steady load on a class cluster with all invariants on, and of whole commands."""
 
 from __future__ import annotations
 
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
+from scenarios.process.own_python import environment
+from scenarios.run.runner import run_scenario
 
 _TEXT = """\
 schema: 1
@@ -36,3 +46,37 @@ def steady(seconds: int, rate: int, *, partitions: int = 1, brokers: int = 3) ->
         partitions=_ONE_PARTITION if partitions == 1 else _MORE.format(count=partitions),
     )
     return load_text(text, "bench").scenario
+
+
+def measure_steady(seconds: int, rate: int, repeat: int) -> dict[str, Any]:
+    """Median of `repeat` runs. events: rows of the trace; items: deliveries and timers of the queue"""
+    scenario, walls_s = steady(seconds, rate), []
+    for _ in range(repeat):
+        began = time.perf_counter()
+        summary = run_scenario(scenario, runs_dir=None).summary
+        walls_s.append(time.perf_counter() - began)
+    wall_s, events, items = statistics.median(walls_s), summary["events"], summary["steps"]
+    return {
+        "virtual_s": seconds,
+        "events": events,
+        "items": items,
+        "wall_s": round(wall_s, 3),
+        "events_per_s": round(events / wall_s),
+        "events_and_items_per_s": round((events + items) / wall_s),
+        "virtual_s_per_s": round(seconds / wall_s),
+        "events_per_virtual_s": round(events / seconds, 1),
+    }
+
+
+def process_s(arguments: Sequence[str]) -> float:
+    """Seconds that `highwater` takes with these arguments, as a process of its own in an empty folder."""
+    with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "scenarios.cli", *arguments],
+            cwd=scratch,
+            env=environment(),
+            check=True,
+            capture_output=True,
+        )
+        return time.perf_counter() - began

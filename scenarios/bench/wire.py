@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,7 +25,6 @@ from scenarios.bench.wire_clusters import (
     mock,
     topic_of,
 )
-from scenarios.bench.wire_transactions import measure_transactions
 
 ACKS = ("0", "1", "all")
 BYTES_PER_ROUND, RECORDS_MAX = 24 << 20, 200_000
@@ -45,14 +44,12 @@ def measure_wire(repeat: int, *, in_processes: bool, progress: Callable[[float],
     rounds: list[list[dict[str, Any]]] = []
     starts: list[dict[str, float]] = []
     requests: list[dict[str, float]] = []
-    transactions: list[dict[str, float]] = []
     for turn in range(repeat):
         rows: list[dict[str, Any]] = []
         with highwater(in_processes=in_processes) as ours:
             starts.append(_first_ack(ours))
             rows += _load(ours)
             requests.append(_requests(ours))
-        transactions.append(measure_transactions(in_processes=in_processes))
         progress((turn + 0.7) / repeat)
         with mock() as theirs:
             rows += _load(theirs)
@@ -66,8 +63,15 @@ def measure_wire(repeat: int, *, in_processes: bool, progress: Callable[[float],
         "rows": [_median_row(same) for same in zip(*rounds, strict=True)],
         "start": _median_row(starts),
         "requests": _median_row(requests),
-        "transactions": _median_row(transactions),
     }
+
+
+def measure_acks_all() -> dict[str, Any]:
+    """The acks=all row of the smallest records, with the start and the cost of requests. raises: ClusterFailed"""
+    with highwater(in_processes=False) as ours:
+        start = _first_ack(ours)
+        row = next(row for row in _load_of(ours, SIZES[0], ("all",)))
+        return {**row, **start, **_requests(ours)}
 
 
 def _median_row(same: Any) -> dict[str, Any]:
@@ -93,10 +97,10 @@ def _load(cluster: MeasuredCluster) -> list[dict[str, Any]]:
     return [row for size_bytes in SIZES for row in _load_of(cluster, size_bytes)]
 
 
-def _load_of(cluster: MeasuredCluster, size_bytes: int) -> Iterator[dict[str, Any]]:
+def _load_of(cluster: MeasuredCluster, size_bytes: int, wanted_acks: Sequence[str] = ACKS) -> Iterator[dict[str, Any]]:
     count = min(BYTES_PER_ROUND // size_bytes, RECORDS_MAX)
     topic = topic_of(size_bytes)
-    for acks in ACKS:
+    for acks in wanted_acks:
         producer = _producer(cluster, topic, acks, {})
         wanted = _committed(cluster, topic) + count
         work = partial(_produce, producer, topic, count, size_bytes)

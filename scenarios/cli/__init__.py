@@ -1,7 +1,7 @@
 """The `highwater` command: one module for each subcommand, imported when it is called; and its screens.
-Rooms of commands with several modules: agree/, bench/, kafka/, read/, searching/, sweep/, watch/.
+Rooms of commands with several modules: agree/, kafka/, read/, searching/, sweep/, watch/.
 
-May import: scenarios.agree, scenarios.check, scenarios.explain, scenarios.lab,
+May import: scenarios.agree, scenarios.bench, scenarios.check, scenarios.explain, scenarios.lab,
 scenarios.language, scenarios.language.parse, scenarios.language.values, scenarios.language.write,
 scenarios.observe, scenarios.observe.columns, scenarios.process, scenarios.run, scenarios.search,
 scenarios.serve, scenarios.terminal, scenarios.view.

@@ -205,5 +205,5 @@ def _librdkafka() -> Requirement:
         import confluent_kafka
     except ImportError:
         fix = "pip install confluent-kafka"
-        return Requirement("librdkafka", "not installed", "`bench wire`", fix, is_optional=True)
-    return Requirement("librdkafka", str(confluent_kafka.libversion()[0]), "`bench wire`")
+        return Requirement("librdkafka", "not installed", "`bench`", fix, is_optional=True)
+    return Requirement("librdkafka", str(confluent_kafka.libversion()[0]), "`bench`")

@@ -51,7 +51,7 @@ COMMANDS = {
     "kafka": ("scenarios.cli.kafka.command", "kafka", "Install Apache Kafka itself, to play scenarios on it."),
     "doctor": ("scenarios.cli.doctor", "doctor", "What this machine lacks, and the fix."),
     "completion": ("scenarios.cli.completion", "completion", "Let bash, zsh or fish complete commands and names."),
-    "bench": ("scenarios.cli.bench.all_commands", "bench", "Measure simulator, memory, sweeps, live brokers."),
+    "bench": ("scenarios.cli.bench", "bench", "Measure simulator, fetch path, live brokers and report."),
 }
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acked records died, and why.
 

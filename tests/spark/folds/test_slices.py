@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scenarios.bench.model import columns
-from scenarios.bench.model.trace import ModelTrace
 from spark_reports import from_files
 from spark_reports.folds import written
 from spark_reports.folds.events import Events, Folding, Made
@@ -20,6 +18,8 @@ from spark_reports.folds.files import Share, chunks_here, kinds_of
 from spark_reports.folds.slices import END, Chunk, Kind, Slice, slices
 from spark_reports.io import read_trace
 from spark_reports.tables import ResultTables
+from tests.bench.model import columns
+from tests.bench.model.trace import ModelTrace
 from tests.spark.folds import sliced
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """`bench wire` reports a trickle that the cluster cannot keep up with."""
 
-from scenarios.cli.bench.wire import _lone, _queue
+from tests.bench.wire_screen import _lone, _queue
 
 
 def row(what, offered, served, lone=4.0):

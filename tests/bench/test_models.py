@@ -9,9 +9,9 @@ import pytest
 
 from replica.trace.events import BatchAppended, LeaderElected, LogEntryFound, RecordAcked, RecordSent
 from scenarios.bench.acks import BENCHMARKS, EC2, AcksRun, Benchmark, records_per_s, scenario_of, thread_us
-from scenarios.bench.model.trace import ModelTrace
 from scenarios.language.parse.loading import load_text
 from scenarios.observe.trace_writer import read_rows
+from tests.bench.model.trace import ModelTrace
 
 
 def test_the_model_trace_holds_what_is_said_to_be_true_of_it(tmp_path: Path) -> None:

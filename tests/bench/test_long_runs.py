@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.bench.long_runs import why_it_failed
+from tests.bench.long_runs import why_it_failed
 
 
 @pytest.mark.parametrize(

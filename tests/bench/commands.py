@@ -1,79 +1,29 @@
-"""`highwater bench sim`, `fetch`, `sweep`, `search`, `acks`, `report`, `spark`: medians here; the machine is described.
+"""`python -m tests.bench sim`, `fetch`, `sweep`, `search`, `report`, `spark`: medians; the machine is described.
 
 Nothing here is a test: no figure is asserted. Ratios compare two things measured in turn within one run.
 """
 
 from __future__ import annotations
 
-import os
-import platform
 import re
 import statistics
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from replica.rules import PROFILES
-from scenarios.cli.bench.acks_screen import print_acks
-from scenarios.cli.bench.counts_screen import show_counts, show_growth
+from scenarios.bench.steady import measure_steady, process_s
+from scenarios.cli.bench import machine, machine_line
 from scenarios.cli.common import CommandGroup, format_option, print_json
-from scenarios.process.own_python import environment
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
+from tests.bench.counts_screen import show_counts, show_growth
 
 
 @click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure the simulator, the fetch path, sweeps and the report on this machine."""
-
-
-def machine() -> dict[str, Any]:
-    """The machine on which the figures were measured."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "load_average": round(load, 2),
-        "sum_us": round(_sum_us(), 1),
-    }
-
-
-def _sum_us() -> float:
-    """Microseconds of Python's own speed here and now: virtual machines of one name differ several times over."""
-    times = []
-    for _ in range(51):
-        began = time.perf_counter()
-        sum(range(10_000))
-        times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1e6
-
-
-def machine_line(found: dict[str, Any]) -> str:
-    return (
-        f"  {found['cpu']}, {found['cores']} cores, kernel {found['kernel']}, Python {found['python']}, "
-        f"load {found['load_average']};\n  its Python adds 10,000 numbers in {found['sum_us']:.0f} us"
-    )
-
-
-def _median_s(measure: Callable[[], float], repeat: int, line: ProgressLine, done: int, of: int) -> float:
-    measured = []
-    for turn in range(repeat):
-        line.show((done + turn / repeat) / of)
-        measured.append(measure())
-    return statistics.median(measured)
 
 
 # ----------------------------------------------------------------------------------------------------------- bench sim
@@ -91,11 +41,15 @@ def sim(repeat: int, counts: bool, growth: bool, format_: str) -> int:
     if growth:
         return show_growth(format_, machine_line(machine()))
     with ProgressLine("bench sim") as line:
-        run_s = _median_s(lambda: _process_s(["run", "acks1-leader-kill"]), repeat, line, 0, 5)
-        compare_s = _median_s(lambda: _process_s(["compare", "acks1-leader-kill"]), repeat, line, 1, 5)
-        list_s = _median_s(lambda: _process_s(["list"]), repeat, line, 2, 5)
-        loaded = _steady(60, 100, repeat, line, 3)
-        idle = _steady(1000, 1, repeat, line, 4)
+        seconds = []
+        for done, words in enumerate((["run", "acks1-leader-kill"], ["compare", "acks1-leader-kill"], ["list"])):
+            line.show(done / 5)
+            seconds.append(statistics.median(process_s(words) for _ in range(repeat)))
+        run_s, compare_s, list_s = seconds
+        line.show(3 / 5)
+        loaded = measure_steady(60, 100, repeat)
+        line.show(4 / 5)
+        idle = measure_steady(1000, 1, repeat)
     document = {
         "machine": machine(),
         "repeat": repeat,
@@ -125,46 +79,6 @@ def sim(repeat: int, counts: bool, growth: bool, format_: str) -> int:
         )
         click.echo(f"    {'events per virtual second':<56}{found['events_per_virtual_s']:>9,}")
     return ExitCode.HELD
-
-
-def _process_s(arguments: Sequence[str]) -> float:
-    with tempfile.TemporaryDirectory(prefix="highwater-") as scratch:
-        began = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "scenarios.cli", *arguments],
-            cwd=scratch,
-            env=environment(),
-            check=True,
-            capture_output=True,
-        )
-        return time.perf_counter() - began
-
-
-def _steady(seconds: int, rate: int, repeat: int, line: ProgressLine, done: int) -> dict[str, Any]:
-    """events: rows of the trace, each checked against every invariant; items: deliveries and timers of the queue"""
-    from scenarios.bench.steady import steady
-    from scenarios.run.runner import run_scenario
-
-    scenario = steady(seconds, rate)
-    summaries: list[dict[str, Any]] = []
-
-    def once() -> float:
-        began = time.perf_counter()
-        summaries.append(run_scenario(scenario, runs_dir=None).summary)
-        return time.perf_counter() - began
-
-    wall_s = _median_s(once, repeat, line, done, 5)
-    events, items = summaries[0]["events"], summaries[0]["steps"]
-    return {
-        "virtual_s": seconds,
-        "events": events,
-        "items": items,
-        "wall_s": round(wall_s, 3),
-        "events_per_s": round(events / wall_s),
-        "events_and_items_per_s": round((events + items) / wall_s),
-        "virtual_s_per_s": round(seconds / wall_s),
-        "events_per_virtual_s": round(events / seconds, 1),
-    }
 
 
 # --------------------------------------------------------------------------------------------------------- bench fetch
@@ -212,8 +126,8 @@ def fetch(megabytes: int, repeat: int, format_: str) -> int:
 @format_option
 def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
     """Runs an hour of a sweep on Spark, against the same runs in a plain process pool."""
-    from scenarios.bench.sweep import measure_sweeps
     from scenarios.cli.spark import spark_or_fail
+    from tests.bench.sweep import measure_sweeps
 
     with spark_or_fail(), ProgressLine("bench sweep") as line:
         document = {"machine": machine(), **measure_sweeps(runs, repeat, cores, line.show)}
@@ -249,8 +163,8 @@ def sweep(runs: int, repeat: int, cores: int, format_: str) -> int:
 @format_option
 def search(profile: str, schedules: int, repeat: int, cores: int, format_: str) -> int:
     """Random schedules an hour, in a process pool and on Spark."""
-    from scenarios.bench.search import measure_search
     from scenarios.cli.spark import spark_or_fail
+    from tests.bench.search import measure_search
 
     with spark_or_fail(), ProgressLine("bench search") as line:
         document = {"machine": machine(), **measure_search(profile, schedules, repeat, cores, line.show)}
@@ -266,28 +180,6 @@ def search(profile: str, schedules: int, repeat: int, cores: int, format_: str) 
     )
     click.echo(f"  on Spark:          {document['spark_an_hour']:>8,} schedules an hour    aim 20,000 on 2 cores")
     click.echo(f"  starting the Spark session: {document['session_s']} s more, once")
-    return ExitCode.HELD
-
-
-# ---------------------------------------------------------------------------------------------------------- bench acks
-
-
-@bench.command()
-@click.option(
-    "--latency-us", type=click.IntRange(1, 300), default=250, show_default=True,
-    help="Of a passage between two machines; the published latency then says what a thread takes.",
-)  # fmt: skip
-@format_option
-def acks(latency_us: int, format_: str) -> int:
-    """What acks and replication cost in throughput: a model of published benchmarks, and how far it is from them."""
-    from scenarios.bench.acks import measure_acks
-
-    with ProgressLine("bench acks") as line:
-        document = measure_acks(latency_us, line.show)
-    if format_ == "json":
-        print_json(document)
-    else:
-        print_acks(document)
     return ExitCode.HELD
 
 
@@ -344,8 +236,8 @@ def sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 @format_option
 def spark(events: list[int], heap_mb: int | None, whole: bool, format_: str) -> int:
     """The report on long traces whose outcome is known: time, memory, and whether it finds what is true."""
-    from scenarios.bench.spark import measure_report
     from scenarios.cli.spark import spark_or_fail
+    from tests.bench.spark import measure_report
 
     with spark_or_fail(), ProgressLine("bench spark") as line:
         rows = measure_report(events, per_table=not whole, progress=line.show, heap_mb=heap_mb)

@@ -1,4 +1,4 @@
-"""`highwater bench wire`: the live brokers under load by librdkafka, beside librdkafka's own mock cluster."""
+"""`python -m tests.bench wire`: the live brokers under load by librdkafka, beside librdkafka's own mock cluster."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from scenarios.cli.bench.commands import bench, machine, machine_line
+from scenarios.cli.bench import machine, machine_line
 from scenarios.cli.common import fail, format_option, print_json
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
+from tests.bench.commands import bench
 
 BUDGETS = {
     "records_per_s_acks_all_100_b": 300_000,
@@ -33,11 +34,13 @@ def wire(repeat: int, in_processes: bool, format_: str) -> int:
         fail("librdkafka is not there to measure with", ExitCode.MISSING, "pip install confluent-kafka")
     from scenarios.bench.wire import measure_wire
     from scenarios.bench.wire_clusters import ClusterFailed
+    from tests.bench.wire_transactions import measure_transactions
 
     found = machine()
     try:
         with ProgressLine("bench wire") as line:
             measured = measure_wire(repeat, in_processes=in_processes, progress=line.show)
+            measured["transactions"] = measure_transactions(in_processes=in_processes)
     except (ClusterFailed, KafkaException) as failed:
         fail(f"the cluster could not be measured: {failed}", ExitCode.EXPECTATION_FAILED)
     document = {"machine": found, "budgets": BUDGETS, **measured}

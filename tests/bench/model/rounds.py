@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scenarios.bench.model.columns import Ints
+from tests.bench.model.columns import Ints
 
 BROKERS = ("b1", "b2", "b3")
 TOPIC = "t"

@@ -1,4 +1,4 @@
-"""The screens of `highwater bench sim --counts` and `--growth`."""
+"""The screens of `python -m tests.bench sim --counts` and `--growth`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scenarios.terminal.progress import ProgressLine
 
 
 def show_counts(format_: str) -> int:
-    from scenarios.bench.counts import LONG_S, SHORT_S, count_prices
+    from tests.bench.counts import LONG_S, SHORT_S, count_prices
 
     with ProgressLine("bench sim"):
         prices = count_prices()
@@ -27,7 +27,7 @@ def show_counts(format_: str) -> int:
 
 def show_growth(format_: str, machine: str) -> int:
     """machine: described in a line or two"""
-    from scenarios.bench.growth import PARTITIONS_ON_BROKERS, RATE, measure_growth
+    from tests.bench.growth import PARTITIONS_ON_BROKERS, RATE, measure_growth
 
     with ProgressLine("bench sim") as line:
         rows = list(measure_growth(line.show))

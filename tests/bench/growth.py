@@ -14,11 +14,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from scenarios.bench.counts import OWN_CALLS, RECORDS, play_counted
 from scenarios.bench.steady import steady
 from scenarios.language.spec import Scenario
 from scenarios.run.runner import ScenarioRun
 from scenarios.run.worlds import simulated
+from tests.bench.counts import OWN_CALLS, RECORDS, play_counted
 
 PARTITIONS = (1, 10, 100, 1000)
 BROKERS = (3, 10, 30)

@@ -1,17 +1,18 @@
-"""`highwater bench memory`: whole runs with ever more records."""
+"""`python -m tests.bench memory`: whole runs with ever more records."""
 
 from __future__ import annotations
 
 import click
 
-from scenarios.cli.bench.commands import bench, machine, machine_line, sizes
+from scenarios.cli.bench import machine, machine_line
 from scenarios.cli.common import format_option, print_json
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
+from tests.bench.commands import bench, sizes
 
 
 def _long_runs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[int]:
-    from scenarios.bench.long_runs import BATCH, COUNT_MAX
+    from tests.bench.long_runs import BATCH, COUNT_MAX
 
     found = sizes(ctx, param, values)
     for size in found:
@@ -28,7 +29,7 @@ def _long_runs(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 @format_option
 def memory(records: list[int], format_: str) -> int:
     """Memory and time of whole runs with ever more records."""
-    from scenarios.bench.long_runs import BATCH, measure_long_runs
+    from tests.bench.long_runs import BATCH, measure_long_runs
 
     with ProgressLine("bench memory") as line:
         rows = list(measure_long_runs(records, line.show))

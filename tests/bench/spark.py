@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from scenarios.bench.model.rounds import PARTITIONS
-from scenarios.bench.model.trace import ExpectedFigures, ModelTrace
 from scenarios.bench.process_watch import ProcessWatch
+from tests.bench.model.rounds import PARTITIONS
+from tests.bench.model.trace import ExpectedFigures, ModelTrace
 
 Progress = Callable[[float, str], None]
 

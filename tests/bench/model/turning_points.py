@@ -7,7 +7,7 @@ from typing import Any
 
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
-from scenarios.bench.model.rounds import (
+from tests.bench.model.rounds import (
     BROKERS,
     FENCED_AFTER_US,
     HELD_TICKS,

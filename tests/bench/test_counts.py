@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.bench.counts import is_exact
+from tests.bench.counts import is_exact
 
 PROCESSES_MAX = 5
 GOLDEN = Path(__file__).with_name("counts.json")
 
 
 def counts():
-    command = [sys.executable, "-m", "scenarios.cli", "bench", "sim", "--counts", "--format", "json"]
+    command = [sys.executable, "-m", "tests.bench", "sim", "--counts", "--format", "json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout)
 

@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from replica.trace import events as trace
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
-from scenarios.bench.model.batches import batches_of, found_records, found_replicas
-from scenarios.bench.model.columns import EventColumns, Parts
-from scenarios.bench.model.rounds import (
+from scenarios.observe.trace_writer import TraceWriter
+from tests.bench.model.batches import batches_of, found_records, found_replicas
+from tests.bench.model.columns import EventColumns, Parts
+from tests.bench.model.rounds import (
     ACKED_BY_ALL_US,
     ACKED_BY_LEADER_US,
     APPENDED_US,
@@ -41,8 +42,7 @@ from scenarios.bench.model.rounds import (
     TICKS,
     linger_us,
 )
-from scenarios.bench.model.turning_points import beginning, ending, turning_points
-from scenarios.observe.trace_writer import TraceWriter
+from tests.bench.model.turning_points import beginning, ending, turning_points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

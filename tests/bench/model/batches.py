@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scenarios.bench.model.columns import Columns, EventColumns, Ints, filled, lists, picked
-from scenarios.bench.model.rounds import (
+from scenarios.observe.trace_writer import arrow_schema
+from tests.bench.model.columns import Columns, EventColumns, Ints, filled, lists, picked
+from tests.bench.model.rounds import (
     ACKED_BY_ALL_US,
     ACKED_BY_LEADER_US,
     APPENDED_US,
@@ -34,7 +35,6 @@ from scenarios.bench.model.rounds import (
     leader_of,
     linger_us,
 )
-from scenarios.observe.trace_writer import arrow_schema
 
 
 class Batches:
