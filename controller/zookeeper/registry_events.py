@@ -62,7 +62,7 @@ class RegistryTeller:
             isr=named(state.in_sync_replicas),
             leader_epoch=state.leader_epoch,
             partition_epoch=state.partition_epoch,
-            min_isr=min(config.min_insync_replicas, len(state.replicas)),
+            min_isr=config.min_insync_replicas,
             reason=str(transaction.note.get("why", "")),
         )
 

@@ -278,5 +278,5 @@ class Truth:
             partition = self.partition(topic, number)
             if event.broker not in committed.excused or partition is None:
                 continue
-            if is_seen or (event.broker not in partition.isr and event.broker not in partition.elr):
+            if is_seen or (event.broker not in partition.isr and event.broker not in partition.eligible):
                 del committed.excused[event.broker]

@@ -99,7 +99,8 @@ class Converges(Invariant):
     is `L3 diverged-hw` (promises.py).
     Of a broker that an operator has unregistered nothing is expected while it runs on: it stays fenced and out of every
     ISR, and a partition that no other broker may lead stays without a leader (KIP-631).
-    Where the ELR was cleared while the ISR was empty, or was switched on or off too late, it is `L2 cleared-elr`.
+    Where the ELR was cleared while the ISR was empty, or was switched on or off too late, it is `L2 cleared-elr`; where
+    only brokers that are no replicas are in it, `L2 removed-eligible`.
 
     The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5. What
     was written since IDLE_US before it, brokers need not know yet.
@@ -260,8 +261,11 @@ class Converges(Invariant):
         if state.leader is None or sorted(state.isr) != sorted(expected):
             isr = ", ".join(state.isr)
             leader = state.leader or "no broker"
-            none_may_lead = state.leader is None and not state.isr and self.elr_cleared.get(partition, False)
-            name = "L2 cleared-elr" if none_may_lead else "L2"
+            name = "L2"
+            if state.leader is None and not state.isr and self.elr_cleared.get(partition, False):
+                name = "L2 cleared-elr"
+            elif state.leader is None and not state.isr and state.elr and not set(state.elr) & set(state.assigned):
+                name = "L2 removed-eligible"
             yield Unsettled(name, f"{partition} is led by {leader} with ISR {{{isr}}} at rest", partition)
             return
         appended_us = self.appended_us.get(partition)

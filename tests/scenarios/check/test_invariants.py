@@ -564,7 +564,7 @@ def test_what_is_committed_without_the_elr_is_excused_only_by_an_earlier_minimum
     script.at(2)
     script.elect("b1", "b1")
     script.leads("b1", 1)
-    script.commit_elr("b2", alone=True)
+    script.commit_elr("b2")
     script.append("b1", 0, "r0")
     script.advance(1)
     script.at(3)
