@@ -24,6 +24,9 @@ IDLE_US = 3_000_000
 """After the last record: followers learn the last high watermark with a fetch of at most 500 ms."""
 
 
+REFUSED_US = 10_000_000
+"""A client that tries again does so every second at the latest (retry.backoff.max.ms)."""
+
 REST_US = 12_000_000
 """A run that converged so long ago may end early: longer than the sessions, lag times and backoffs of a search."""
 
@@ -82,6 +85,18 @@ class Unsettled(NamedTuple):
     partition: TopicPartition | None = None
 
 
+class _Refused(NamedTuple):
+    """By the leader, and nothing of that client was taken in between.     record: the first one of the last batch"""
+
+    since_us: int
+    until_us: int
+    record: str
+
+    def lasts(self, now_us: int, quiescence: Quiescence) -> bool:
+        since_us = max(self.since_us, quiescence.disturbed_us)
+        return now_us - self.until_us <= REFUSED_US <= self.until_us - since_us
+
+
 class Converges(Invariant):
     """L1 every broker is unfenced; L2 every ISR is full and has a leader; L3 all replicas of a partition end at the
     same offset with all of it committed, unless its leader has just appended; L4 every record that can be written has
@@ -90,8 +105,11 @@ class Converges(Invariant):
     Where the ISR is smaller than min.insync.replicas a producer gets retriable errors until its delivery.timeout.ms
     is over: that is L2, not L4. So does a batch that is out of order for good, and those that wait for it: a leader
     that knew nothing of its producer took later ones first (ProducerAppendInfo.checkSequence), and the producer tries
-    again, for the sequence is not the next one (TransactionManager.canRetry). A client from outside whose connection
-    has ended without an answer may have gone for good: its records are not waited for, unless it sends them again.
+    again, for the sequence is not the next one (TransactionManager.canRetry). A client from outside that had a
+    retriable error, or whose connection has ended without an answer, may have given up, or gone for good, and does not
+    say so: its records are not waited for, unless it sends them again. One that has been refused for long by the leader
+    of a quiet cluster, and was so just now, still tries: that is L4 for what it sent first. Not so with
+    CORRUPT_MESSAGE, which says what it sends. A client that is paused does not learn anything.
 
     Where the controller's leader runs and does not know that it leads, it is `L4 unaware-leader`: of the record's
     partition, or of one of the transactions' topic, whose coordinator the producer needs.
@@ -112,8 +130,10 @@ class Converges(Invariant):
         self.quiescence = Quiescence(self.checker)
         self.unanswered: dict[str, trace.RecordSent] = {}
         self.out_of_order: dict[str, bool] = {}
-        self.hung_up: dict[str, None] = {}
-        """Records of clients from outside whose last attempt ended without an answer."""
+        self.given_up: dict[str, None] = {}
+        """Records of clients from outside whose last attempt was refused, or ended without an answer."""
+        self.refused: dict[tuple[str, str, int], _Refused] = {}
+        """Clients from outside that a leader has taken nothing from since."""
         self.appended_us: dict[TopicPartition, int] = {}
         self.diverged: dict[tuple[str, int, str], str] = {}
         """Followers whose leader's last news were where their logs part, with that leader."""
@@ -159,19 +179,27 @@ class Converges(Invariant):
         """A producer that still works off its backlog keeps the replicas moving: nothing is at rest yet."""
         self.quiescence.produced_us = row.at_us
         self.unanswered.pop(event.record, None)
-        self.hung_up.pop(event.record, None)
+        self.given_up.pop(event.record, None)
+        if isinstance(event, trace.RecordAcked):
+            self.refused.pop((event.client, event.topic, event.partition), None)
 
     def _sent_again(self, row: TraceRow, event: trace.BatchSent) -> None:
-        if self.hung_up:
+        if self.given_up:
             for record in event.records:
-                self.hung_up.pop(record, None)
+                self.given_up.pop(record, None)
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
-        without_answer = event.error == ErrorCode.NETWORK_EXCEPTION.name and event.client.startswith(OUTSIDE)
+        is_outside = event.client.startswith(OUTSIDE)
         for record in event.records:
             self.out_of_order[record] = event.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name
-            if without_answer:
-                self.hung_up[record] = None
+            if is_outside:
+                self.given_up[record] = None
+        state = self.view.partitions.get(TopicPartition(event.topic, event.partition))
+        is_own_fault = event.error in (ErrorCode.NETWORK_EXCEPTION.name, ErrorCode.CORRUPT_MESSAGE.name)
+        if is_outside and event.will_retry and not is_own_fault and state is not None and state.leader == event.peer:
+            queue = event.client, event.topic, event.partition
+            since = self.refused[queue].since_us if queue in self.refused else row.at_us
+            self.refused[queue] = _Refused(since, row.at_us, event.records[0])
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         """A live client may produce without a trace of its records (serve --no-client-records)."""
@@ -220,7 +248,7 @@ class Converges(Invariant):
             yield from self._unsettled_replicas(partition, now_us)
         stuck = [_queue_of(sent) for sent in self.unanswered.values() if self.out_of_order.get(sent.record, False)]
         waiting = [sent for sent in self.unanswered.values() if _queue_of(sent) not in stuck]
-        unanswered = [sent for sent in waiting if sent.record not in self.hung_up and self._can_be_written(sent)]
+        unanswered = [sent for sent in waiting if self._is_waited_for(sent, now_us) and self._can_be_written(sent)]
         first_of = {self._name_of_unanswered(sent): sent for sent in reversed(unanswered)}
         for name in sorted(first_of):
             yield Unsettled(name, f"{first_of[name].client} never learned what became of {first_of[name].record}")
@@ -228,6 +256,15 @@ class Converges(Invariant):
         for node, offset in applied.items():
             if offset != end:
                 yield Unsettled("L5", f"{node} knows the metadata up to {offset} only, of {end}")
+
+    def _is_waited_for(self, sent: trace.RecordSent, now_us: int) -> bool:
+        client = self.view.nodes.get(sent.client)
+        if client is not None and client.paused:
+            return False
+        if sent.record not in self.given_up:
+            return True
+        refused = self.refused.get(_queue_of(sent))
+        return refused is not None and refused.record == sent.record and refused.lasts(now_us, self.quiescence)
 
     def _can_be_written(self, sent: trace.RecordSent) -> bool:
         state = self.view.partitions.get(TopicPartition(sent.topic, sent.partition))

@@ -25,9 +25,9 @@ class CommittedOnIsr(Invariant):
     one: a fetch from before the damage may have waited while that leader was paused.
     A replica that joins by a proposal which its leader has forgotten is `S6 forgotten-proposal`, and while the leader
     does not know of it `S3 forgotten-proposal` (forgotten_proposals.py). One of the ELR that lacks what a leader has
-    committed by a smaller min.insync.replicas, as it was before, is `S6 earlier-min-isr`. One of the ELR that had ceased
-    to be a replica, deleted its log, is a replica again and is elected is `S6 removed-eligible`. Each is excused from
-    then on.
+    committed by a smaller min.insync.replicas, as it was before, is `S6 earlier-min-isr`. One of the ELR that had
+    ceased to be a replica, deleted its log, is a replica again and is elected is `S6 removed-eligible`. Each is excused
+    from then on.
     """
 
     NAME = "S3"
@@ -185,8 +185,8 @@ class AcknowledgedByIsr(Invariant):
     its own epoch, that it holds everything below; so have all members of some ISR of its epoch with at least
     min.insync.replicas members (`S25 min-isr`, its second half, since 3.7; `S25 earlier-min-isr` where the leader does
     not know a larger min.insync.replicas yet). One that has not heard yet that there are more replicas goes by those it
-    knows, which breaks nothing: whoever is in the ISR by then holds what it commits. `S4 forgotten-proposal`: but those that joined by a proposal which the
-    leader has forgotten, while it does not know of them (forgotten_proposals.py).
+    knows, which breaks nothing: whoever is in the ISR by then holds what it commits. `S4 forgotten-proposal`: but those
+    that joined by a proposal which the leader has forgotten, while it does not know of them (forgotten_proposals.py).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
     epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch. A broker that
