@@ -93,7 +93,18 @@ expect: {verdict: ok, records: {acked: none}}
 """
 
 
-@pytest.mark.parametrize("text", [ONE_TO_THREE, GROWS_WHILE_IT_WRITES, SHRINKS, NEVER_WRITABLE])
+RAISED = NEVER_WRITABLE.replace("min.insync.replicas: 2}", "min.insync.replicas: 1}").replace(
+    "timeline:", "timeline:\n  - {at: 1s, set_config: {topic: t, config: {min.insync.replicas: 2}}}"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [ONE_TO_THREE, GROWS_WHILE_IT_WRITES, SHRINKS]
+    + [
+        text.replace("kafka-3.5", f"kafka-{era}") for text in (NEVER_WRITABLE, RAISED) for era in ("3.5", "2.7", "0.10")
+    ],
+)
 def test_the_minimum_follows_the_number_of_replicas(text: str) -> None:
     result = played(text)
     assert result.held, result.expectations
