@@ -16,6 +16,8 @@ from replica.trace import events as trace
 from replica.trace.events import Handler, TraceEvent, TraceRow
 from scenarios.language.spec import Scenario
 
+NEVER_US = 1 << 60
+
 
 @dataclass(slots=True)
 class ReplicaView:
@@ -44,6 +46,7 @@ class PartitionView:
     strays: members of the ELR that have been no replica since they came to it; their logs may be gone
     configured_min_isr: min.insync.replicas of the topic
     min_isr: the same, but at most the number of replicas where leaders go by that (Partition.effectiveMinIsr)
+    min_isr_before, min_isr_changed_us: what it was before an operator changed the setting, and when
     """
 
     topic_partition: TopicPartition
@@ -58,6 +61,8 @@ class PartitionView:
     strays: tuple[str, ...] = ()
     configured_min_isr: int = 1
     min_isr: int = 1
+    min_isr_before: int = 1
+    min_isr_changed_us: int = -NEVER_US
     replicas: dict[str, ReplicaView] = field(default_factory=dict)
 
     @property
@@ -378,7 +383,8 @@ class ClusterView:
     def _config_altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         if event.topic is not None and event.min_isr is not None:
             for name, partition in self.partitions.items():
-                if name.topic == event.topic:
+                if name.topic == event.topic and partition.configured_min_isr != event.min_isr:
+                    partition.min_isr_before, partition.min_isr_changed_us = partition.min_isr, row.at_us
                     partition.configured_min_isr = event.min_isr
                     self._bound_min_isr(partition)
 

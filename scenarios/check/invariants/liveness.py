@@ -14,15 +14,17 @@ from replica.ids import ACKS_ALL, OUTSIDE, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from replica.wording import listed
-from scenarios.check.invariants.checker import Invariant, InvariantChecker, Probe
+from scenarios.check.invariants.checker import NEWS_US, Invariant, InvariantChecker, Probe
 from scenarios.language.verbs.every import QUIET, STAYING
 
 SETTLE_US = 60_000_000
 """Kafka's default session (9 s) and 1.5 x replica.lag.time.max.ms (45 s), and some: by then every node has reacted."""
 
-IDLE_US = 3_000_000
-"""After the last record: followers learn the last high watermark with a fetch of at most 500 ms."""
+IDLE_US = NEWS_US
+"""After the last record: followers learn the last high watermark with a fetch of at most 500 ms by default."""
 
+_ANSWER_US = 2_500_000
+"""Over a slow network, when a fetch has waited."""
 
 REFUSED_US = 10_000_000
 """A client that tries again does so every second at the latest (retry.backoff.max.ms)."""
@@ -32,10 +34,14 @@ REST_US = 12_000_000
 
 
 class Quiescence:
-    """Since when nothing has disturbed the cluster; fed by its owner's handlers."""
+    """Since when nothing has disturbed the cluster; fed by its owner's handlers.
+
+    idle_us: after the last record followers learn the last high watermark with a fetch
+    """
 
     def __init__(self, checker: InvariantChecker) -> None:
         self.view = checker.view
+        self.idle_us = max(IDLE_US, checker.fetch_wait_us + _ANSWER_US)
         self.disturbed_us = 0
         self.produced_us = 0
         self.in_force: dict[str, None] = {}
@@ -73,7 +79,7 @@ class Quiescence:
             not self.in_force
             and all(self.view.running(name) and not self.view.nodes[name].paused for name in servers)
             and now_us - self.disturbed_us >= settle_us
-            and now_us - self.produced_us >= min(settle_us, IDLE_US)
+            and now_us - self.produced_us >= min(settle_us, self.idle_us)
         )
 
 
@@ -109,7 +115,9 @@ class Converges(Invariant):
     retriable error, or whose connection has ended without an answer, may have given up, or gone for good, and does not
     say so: its records are not waited for, unless it sends them again. One that has been refused for long by the leader
     of a quiet cluster, and was so just now, still tries: that is L4 for what it sent first. Not so with
-    CORRUPT_MESSAGE, which says what it sends. A client that is paused does not learn anything.
+    CORRUPT_MESSAGE, which says what it sends. A client that is paused does not learn anything, and one that has
+    exceeded a quota may wait as long as its operator likes. So may replicas that an operator throttles (L2, L3); the
+    throttle of a reassignment stays when that is complete.
 
     Where the controller's leader runs and does not know that it leads, it is `L4 unaware-leader`: of the record's
     partition, or of one of the transactions' topic, whose coordinator the producer needs.
@@ -134,6 +142,11 @@ class Converges(Invariant):
         """Records of clients from outside whose last attempt was refused, or ended without an answer."""
         self.refused: dict[tuple[str, str, int], _Refused] = {}
         """Clients from outside that a leader has taken nothing from since."""
+        self.throttled: dict[str, None] = {}
+        """Clients that have exceeded a quota since one was last taken away."""
+        self.rates: dict[tuple[str | None, str], None] = {}
+        """Brokers and the keys of their replication quotas."""
+        self.throttled_topics: dict[tuple[str, str], None] = {}
         self.appended_us: dict[TopicPartition, int] = {}
         self.diverged: dict[tuple[str, int, str], str] = {}
         """Followers whose leader's last news were where their logs part, with that leader."""
@@ -151,6 +164,9 @@ class Converges(Invariant):
             trace.RecordHandedOver: self._answered,
             trace.RecordFailed: self._answered,
             trace.BatchRefused: self._refused,
+            trace.ClientThrottled: self._client_throttled,
+            trace.ClientQuotaAltered: self._quota_altered,
+            trace.ConfigAltered: self._altered,
             trace.BatchAppended: self._appended,
             trace.DivergenceFound: self._diverged,
             trace.HighWatermarkLearned: self._learned,
@@ -200,6 +216,28 @@ class Converges(Invariant):
             queue = event.client, event.topic, event.partition
             since = self.refused[queue].since_us if queue in self.refused else row.at_us
             self.refused[queue] = _Refused(since, row.at_us, event.records[0])
+
+    def _client_throttled(self, row: TraceRow, event: trace.ClientThrottled) -> None:
+        self.throttled[event.peer] = None
+
+    def _quota_altered(self, row: TraceRow, event: trace.ClientQuotaAltered) -> None:
+        if event.value is None:
+            self.throttled.clear()
+            self.quiescence.disturbed_us = row.at_us
+
+    def _altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
+        """What replication quotas hold back, and for which topics (KIP-73)."""
+        kept: dict[Any, None] = self.rates
+        whose = event.broker
+        if event.topic is not None and event.key.endswith("replication.throttled.replicas"):
+            kept, whose = self.throttled_topics, event.topic
+        elif not event.key.endswith("replication.throttled.rate"):
+            return
+        if event.value:
+            kept[whose, event.key] = None
+        elif (whose, event.key) in kept:
+            del kept[whose, event.key]
+            self.quiescence.disturbed_us = row.at_us
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         """A live client may produce without a trace of its records (serve --no-client-records)."""
@@ -259,7 +297,7 @@ class Converges(Invariant):
 
     def _is_waited_for(self, sent: trace.RecordSent, now_us: int) -> bool:
         client = self.view.nodes.get(sent.client)
-        if client is not None and client.paused:
+        if (client is not None and client.paused) or sent.client in self.throttled:
             return False
         if sent.record not in self.given_up:
             return True
@@ -268,11 +306,10 @@ class Converges(Invariant):
 
     def _can_be_written(self, sent: trace.RecordSent) -> bool:
         state = self.view.partitions.get(TopicPartition(sent.topic, sent.partition))
-        return (
-            state is not None
-            and state.leader is not None
-            and (sent.acks != ACKS_ALL or len(state.isr) >= state.min_isr)
-        )
+        if state is None or state.leader is None:
+            return False
+        known = self.checker.known_min_isr(state.leader, state.topic_partition) or 1
+        return sent.acks != ACKS_ALL or len(state.isr) >= max(state.min_isr, known)
 
     def _name_of_unanswered(self, sent: trace.RecordSent) -> str:
         needed = [TopicPartition(sent.topic, sent.partition)]
@@ -295,6 +332,9 @@ class Converges(Invariant):
             and not set(expected) & {*state.isr, *state.elr}
         ):
             return
+        is_throttled = bool(self.rates) and any(topic == partition.topic for topic, _ in self.throttled_topics)
+        if state.leader is not None and is_throttled:
+            return
         if state.leader is None or sorted(state.isr) != sorted(expected):
             isr = ", ".join(state.isr)
             leader = state.leader or "no broker"
@@ -306,7 +346,7 @@ class Converges(Invariant):
             yield Unsettled(name, f"{partition} is led by {leader} with ISR {{{isr}}} at rest", partition)
             return
         appended_us = self.appended_us.get(partition)
-        if appended_us is not None and now_us - appended_us < IDLE_US:
+        if appended_us is not None and now_us - appended_us < self.quiescence.idle_us:
             return
         replicas = [state.replicas[node] for node in expected]
         ends = {(replica.log_end_offset, replica.high_watermark) for replica in replicas}

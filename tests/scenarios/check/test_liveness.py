@@ -273,6 +273,80 @@ def test_a_client_from_outside_that_is_taken_from_now_and_then_is_not_refused_fo
     assert script.broken() == []
 
 
+@pytest.mark.parametrize(
+    ("key", "topic", "is_taken_back", "broken"),
+    [
+        ("follower.replication.throttled.replicas", "t", False, []),
+        ("follower.replication.throttled.replicas", "t", True, ["L2"]),
+        ("follower.replication.throttled.replicas", "another", False, ["L2"]),
+        ("segment.bytes", "t", False, ["L2"]),
+    ],
+)
+def test_replicas_that_an_operator_throttles_may_take_as_long_as_they_need(
+    key: str, topic: str, is_taken_back: bool, broken: list[str]
+) -> None:
+    """The throttle of a reassignment stays when that is complete."""
+
+    def rate(value: str | None) -> trace.ConfigAltered:
+        name = "follower.replication.throttled.rate"
+        return trace.ConfigAltered(node="c1", broker="b3", key=name, value=value, reason="throttles")
+
+    script = TraceScript()
+    script.replicate("r0")
+    script.emit(rate("1000"))
+    script.emit(trace.ConfigAltered(node="c1", topic=topic, key=key, value="*", reason="which"))
+    script.commit_isr("b1", "b2")
+    if is_taken_back:
+        script.emit(rate(None))
+    rest(script)
+    assert script.broken() == broken
+
+
+QUIET_BUT = """\
+schema: 1
+id: quiet-but
+title: Settings that make a quiet cluster wait
+duration: 110s
+profile: kafka-PROFILE
+cluster: {controllers: [c1], brokers: {b1: {}, b2: {}}, config: {CONFIG}}
+topics: {t: {partitions: {0: [b1, b2]}}}
+workloads:
+  p1: {kind: producer, topic: t, config: {acks: all, delivery.timeout.ms: 600000}, rate: 5/s, start: 1s, stop: STOP}
+timeline: [STEP]
+"""
+
+
+@pytest.mark.parametrize(
+    ("profile", "stop", "config", "step"),
+    [
+        pytest.param(
+            "4.1",
+            "20s",
+            "",
+            "{at: 5s, set_quota: {client: p1, quota: {producer_byte_rate: 1}}}",
+            id="quota of a client",
+        ),
+        pytest.param(
+            "4.1",
+            "105s",
+            "replica.fetch.wait.max.ms: 15000, replica.lag.time.max.ms: 60000",
+            "",
+            id="fetches that wait",
+        ),
+        pytest.param(
+            "3.5",
+            "20s",
+            "",
+            "{at: 5s, set_config: {brokers: b1, config: {min.insync.replicas: 3}}}",
+            id="of one broker",
+        ),
+    ],
+)
+def test_settings_may_have_a_quiet_cluster_wait(profile: str, stop: str, config: str, step: str) -> None:
+    text = QUIET_BUT.replace("PROFILE", profile).replace("STOP", stop).replace("CONFIG", config).replace("STEP", step)
+    assert not run_scenario(load_text(text, "quiet.yaml").scenario, runs_dir=None).broken
+
+
 PAUSED = """\
 schema: 1
 id: paused-client
