@@ -30,6 +30,7 @@ class _Operator:
         self.partitions = partitions if isinstance(partitions, int) else len(partitions)
         tree["cluster"]["config"]["log.retention.check.interval.ms"] = rng.choice((1000, 3000))
         self.has_other_topic = rules.membership == "registration" and rng.random() < 0.5
+        self.other_topic_is_there_ms = 0
         if self.has_other_topic:
             self._add_other_topic()
 
@@ -132,7 +133,9 @@ class _Operator:
                 workloads[other] = {**workload, "config": dict(workload["config"]), "topic": "u"}
 
     def _other_topic_again(self, at_ms: int) -> list[Tree]:
+        at_ms = max(at_ms, self.other_topic_is_there_ms)
         again_ms = at_ms + self.rng.choice(GAPS_MS)
+        self.other_topic_is_there_ms = again_ms + 1
         return [_step(at_ms, "delete_topic", "u"), _step(again_ms, "create_topic", "u")]
 
     def _partition(self) -> str:
