@@ -185,7 +185,7 @@ class AcknowledgedByIsr(Invariant):
     its own epoch, that it holds everything below; so have all members of some ISR of its epoch with at least
     min.insync.replicas members (`S25 min-isr`, its second half, since 3.7; `S25 earlier-min-isr` where the leader does
     not know a larger min.insync.replicas yet). One that has not heard yet that there are more replicas goes by those it
-    knows, which breaks nothing: whoever is in the ISR by then holds what it commits. `S4 forgotten-proposal`: but those
+    knows, which breaks nothing: the members of the ISR by then hold what it commits. `S4 forgotten-proposal`: but those
     that joined by a proposal which the leader has forgotten, while it does not know of them (forgotten_proposals.py).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
@@ -296,7 +296,8 @@ class LogsMatchBelowHighWatermark(Invariant):
 
     Judged at each move of a replica's high watermark but a fall, which claims nothing that was not claimed before (a
     former leader cuts its log in several rounds, and its high watermark falls with it). Weakened: a leader of an epoch
-    before a re-basing keeps its old high watermark until it follows.
+    before a re-basing keeps its old high watermark until it follows; a follower that departs from the committed log
+    below the leader's start takes over the high watermark before it drops these records.
     """
 
     NAME = "S8"
@@ -309,7 +310,7 @@ class LogsMatchBelowHighWatermark(Invariant):
         if event.leader_epoch < committed.rebased_epoch or event.high_watermark < event.previous_high_watermark:
             return
         matched = committed.matched.get(event.node, 0)
-        if matched < min(event.high_watermark, committed.end):
+        if committed.start <= matched < min(event.high_watermark, committed.end):
             sentence = (
                 f"{event.node} has the high watermark {event.high_watermark} for {event.topic}-{event.partition}, "
                 f"but its log departs from the committed one at {matched}"
