@@ -63,7 +63,6 @@ def build_change(
     if completed is not None:
         replicas, isr, adding, removing = completed.replicas, completed.in_sync_replicas, (), ()
     elr = partition.elr if elr_min_isr is None else eligible_leaders(partition, isr, elr_min_isr, struck_out)
-    elr = tuple(broker_id for broker_id in elr if broker_id in replicas)
     choice = elect(
         election,
         Candidates(
@@ -241,9 +240,11 @@ class ChangeEvents:
         """Why each came to the ELR or went from it, and whom the controller remembers; "" where that is as it was."""
         reasons = []
         came = tuple(broker_id for broker_id in after.elr if broker_id not in before.elr)
-        if came:
+        may_lead = tuple(broker_id for broker_id in came if broker_id in after.replicas)
+        if may_lead:
             below = "the ISR is below min.insync.replicas, so the high watermark cannot rise from here"
-            reasons.append(f"{' and '.join(self.named(came))} may still lead: {below}")
+            reasons.append(f"{' and '.join(self.named(may_lead))} may still lead: {below}")
+        reasons += [f"{name} stays though it is no replica any more" for name in self.named(without(came, may_lead))]
         for broker_id in before.elr:
             if broker_id not in after.elr:
                 why = self._why_gone(broker_id, after, struck_out, has_elr=has_elr)
@@ -261,6 +262,8 @@ class ChangeEvents:
             return "is in the ISR again"
         if not has_elr:
             return "may not lead: the cluster has no eligible leader replicas any more"
+        if broker_id not in after.replicas:
+            return "goes: it is no replica any more"
         return f"has to catch up first: the ISR is {self.names.set_of(after.in_sync_replicas)}"
 
     def membership(self, before: PartitionRegistration, after: PartitionRegistration) -> str:

@@ -65,7 +65,7 @@ class ConfigControl:
                     topic=given.topic,
                     key=key,
                     value=None if value is None else str(value),
-                    min_isr=self._image.topics[given.topic].effective_min_isr,
+                    min_isr=self._image.topics[given.topic].log_config.min_insync_replicas,
                     reason=f"an operator sets {key} of topic {given.topic} {_to(value)}",
                 )
             )
@@ -141,12 +141,12 @@ class ConfigControl:
         )
 
     def _min_isrs(self) -> dict[str, int]:
-        """The effective min.insync.replicas of each topic; where brokers have several, the lowest of them."""
+        """min.insync.replicas of each topic; where brokers have several, the lowest of them."""
         image = self._image
         settings = [image.dynamic_config(broker_id) for broker_id in (EVERY_BROKER, *image.broker_config)]
         lowest = min(self._settings.topic_defaults(dynamic).min_insync_replicas for dynamic in settings)
         return {
-            name: topic.effective_min_isr if MIN_ISR in topic.config else min(lowest, len(topic.partitions[0].replicas))
+            name: topic.log_config.min_insync_replicas if MIN_ISR in topic.config else lowest
             for name, topic in image.topics.items()
         }
 

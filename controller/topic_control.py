@@ -120,7 +120,7 @@ class TopicControl:
                 isr=teller.named(in_sync_replicas),
                 leader_epoch=0,
                 partition_epoch=0,
-                min_isr=self._image.topics[topic].effective_min_isr,
+                min_isr=self._image.topics[topic].log_config.min_insync_replicas,
                 reason=f"replicas {how}; {leader} leads, the first that is live",
             )
         )

@@ -156,6 +156,13 @@ def test_every_invariant_of_the_checker_is_defined() -> None:
             assert f"class {found}(" in source and re.search(rf"\b{name}\b", source), (name, file, found)
 
 
+def test_every_invariant_says_which_everyday_operation_could_make_it_false() -> None:
+    rows = re.findall(r"^\| [SL]\d+ \|.*$", RULES.read_text(encoding="utf-8"), re.MULTILINE)
+    answers = [row.split(" | ")[-2] for row in rows]
+    assert len(rows) == len(dict.fromkeys(answers))
+    assert all(answer.endswith(".") for answer in answers)
+
+
 @pytest.mark.parametrize("paper", papers(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_code_that_a_paper_names_exists(paper: Path) -> None:
     """`replica/leader.py:LeaderState.step`: the module defines that name."""

@@ -75,6 +75,7 @@ class ClientMetadata:
         self._leaders: dict[TopicPartition, LeaderAndEpoch] = {}
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
         self._topic_names: dict[UUID, str] = {}
+        self._topic_ids: dict[str, UUID] = {}
         self._internal: dict[str, None] = {}
         self._led_by: dict[int, list[TopicPartition]] = {}
         self._led_by_version = 0
@@ -209,17 +210,21 @@ class ClientMetadata:
         topic_id = getattr(topic, "topic_id", None)
         if getattr(topic, "is_internal", False):
             self._internal[str(topic.name)] = None
+        is_another = False
         if topic_id is not None:
             self._topic_names[topic_id] = str(topic.name)
+            is_another = self._topic_ids.get(str(topic.name)) != topic_id
+            self._topic_ids[str(topic.name)] = topic_id
         for partition in sorted(topic.partitions, key=lambda item: int(item.partition_index)):
             tp = TopicPartition(str(topic.name), int(partition.partition_index))
             known = self._leaders.get(tp)
             epoch = int(partition.leader_epoch) if has_epochs else UNDEFINED_EPOCH
             has_epoch = epoch != UNDEFINED_EPOCH
-            if known is None or epoch >= known.epoch or not has_epoch:
+            # The epochs of a topic that is made again begin anew (Metadata.updateLatestMetadata, KAFKA-12257).
+            if known is None or epoch >= known.epoch or is_another or not has_epoch:
                 self._leaders[tp] = LeaderAndEpoch(int(partition.leader_id), epoch)
                 self._of_topic.setdefault(tp.topic, {})[tp] = None
-            if known is None or epoch > known.epoch or not has_epoch:
+            if known is None or epoch > known.epoch or is_another or not has_epoch:
                 self._equivalent_responses = 0
             if partition.error_code in INVALID_METADATA:
                 self.request_update()

@@ -48,6 +48,8 @@ class RegistryTeller:
             yield self._created(name, transaction, writer)
         elif transaction.kind == "set" and name is not None:
             yield from self._changed(name, transaction, writer)
+        elif transaction.kind == "set" and path.startswith(f"{znodes.CONFIGS}/"):
+            yield from self._configured(path.removeprefix(f"{znodes.CONFIGS}/"), transaction, writer)
 
     def _created(self, name: TopicPartition, transaction: Transaction, writer: str) -> trace.TraceEvent:
         state = self._registration(name, transaction.data, 0)
@@ -62,9 +64,24 @@ class RegistryTeller:
             isr=named(state.in_sync_replicas),
             leader_epoch=state.leader_epoch,
             partition_epoch=state.partition_epoch,
-            min_isr=min(config.min_insync_replicas, len(state.replicas)),
+            min_isr=config.min_insync_replicas,
             reason=str(transaction.note.get("why", "")),
         )
+
+    def _configured(self, topic: str, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
+        before, after = znodes.config_of(transaction.before), znodes.config_of(transaction.data)
+        for key in sorted({*before, *after}):
+            value = after.get(key)
+            if value != before.get(key):
+                what = "back to its default" if value is None else f"to {value}"
+                yield trace.ConfigAltered(
+                    node=writer,
+                    topic=topic,
+                    key=key,
+                    value=value,
+                    min_isr=active(after, TopicConfig()).min_insync_replicas,
+                    reason=f"an operator sets {key} of topic {topic} {what}",
+                )
 
     def _changed(self, name: TopicPartition, transaction: Transaction, writer: str) -> Iterator[trace.TraceEvent]:
         """Kafka's ZooKeeper controller also raises the leader epoch when it takes a member out of the ISR: that is no

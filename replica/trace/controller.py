@@ -142,7 +142,7 @@ class PartitionCreated(ControlEvent):
     isr: column.Isr
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
-    min_isr: Annotated[int, "effective min.insync.replicas of the partition"]
+    min_isr: Annotated[int, "min.insync.replicas of the topic; at most the number of replicas counts"]
     reason: column.Reason
 
 
@@ -230,7 +230,7 @@ class ConfigAltered(ControlEvent):
     group: Annotated[str | None, "group id"] = None
     key: Annotated[str, "configuration key, as Kafka spells it"]
     value: Annotated[str | None, "its new value; absent: back to the default"]
-    min_isr: Annotated[int | None, "min.insync.replicas, but at most the number of replicas"] = None
+    min_isr: Annotated[int | None, "min.insync.replicas of the topic; at most the number of replicas counts"] = None
     reason: column.Reason
 
 

@@ -201,6 +201,11 @@ _FORGOTTEN_PROPOSAL = (
     " KAFKA-13790)"
 )
 
+_REMOVED_ELIGIBLE = (
+    "no release of Kafka keeps it: a replica that a reassignment removes stays in the ELR while the ISR is smaller than"
+    " min.insync.replicas (PartitionChangeBuilder.maybePopulateTargetElr)"
+)
+
 UNPROMISED = {
     "S3 forgotten-proposal": _FORGOTTEN_PROPOSAL,
     "S4 forgotten-proposal": _FORGOTTEN_PROPOSAL,
@@ -208,6 +213,8 @@ UNPROMISED = {
     "S25 earlier-min-isr": _EARLIER_MIN_ISR,
     "S6 earlier-min-isr": f"{_EARLIER_MIN_ISR}; the controller, which knows the larger one, keeps in the ELR what the"
     " leader no longer waits for",
+    "S6 removed-eligible": f"{_REMOVED_ELIGIBLE}, and may be elected once it is a replica again, with an empty log",
+    "L2 removed-eligible": f"{_REMOVED_ELIGIBLE}; it cannot lead, and while it is there neither can the last leader",
     "L3 diverged-hw": "no release of Kafka keeps it: the answer that says where two logs part holds the high watermark,"
     " the follower takes only where to truncate from it, and the fetch session sends a high watermark once"
     " (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData); the next record brings it",

@@ -299,7 +299,7 @@ class _Teller:
         assert self.partition is not None
         state = self.view.partitions.get(self.partition)
         self.isr_at_ack = state.isr if state else ()
-        self.min_isr_at_ack = state.min_isr if state else 1
+        self.min_isr_at_ack = state.configured_min_isr if state else 1
         self.lacking_at_ack = tuple(
             node for node in self.isr_at_ack if self.view.running(node) and node not in self.holders
         )

@@ -111,6 +111,11 @@ class ClusterSpec:
         return log_dirs_of(self.broker_config(name).log_dirs)
 
     @property
+    def fetch_wait_us(self) -> int:
+        """The longest replica.fetch.wait.max.ms of all brokers."""
+        return max((self.broker_config(name).replica_fetch_wait_max_ms for name in self.brokers), default=0) * 1000
+
+    @property
     def producer_expiration_us(self) -> int:
         """After which silence the first broker forgets a producer."""
         return min(self.broker_config(name).producer_id_expiration_ms for name in self.brokers) * 1000

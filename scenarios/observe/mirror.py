@@ -202,9 +202,17 @@ class LogMirror:
             self.sent.appended(partition, batch.base_offset, batch.crc)
         if (partition, event.node) in self._doomed:
             self._delete(partition, (batch,))
-        elif self.deleted and event.role == "leader":
+        elif self.deleted and event.role == "leader" and not self._is_deposed(partition, event.leader_epoch):
             for name in self.sent.records(partition, batch.base_offset, batch.crc):
                 self.deleted.pop(name, None)  # It was sent again, to the topic of today.
+
+    def _is_deposed(self, partition: TopicPartition, leader_epoch: int) -> bool:
+        """Whether records of a later epoch are known: what such a leader still appends, it has to cut off again."""
+        return any(
+            log.epochs and log.epochs[-1][0] > leader_epoch
+            for node, log in self.logs[partition].items()
+            if log.exists and (partition, node) not in self._doomed
+        )
 
     def _end_stated(
         self,

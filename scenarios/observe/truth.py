@@ -224,11 +224,24 @@ class Truth:
         if event.role == "leader":
             committed = self.of(event.topic, event.partition)
             committed.start = max(committed.start, event.log_start_offset)
+        self._begins_later(event)
 
     def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         """Of any replica: it may lead later, and others begin where it does."""
         committed = self.of(event.topic, event.partition)
         committed.start = max(committed.start, event.log_start_offset)
+        self._begins_later(event)
+
+    def _begins_later(self, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
+        """Of what it has dropped nothing is asked: a follower may have had other records there, which its leader had
+        dropped before it could say so.
+        """
+        committed, start = self.of(event.topic, event.partition), event.log_start_offset
+        if committed.matched.get(event.node, 0) < start <= committed.start:
+            committed.matched[event.node] = start
+            log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
+            places = log.places_between(start, log.end)
+            committed.match(event.node, places, self._are_gone(event.topic, event.partition))
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         for name in [name for name in self.committed if name.topic == event.topic]:
@@ -278,5 +291,5 @@ class Truth:
             partition = self.partition(topic, number)
             if event.broker not in committed.excused or partition is None:
                 continue
-            if is_seen or (event.broker not in partition.isr and event.broker not in partition.elr):
+            if is_seen or (event.broker not in partition.isr and event.broker not in partition.eligible):
                 del committed.excused[event.broker]

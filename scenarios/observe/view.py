@@ -16,6 +16,8 @@ from replica.trace import events as trace
 from replica.trace.events import Handler, TraceEvent, TraceRow
 from scenarios.language.spec import Scenario
 
+NEVER_US = 1 << 60
+
 
 @dataclass(slots=True)
 class ReplicaView:
@@ -39,18 +41,34 @@ class ReplicaView:
 class PartitionView:
     """One partition as the controller sees it, and its replicas as they see themselves. leader None: offline.
 
+    assigned_before, assigned_since: the replicas before they last changed, and the partition epoch of that change
     elr: eligible leader replicas; without ELR it is empty, or from the time before
+    strays: members of the ELR that have been no replica since they came to it; their logs may be gone
+    configured_min_isr: min.insync.replicas of the topic
+    min_isr: the same, but at most the number of replicas where leaders go by that (Partition.effectiveMinIsr)
+    min_isr_before, min_isr_changed_us: what it was before an operator changed the setting, and when
     """
 
     topic_partition: TopicPartition
     assigned: tuple[str, ...] = ()
+    assigned_before: tuple[str, ...] = ()
+    assigned_since: int = -1
     leader: str | None = None
     leader_epoch: int = -1
     partition_epoch: int = -1
     isr: tuple[str, ...] = ()
     elr: tuple[str, ...] = ()
+    strays: tuple[str, ...] = ()
+    configured_min_isr: int = 1
     min_isr: int = 1
+    min_isr_before: int = 1
+    min_isr_changed_us: int = -NEVER_US
     replicas: dict[str, ReplicaView] = field(default_factory=dict)
+
+    @property
+    def eligible(self) -> tuple[str, ...]:
+        """Those of the ELR that hold all committed records."""
+        return tuple(node for node in self.elr if node in self.assigned and node not in self.strays)
 
     def replica(self, node: str) -> ReplicaView:
         known = self.replicas.get(node)
@@ -97,6 +115,7 @@ class ClusterView:
         racks: Mapping[str, str] | None = None,
         *,
         registration_fences: bool = True,
+        bounds_min_isr: bool = True,
     ) -> None:
         self.brokers = tuple(brokers)
         self.controllers = tuple(controllers)
@@ -108,6 +127,7 @@ class ClusterView:
         self.version = 0
         self._controller: str | None = None
         self._registration_fences = registration_fences  # KRaft: until the broker has caught up
+        self._bounds_min_isr = bounds_min_isr  # since KAFKA-15583
         self._handlers: dict[type, Handler] = {
             trace.NodeStarted: self._node_started,
             trace.NodeStopped: self._node_stopped,
@@ -150,6 +170,7 @@ class ClusterView:
             tuple(scenario.workloads),
             cluster.racks,
             registration_fences=scenario.rules.membership == "registration",
+            bounds_min_isr=scenario.rules.hw_advance == "min-isr",
         )
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
@@ -294,9 +315,11 @@ class ClusterView:
 
     def _partition_created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
         partition = self._partition(event.topic, event.partition)
-        partition.assigned, partition.leader, partition.isr = event.replicas, event.broker, event.isr
+        partition.assigned = partition.assigned_before = event.replicas
+        partition.leader, partition.isr = event.broker, event.isr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
-        partition.min_isr = event.min_isr
+        partition.configured_min_isr = event.min_isr
+        self._bound_min_isr(partition)
         for node in event.replicas:
             partition.replica(node)
 
@@ -318,15 +341,28 @@ class ClusterView:
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.elr = event.elr
+        partition.strays = tuple(
+            node for node in event.elr if node in partition.strays or node not in partition.assigned
+        )
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
     def _reassigned(
         self, row: TraceRow, event: trace.ReassignmentBegan | trace.ReassignmentCompleted | trace.ReassignmentCancelled
     ) -> None:
         partition = self._partition(event.topic, event.partition)
+        if event.partition_epoch != partition.assigned_since:  # It may begin and be complete at once.
+            partition.assigned_before, partition.assigned_since = partition.assigned, event.partition_epoch
         partition.assigned, partition.partition_epoch = event.replicas, event.partition_epoch
+        gone = (node for node in partition.elr if node not in event.replicas and node not in partition.strays)
+        partition.strays += tuple(gone)
+        self._bound_min_isr(partition)
         for node in event.replicas:
             partition.replica(node)
+
+    def _bound_min_isr(self, partition: PartitionView) -> None:
+        partition.min_isr = partition.configured_min_isr
+        if self._bounds_min_isr:
+            partition.min_isr = min(partition.min_isr, len(partition.assigned))
 
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         """Of a topic that was deleted nothing else is known; of one that was made again the replica begins anew."""
@@ -347,8 +383,10 @@ class ClusterView:
     def _config_altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         if event.topic is not None and event.min_isr is not None:
             for name, partition in self.partitions.items():
-                if name.topic == event.topic:
-                    partition.min_isr = event.min_isr
+                if name.topic == event.topic and partition.configured_min_isr != event.min_isr:
+                    partition.min_isr_before, partition.min_isr_changed_us = partition.min_isr, row.at_us
+                    partition.configured_min_isr = event.min_isr
+                    self._bound_min_isr(partition)
 
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         replica = self._replica(event)

@@ -98,7 +98,9 @@ class CoreProbe:
         if partition is None or partition.leader is None:
             return None
         # Of the log, not of the leader, which may be wrong about it.
-        return min(partition.log.config.min_insync_replicas, len(partition.leader.assigned_replicas))
+        configured = partition.log.config.min_insync_replicas
+        is_bounded = self._cluster.scenario.rules.hw_advance == "min-isr"
+        return min(configured, len(partition.leader.assigned_replicas)) if is_bounded else configured
 
     def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
         broker = self._cluster.brokers().get(node)

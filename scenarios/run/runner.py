@@ -132,6 +132,7 @@ class ScenarioRun:
             self.mirror,
             scenario.rules,
             producer_expiration_us=scenario.cluster.producer_expiration_us,
+            fetch_wait_us=scenario.cluster.fetch_wait_us,
         )
         self._forgetful = (self.mirror, self.ledger, self.story, self.invariants, self.expectations)
         written: list[Listener] = [] if self._writer is None else [self.story, self._writer]

@@ -26,6 +26,7 @@ class Mix:
     elections: leaders follow each other while single links hold what they say
     transactions: producers have them, in an era that knows them, and consumers read what is committed; some schedules
         have transforms, too
+    operations: operators change replicas, settings, topics and quotas meanwhile
     """
 
     brokers: int
@@ -40,6 +41,7 @@ class Mix:
     links: bool
     elections: bool
     transactions: bool
+    operations: bool
 
 
 def mix_of(seed: int, profile: str, *, safe: bool) -> Mix:
@@ -61,4 +63,5 @@ def mix_of(seed: int, profile: str, *, safe: bool) -> Mix:
         links=rng.random() < 0.4,
         elections=rng.random() < 0.3,
         transactions=rng.random() < 0.4 and PROFILES[profile].transactions != "none",
+        operations=rng.random() < 0.6,
     )

@@ -21,6 +21,7 @@ from scenarios.language.write.lock import PlainDumper
 from scenarios.observe.wording import count_of
 from scenarios.search.era_troubles import leaders_over_links, may_miss_a_rule, old_troubles
 from scenarios.search.mix import Mix
+from scenarios.search.operations import add_operations
 from scenarios.search.times import (
     CHAOS_BEGINS_MS,
     CHAOS_ENDS_MS,
@@ -135,6 +136,8 @@ class _Draft:
             _add_old_troubles(tree, PROFILES[self.profile], self.safe)
         elif self.mix is not None and self.mix.elections:
             _add_elections(tree)
+        if self.mix is not None and self.mix.operations:
+            tree["timeline"] += add_operations(tree, PROFILES[self.profile], safe=self.safe)
         if self.mix is not None and self.mix.transactions:
             rules = PROFILES[self.profile]
             steps = add_transactions(tree, rules, safe=self.safe) + add_transforms(tree, rules, safe=self.safe)

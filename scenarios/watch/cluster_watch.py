@@ -164,7 +164,7 @@ class ClusterWatch:
         for known in self.partitions.values():
             if known.name.topic in changed:
                 there[known.name.topic] = None
-                known.min_isr = min(changed[known.name.topic], len(known.answer.replicas))
+                known.configured_min_isr = changed[known.name.topic]
         for topic in there:
             value = changed[topic]
             self._emit(
@@ -195,8 +195,7 @@ class ClusterWatch:
 
     def _created(self, one: PartitionAnswer, asked: str) -> None:
         known = self.partitions[one.name] = WatchedPartition(one.name, one, max(one.leader_epoch, 0))
-        value = self._min_isr.get(one.name.topic)
-        known.min_isr = None if value is None else min(value, len(one.replicas))
+        known.configured_min_isr = self._min_isr.get(one.name.topic)
         for event in decisions.created(known, asked):
             self._emit(event)
 
@@ -206,8 +205,6 @@ class ClusterWatch:
             return  # A broker that has not heard yet.
         known.answer = one
         known.partition_epoch += 1
-        if known.min_isr is not None and len(one.replicas) != len(before.replicas):
-            known.min_isr = min(self._min_isr[one.name.topic], len(one.replicas))
         if one.replicas != before.replicas:
             self._emit(decisions.reassigned(known, before, asked))
         if one.leader != before.leader or one.leader_epoch > known.leader_epoch:

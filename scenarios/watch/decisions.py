@@ -25,7 +25,7 @@ def created(known: WatchedPartition, asked: str) -> Iterator[TraceEvent]:
         broker=leader,
         replicas=names_of(one.replicas),
         isr=names_of(one.isr),
-        min_isr=known.min_isr or 1,
+        min_isr=known.configured_min_isr or 1,
         reason=f"leader {leader or 'none'}, ISR {listed(names_of(one.isr)) or 'empty'}, as {asked} describes it",
         **_of(known),
     )

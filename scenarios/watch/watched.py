@@ -48,13 +48,15 @@ class WatchedReplica:
 
 @dataclass(slots=True)
 class WatchedPartition:
-    """partition_epoch: how many changes were seen; brokers do not tell the real one. min_isr None: not known"""
+    """partition_epoch: how many changes were seen; brokers do not tell the real one
+    configured_min_isr: of the topic; None: not known
+    """
 
     name: TopicPartition
     answer: PartitionAnswer
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch = 0
-    min_isr: int | None = None
+    configured_min_isr: int | None = None
     replicas: dict[BrokerId, WatchedReplica] = field(default_factory=dict)
     ends: LeaderEnds = field(default_factory=LeaderEnds)
 
@@ -66,6 +68,12 @@ class WatchedPartition:
         """The leader's replica, once it has stated itself in this epoch."""
         found = self.replicas.get(self.answer.leader)
         return found if found is not None and found.leader_epoch == self.leader_epoch else None
+
+    @property
+    def min_isr(self) -> int | None:
+        """At most the number of replicas counts."""
+        configured = self.configured_min_isr
+        return None if configured is None else min(configured, len(self.answer.replicas))
 
     @property
     def under_min_isr(self) -> bool:

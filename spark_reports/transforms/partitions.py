@@ -100,7 +100,8 @@ def partition_states(control: DataFrame) -> DataFrame:
             standing("isr").alias("isr"),
             standing("replicas").alias("replicas"),
             standing(factor).alias("replication_factor"),
-            standing("min_isr").alias("min_isr"),
+            # Every replica counts, those that a reassignment adds, too. source: Partition.effectiveMinIsr
+            F.least(standing("min_isr"), F.size(standing("replicas"))).alias("min_isr"),
             "reason",
             F.coalesce(standing(is_there), F.lit(True)).alias("is_there"),
         )

@@ -284,3 +284,30 @@ def test_tables_left_out_have_the_rows_and_columns_of_their_definitions(
         assert [(field.name, field.dataType) for field in defined[name].schema] == [
             (field.name, field.dataType) for field in known[name].schema
         ]
+
+
+def test_the_minimum_follows_the_number_of_replicas(spark: SparkSession, written: Written) -> None:
+    """A topic of one replica gets two more; then two leave the ISR, and one replica is left."""
+    place: dict[str, Any] = {"topic": "t", "partition": 0, "leader_epoch": 0, "node": "c1"}
+    one, all_of_them = ("b1",), ("b1", "b2", "b3")
+
+    def isr(epoch: int, before: tuple[str, ...], after: tuple[str, ...]) -> t.TraceEvent:
+        return t.IsrCommitted(
+            isr=after, previous_isr=before, proposed_by=None, partition_epoch=epoch, reason="changes", **place
+        )
+
+    facts: list[tuple[float, t.TraceEvent]] = [
+        (1, t.PartitionCreated(broker="b1", replicas=one, isr=one, partition_epoch=0, min_isr=2, reason="", **place)),
+        (5, t.ReassignmentBegan(
+            replicas=all_of_them, adding=("b2", "b3"), removing=(), partition_epoch=1, reason="grows", **place
+        )),
+        (6, isr(2, one, all_of_them)),
+        (6, t.ReassignmentCompleted(replicas=all_of_them, partition_epoch=2, reason="has grown", **place)),
+        (10, isr(3, all_of_them, one)),
+        (20, t.ReassignmentCompleted(replicas=one, partition_epoch=4, reason="has shrunk", **place)),
+        (25, t.RunFinished(reason="over")),
+    ]  # fmt: skip
+    tables = ResultTables(read_trace(spark, [written("factor", facts)]))
+    minima = tables["partition_states"].orderBy("seq").select("min_isr").collect()
+    assert [row.min_isr for row in minima] == [1, 2, 2, 2, 2, 1]
+    assert [row.under_min_isr_us for row in tables["availability"].collect()] == [11_000_000]

@@ -200,7 +200,7 @@ class MetadataEvents:
             topic=record.topic,
             key=record.key,
             value=record.value,
-            min_isr=topic.effective_min_isr,
+            min_isr=topic.log_config.min_insync_replicas,
             reason=setting(f"topic {record.topic}", record.key, record.value),
         )
         yield self._seen(written, event)
@@ -256,7 +256,7 @@ class MetadataEvents:
             isr=self._teller.named(record.in_sync_replicas),
             leader_epoch=record.leader_epoch,
             partition_epoch=record.partition_epoch,
-            min_isr=min(topic.log_config.min_insync_replicas, len(record.replicas)),
+            min_isr=topic.log_config.min_insync_replicas,
             reason=words,
         )
         return self._seen(written, event, key=leader_key(record.topic, record.partition, record.leader_epoch))

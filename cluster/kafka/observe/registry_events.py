@@ -135,20 +135,18 @@ class RegistryEvents:
             value = after.get(key)
             if value == before.get(key):
                 continue
-            replicas = next(iter(self._replicas[topic].values()))
             event = trace.ConfigAltered(
                 node=self._writers.get(transaction.session, self.controller),
                 topic=topic,
                 key=key,
                 value=value,
-                min_isr=self._min_isr(topic, replicas),
+                min_isr=self._min_isr(topic),
                 reason=setting(f"topic {topic}", key, value),
             )
             yield self._seen(transaction, event)
 
-    def _min_isr(self, topic: str, replicas: tuple[BrokerId, ...]) -> int:
-        config = active({**self._topic_defaults, **self._configs.get(topic, {})}, TopicConfig())
-        return min(config.min_insync_replicas, len(replicas))
+    def _min_isr(self, topic: str) -> int:
+        return active({**self._topic_defaults, **self._configs.get(topic, {})}, TopicConfig()).min_insync_replicas
 
     # -------------------------------------------------------------------------------------------------- partitions
 
@@ -179,7 +177,7 @@ class RegistryEvents:
             isr=teller.named(after.in_sync_replicas),
             leader_epoch=after.leader_epoch,
             partition_epoch=after.partition_epoch,
-            min_isr=self._min_isr(name.topic, after.replicas),
+            min_isr=self._min_isr(name.topic),
             reason=f"{leader} is the first leader of {name}",
         )
 

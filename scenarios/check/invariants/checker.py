@@ -40,6 +40,9 @@ from scenarios.observe.mirror import LogMirror
 from scenarios.observe.truth import Truth
 from scenarios.observe.view import ClusterView
 
+NEWS_US = 3_000_000
+"""All brokers have heard of what was written so long ago (L5)."""
+
 EVENTS_KEPT = 20
 """events of a partition that a violation includes"""
 
@@ -98,7 +101,8 @@ class CoresNow(Protocol):
     """What leaders know, read from their cores, and their clocks; it may be asked for within a step, by a handler."""
 
     def min_isr(self, node: str, topic_partition: TopicPartition) -> int | None:
-        """min.insync.replicas as a leader's log has it, but at most the number of replicas; None: it does not lead."""
+        """min.insync.replicas as a leader's log has it, at most the number of replicas where it goes by that; None: it
+        does not lead."""
         ...
 
     def partition_epoch(self, node: str, topic_partition: TopicPartition) -> int | None:
@@ -202,6 +206,7 @@ class InvariantChecker:
 
     rules: those that are in force, for the level of a feature can be changed (features.py)
     producer_expiration_us: the shortest producer.id.expiration.ms of all brokers at the start, None for Kafka's default
+    fetch_wait_us: the longest replica.fetch.wait.max.ms of all brokers
     """
 
     def __init__(
@@ -212,8 +217,10 @@ class InvariantChecker:
         invariants: Sequence[type[Invariant]] | None = None,
         *,
         producer_expiration_us: int | None = None,
+        fetch_wait_us: int = 0,
     ) -> None:
         self.rules = rules
+        self.fetch_wait_us = fetch_wait_us
         self.producer_expiration_us = producer_expiration_us
         self._rules_so_far = [rules]
         self.view = view
@@ -284,8 +291,15 @@ class InvariantChecker:
         """
         if self.rules.hw_advance != "min-isr":
             return False
-        known = None if self.cores is None else self.cores.min_isr(node, partition)
-        return known is not None and known <= in_sync < self.view.partitions[partition].min_isr
+        known = self.known_min_isr(node, partition)
+        state = self.view.partitions[partition]
+        if known is None and self.at_us - state.min_isr_changed_us < NEWS_US:
+            known = state.min_isr_before
+        return known is not None and known <= in_sync < state.min_isr
+
+    def known_min_isr(self, node: str, partition: TopicPartition) -> int | None:
+        """As the leader knows it; None: its core is not in this process, or it does not lead."""
+        return None if self.cores is None else self.cores.min_isr(node, partition)
 
     def known_partition_epoch(self, node: str, partition: TopicPartition) -> int | None:
         """As the leader knows it; None: its core is not in this process, or it does not lead."""

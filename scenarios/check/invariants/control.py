@@ -318,7 +318,7 @@ class MaximalIsrCoversIsr(Invariant):
             if state is None or leader.leader_epoch != state.leader_epoch:
                 continue
             may_advance = len(leader.isr) >= state.min_isr
-            counted = (*state.isr, *state.elr) if may_advance else state.isr
+            counted = (*state.isr, *state.eligible) if may_advance else state.isr
             left_out = [node for node in counted if node not in leader.maximal_isr]
             if left_out and not self._has_forgotten(leader, state.partition_epoch):
                 self.broken(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
@@ -11,8 +12,22 @@ from scenarios.check.invariants.checker import Invariant
 from scenarios.observe.view import PartitionView
 
 
+class _IsrChange(NamedTuple):
+    """The ISR before and after the latest change of a partition."""
+
+    partition_epoch: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
 class ElrBesideIsr(Invariant):
-    """S20: the ELR is a part of the replicas and apart from the ISR, and empty once the ISR has min.insync.replicas.
+    """S20: the ELR is apart from the ISR, has none that was in neither before, and is empty once the ISR has
+    min.insync.replicas.
+
+    That is min.insync.replicas of the topic, but at most the replicas that its partition 0 had before the change. It
+    concerns the ISR before an election: one that is elected from the ELR may be enough alone, and leaves the others
+    eligible. Who is no replica any more stays in the ELR. source: PartitionChangeBuilder.maybePopulateTargetElr,
+    ReplicationControlManager.getTopicEffectiveMinIsr
 
     Without ELR it is empty after any change of the partition; one from before stands until then.
     Judged once the instant is over, since one decision makes several events.
@@ -22,30 +37,52 @@ class ElrBesideIsr(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.wrong: dict[TopicPartition, list[str]] = {}
-        return dict.fromkeys(
-            (trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted, trace.ElrCommitted), self._decided
-        )
+        self.isrs: dict[TopicPartition, _IsrChange] = {}
+        return {
+            trace.PartitionCreated: self._decided,
+            trace.LeaderElected: self._decided,
+            trace.PartitionWentOffline: self._decided,
+            trace.IsrCommitted: self._decided,
+            trace.ElrCommitted: self._elr_committed,
+        }
 
-    def _decided(
-        self,
-        row: TraceRow,
-        event: trace.LeaderElected | trace.PartitionWentOffline | trace.IsrCommitted | trace.ElrCommitted,
-    ) -> None:
+    def kept(self) -> tuple[dict[Any, Any], ...]:
+        return (self.isrs,)
+
+    def _decided(self, row: TraceRow, event: Any) -> None:
         partition = TopicPartition(event.topic, event.partition)
-        self.wrong[partition] = list(self._judge(self.view.partitions[partition]))
+        state = self.view.partitions[partition]
+        known = self.isrs.get(partition, _IsrChange(-1, state.isr, state.isr))
+        before = known.before if known.partition_epoch == state.partition_epoch else known.after
+        self.isrs[partition] = _IsrChange(state.partition_epoch, before, state.isr)
+        self.wrong[partition] = list(self._judge(state, before))
         self.checker.unsettle(row.at_us)
 
-    def _judge(self, state: PartitionView) -> Iterator[str]:
+    def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
+        self._decided(row, event)
+        partition = TopicPartition(event.topic, event.partition)
+        known = (*event.previous_elr, *self.isrs[partition].before)
+        for node in event.elr:
+            if node not in known:
+                self.wrong[partition].append(f"{node} came to the ELR of {partition} and was not in its ISR")
+
+    def _judge(self, state: PartitionView, isr_before: tuple[str, ...]) -> Iterator[str]:
         where, elr = state.topic_partition, ", ".join(state.elr)
         if state.elr and not self.checker.rules.elr:
             yield f"{where} has the ELR {{{elr}}}, but the cluster has no eligible leader replicas"
         for node in state.elr:
-            if node not in state.assigned:
-                yield f"{node} is in the ELR of {where} and holds no replica of it"
             if node in state.isr:
                 yield f"{node} is both in the ISR and in the ELR of {where}"
-        if state.elr and len(state.isr) >= state.min_isr:
-            yield f"{where} has the ELR {{{elr}}} beside an ISR of {len(state.isr)}; {state.min_isr} are enough"
+        min_isr = self._min_isr(state)
+        is_elected_from_elr = not set(state.isr) & set(isr_before)
+        if state.elr and len(state.isr) >= min_isr and not is_elected_from_elr:
+            yield f"{where} has the ELR {{{elr}}} beside an ISR of {len(state.isr)}; {min_isr} are enough"
+
+    def _min_isr(self, state: PartitionView) -> int:
+        """As the controller reckoned it, before the change."""
+        first = self.view.partitions.get(TopicPartition(state.topic_partition.topic, 0), state)
+        is_changed_now = first is state and state.assigned_since == state.partition_epoch
+        return min(state.configured_min_isr, len(state.assigned_before if is_changed_now else first.assigned))
 
     def settled(self) -> None:
         for partition, sentences in self.wrong.items():

@@ -96,7 +96,7 @@ _NOTHING = _Deleted(0, 0)
 
 def _epochs_since(start: int, log: ReplicaLog) -> list[tuple[int, int]]:
     """The epochs of the records from `start` on, the first of them as if it began there."""
-    if start == 0:
+    if start == 0 or not log.epochs:
         return log.epochs
     ends = [*(base for _, base in log.epochs[1:]), log.end]
     return [(epoch, max(base, start)) for (epoch, base), end in zip(log.epochs, ends, strict=True) if end > start]

@@ -14,25 +14,34 @@ from replica.ids import ACKS_ALL, OUTSIDE, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from replica.wording import listed
-from scenarios.check.invariants.checker import Invariant, InvariantChecker, Probe
+from scenarios.check.invariants.checker import NEWS_US, Invariant, InvariantChecker, Probe
 from scenarios.language.verbs.every import QUIET, STAYING
 
 SETTLE_US = 60_000_000
 """Kafka's default session (9 s) and 1.5 x replica.lag.time.max.ms (45 s), and some: by then every node has reacted."""
 
-IDLE_US = 3_000_000
-"""After the last record: followers learn the last high watermark with a fetch of at most 500 ms."""
+IDLE_US = NEWS_US
+"""After the last record: followers learn the last high watermark with a fetch of at most 500 ms by default."""
 
+_ANSWER_US = 2_500_000
+"""Over a slow network, when a fetch has waited."""
+
+REFUSED_US = 10_000_000
+"""A client that tries again does so every second at the latest (retry.backoff.max.ms)."""
 
 REST_US = 12_000_000
 """A run that converged so long ago may end early: longer than the sessions, lag times and backoffs of a search."""
 
 
 class Quiescence:
-    """Since when nothing has disturbed the cluster; fed by its owner's handlers."""
+    """Since when nothing has disturbed the cluster; fed by its owner's handlers.
+
+    idle_us: after the last record followers learn the last high watermark with a fetch
+    """
 
     def __init__(self, checker: InvariantChecker) -> None:
         self.view = checker.view
+        self.idle_us = max(IDLE_US, checker.fetch_wait_us + _ANSWER_US)
         self.disturbed_us = 0
         self.produced_us = 0
         self.in_force: dict[str, None] = {}
@@ -70,7 +79,7 @@ class Quiescence:
             not self.in_force
             and all(self.view.running(name) and not self.view.nodes[name].paused for name in servers)
             and now_us - self.disturbed_us >= settle_us
-            and now_us - self.produced_us >= min(settle_us, IDLE_US)
+            and now_us - self.produced_us >= min(settle_us, self.idle_us)
         )
 
 
@@ -82,6 +91,18 @@ class Unsettled(NamedTuple):
     partition: TopicPartition | None = None
 
 
+class _Refused(NamedTuple):
+    """By the leader, and nothing of that client was taken in between.     record: the first one of the last batch"""
+
+    since_us: int
+    until_us: int
+    record: str
+
+    def lasts(self, now_us: int, quiescence: Quiescence) -> bool:
+        since_us = max(self.since_us, quiescence.disturbed_us)
+        return now_us - self.until_us <= REFUSED_US <= self.until_us - since_us
+
+
 class Converges(Invariant):
     """L1 every broker is unfenced; L2 every ISR is full and has a leader; L3 all replicas of a partition end at the
     same offset with all of it committed, unless its leader has just appended; L4 every record that can be written has
@@ -90,8 +111,13 @@ class Converges(Invariant):
     Where the ISR is smaller than min.insync.replicas a producer gets retriable errors until its delivery.timeout.ms
     is over: that is L2, not L4. So does a batch that is out of order for good, and those that wait for it: a leader
     that knew nothing of its producer took later ones first (ProducerAppendInfo.checkSequence), and the producer tries
-    again, for the sequence is not the next one (TransactionManager.canRetry). A client from outside whose connection
-    has ended without an answer may have gone for good: its records are not waited for, unless it sends them again.
+    again, for the sequence is not the next one (TransactionManager.canRetry). A client from outside that had a
+    retriable error, or whose connection has ended without an answer, may have given up, or gone for good, and does not
+    say so: its records are not waited for, unless it sends them again. One that has been refused for long by the leader
+    of a quiet cluster, and was so just now, still tries: that is L4 for what it sent first. Not so with
+    CORRUPT_MESSAGE, which says what it sends. A client that is paused does not learn anything, and one that has
+    exceeded a quota may wait as long as its operator likes. So may replicas that an operator throttles (L2, L3); the
+    throttle of a reassignment stays when that is complete.
 
     Where the controller's leader runs and does not know that it leads, it is `L4 unaware-leader`: of the record's
     partition, or of one of the transactions' topic, whose coordinator the producer needs.
@@ -99,7 +125,8 @@ class Converges(Invariant):
     is `L3 diverged-hw` (promises.py).
     Of a broker that an operator has unregistered nothing is expected while it runs on: it stays fenced and out of every
     ISR, and a partition that no other broker may lead stays without a leader (KIP-631).
-    Where the ELR was cleared while the ISR was empty, or was switched on or off too late, it is `L2 cleared-elr`.
+    Where the ELR was cleared while the ISR was empty, or was switched on or off too late, it is `L2 cleared-elr`; where
+    only brokers that are no replicas are in it, `L2 removed-eligible`.
 
     The final logs are found at the very end, so the last event has the time; the probe's last look counts for L5. What
     was written since IDLE_US before it, brokers need not know yet.
@@ -111,8 +138,15 @@ class Converges(Invariant):
         self.quiescence = Quiescence(self.checker)
         self.unanswered: dict[str, trace.RecordSent] = {}
         self.out_of_order: dict[str, bool] = {}
-        self.hung_up: dict[str, None] = {}
-        """Records of clients from outside whose last attempt ended without an answer."""
+        self.given_up: dict[str, None] = {}
+        """Records of clients from outside whose last attempt was refused, or ended without an answer."""
+        self.refused: dict[tuple[str, str, int], _Refused] = {}
+        """Clients from outside that a leader has taken nothing from since."""
+        self.throttled: dict[str, None] = {}
+        """Clients that have exceeded a quota since one was last taken away."""
+        self.rates: dict[tuple[str | None, str], None] = {}
+        """Brokers and the keys of their replication quotas."""
+        self.throttled_topics: dict[tuple[str, str], None] = {}
         self.appended_us: dict[TopicPartition, int] = {}
         self.diverged: dict[tuple[str, int, str], str] = {}
         """Followers whose leader's last news were where their logs part, with that leader."""
@@ -130,6 +164,9 @@ class Converges(Invariant):
             trace.RecordHandedOver: self._answered,
             trace.RecordFailed: self._answered,
             trace.BatchRefused: self._refused,
+            trace.ClientThrottled: self._client_throttled,
+            trace.ClientQuotaAltered: self._quota_altered,
+            trace.ConfigAltered: self._altered,
             trace.BatchAppended: self._appended,
             trace.DivergenceFound: self._diverged,
             trace.HighWatermarkLearned: self._learned,
@@ -158,19 +195,49 @@ class Converges(Invariant):
         """A producer that still works off its backlog keeps the replicas moving: nothing is at rest yet."""
         self.quiescence.produced_us = row.at_us
         self.unanswered.pop(event.record, None)
-        self.hung_up.pop(event.record, None)
+        self.given_up.pop(event.record, None)
+        if isinstance(event, trace.RecordAcked):
+            self.refused.pop((event.client, event.topic, event.partition), None)
 
     def _sent_again(self, row: TraceRow, event: trace.BatchSent) -> None:
-        if self.hung_up:
+        if self.given_up:
             for record in event.records:
-                self.hung_up.pop(record, None)
+                self.given_up.pop(record, None)
 
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
-        without_answer = event.error == ErrorCode.NETWORK_EXCEPTION.name and event.client.startswith(OUTSIDE)
+        is_outside = event.client.startswith(OUTSIDE)
         for record in event.records:
             self.out_of_order[record] = event.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.name
-            if without_answer:
-                self.hung_up[record] = None
+            if is_outside:
+                self.given_up[record] = None
+        state = self.view.partitions.get(TopicPartition(event.topic, event.partition))
+        is_own_fault = event.error in (ErrorCode.NETWORK_EXCEPTION.name, ErrorCode.CORRUPT_MESSAGE.name)
+        if is_outside and event.will_retry and not is_own_fault and state is not None and state.leader == event.peer:
+            queue = event.client, event.topic, event.partition
+            since = self.refused[queue].since_us if queue in self.refused else row.at_us
+            self.refused[queue] = _Refused(since, row.at_us, event.records[0])
+
+    def _client_throttled(self, row: TraceRow, event: trace.ClientThrottled) -> None:
+        self.throttled[event.peer] = None
+
+    def _quota_altered(self, row: TraceRow, event: trace.ClientQuotaAltered) -> None:
+        if event.value is None:
+            self.throttled.clear()
+            self.quiescence.disturbed_us = row.at_us
+
+    def _altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
+        """What replication quotas hold back, and for which topics (KIP-73)."""
+        kept: dict[Any, None] = self.rates
+        whose = event.broker
+        if event.topic is not None and event.key.endswith("replication.throttled.replicas"):
+            kept, whose = self.throttled_topics, event.topic
+        elif not event.key.endswith("replication.throttled.rate"):
+            return
+        if event.value:
+            kept[whose, event.key] = None
+        elif (whose, event.key) in kept:
+            del kept[whose, event.key]
+            self.quiescence.disturbed_us = row.at_us
 
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         """A live client may produce without a trace of its records (serve --no-client-records)."""
@@ -219,7 +286,7 @@ class Converges(Invariant):
             yield from self._unsettled_replicas(partition, now_us)
         stuck = [_queue_of(sent) for sent in self.unanswered.values() if self.out_of_order.get(sent.record, False)]
         waiting = [sent for sent in self.unanswered.values() if _queue_of(sent) not in stuck]
-        unanswered = [sent for sent in waiting if sent.record not in self.hung_up and self._can_be_written(sent)]
+        unanswered = [sent for sent in waiting if self._is_waited_for(sent, now_us) and self._can_be_written(sent)]
         first_of = {self._name_of_unanswered(sent): sent for sent in reversed(unanswered)}
         for name in sorted(first_of):
             yield Unsettled(name, f"{first_of[name].client} never learned what became of {first_of[name].record}")
@@ -228,13 +295,21 @@ class Converges(Invariant):
             if offset != end:
                 yield Unsettled("L5", f"{node} knows the metadata up to {offset} only, of {end}")
 
+    def _is_waited_for(self, sent: trace.RecordSent, now_us: int) -> bool:
+        client = self.view.nodes.get(sent.client)
+        if (client is not None and client.paused) or sent.client in self.throttled:
+            return False
+        if sent.record not in self.given_up:
+            return True
+        refused = self.refused.get(_queue_of(sent))
+        return refused is not None and refused.record == sent.record and refused.lasts(now_us, self.quiescence)
+
     def _can_be_written(self, sent: trace.RecordSent) -> bool:
         state = self.view.partitions.get(TopicPartition(sent.topic, sent.partition))
-        return (
-            state is not None
-            and state.leader is not None
-            and (sent.acks != ACKS_ALL or len(state.isr) >= state.min_isr)
-        )
+        if state is None or state.leader is None:
+            return False
+        known = self.checker.known_min_isr(state.leader, state.topic_partition) or 1
+        return sent.acks != ACKS_ALL or len(state.isr) >= max(state.min_isr, known)
 
     def _name_of_unanswered(self, sent: trace.RecordSent) -> str:
         needed = [TopicPartition(sent.topic, sent.partition)]
@@ -257,15 +332,21 @@ class Converges(Invariant):
             and not set(expected) & {*state.isr, *state.elr}
         ):
             return
+        is_throttled = bool(self.rates) and any(topic == partition.topic for topic, _ in self.throttled_topics)
+        if state.leader is not None and is_throttled:
+            return
         if state.leader is None or sorted(state.isr) != sorted(expected):
             isr = ", ".join(state.isr)
             leader = state.leader or "no broker"
-            none_may_lead = state.leader is None and not state.isr and self.elr_cleared.get(partition, False)
-            name = "L2 cleared-elr" if none_may_lead else "L2"
+            name = "L2"
+            if state.leader is None and not state.isr and self.elr_cleared.get(partition, False):
+                name = "L2 cleared-elr"
+            elif state.leader is None and not state.isr and state.elr and not set(state.elr) & set(state.assigned):
+                name = "L2 removed-eligible"
             yield Unsettled(name, f"{partition} is led by {leader} with ISR {{{isr}}} at rest", partition)
             return
         appended_us = self.appended_us.get(partition)
-        if appended_us is not None and now_us - appended_us < IDLE_US:
+        if appended_us is not None and now_us - appended_us < self.quiescence.idle_us:
             return
         replicas = [state.replicas[node] for node in expected]
         ends = {(replica.log_end_offset, replica.high_watermark) for replica in replicas}

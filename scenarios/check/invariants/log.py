@@ -25,7 +25,9 @@ class CommittedOnIsr(Invariant):
     one: a fetch from before the damage may have waited while that leader was paused.
     A replica that joins by a proposal which its leader has forgotten is `S6 forgotten-proposal`, and while the leader
     does not know of it `S3 forgotten-proposal` (forgotten_proposals.py). One of the ELR that lacks what a leader has
-    committed by a smaller min.insync.replicas, as it was before, is `S6 earlier-min-isr`. Each is excused from then on.
+    committed by a smaller min.insync.replicas, as it was before, is `S6 earlier-min-isr`. One of the ELR that had
+    ceased to be a replica, deleted its log, is a replica again and is elected is `S6 removed-eligible`. Each is excused
+    from then on.
     """
 
     NAME = "S3"
@@ -41,6 +43,7 @@ class CommittedOnIsr(Invariant):
             trace.ElrCommitted: self._eligible,
             trace.HighWatermarkAdvanced: self._advanced,
             trace.LogRecovered: self._recovered,
+            trace.LeaderElected: self._elected,
         }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
@@ -63,7 +66,7 @@ class CommittedOnIsr(Invariant):
                     self._tell("S3 forgotten-proposal" if is_forgotten else "S3", event, node, where)
                     if is_forgotten:
                         committed.excused[node] = None
-            for node in state.elr:
+            for node in state.eligible:
                 if self._lacks(committed, node, hw):
                     self._eligible_lacks(event, state, node)
         elif not any(
@@ -83,6 +86,18 @@ class CommittedOnIsr(Invariant):
         self._tell("S6 earlier-min-isr" if is_earlier else "S6", event, node, where)
         if is_earlier:
             self.truth.of(event.topic, event.partition).excused[node] = None
+
+    def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
+        self.isrs.committed(row, event)
+        committed = self.truth.of(event.topic, event.partition)
+        if (
+            event.clean
+            and event.broker in self.view.partitions[TopicPartition(event.topic, event.partition)].strays
+            and self._lacks(committed, event.broker, committed.end)
+        ):
+            where = f"below {committed.end} when it was elected: it had ceased to be a replica while it was in the ELR"
+            self._tell("S6 removed-eligible", event, event.broker, where)
+            committed.excused[event.broker] = None
 
     def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         self.isrs.committed(row, event)
@@ -117,7 +132,9 @@ class CommittedOnIsr(Invariant):
         state = self.truth.partition(event.topic, event.partition)
         if state is None or committed.awaits_rebasing(state.leader_epoch):
             return
-        if (event.node in state.isr or event.node in state.elr) and self._lacks(committed, event.node, committed.end):
+        if (event.node in state.isr or event.node in state.eligible) and self._lacks(
+            committed, event.node, committed.end
+        ):
             self._tell("S6", event, event.node, f"below {committed.end} after its restart, and is in the ISR or ELR")
 
     @staticmethod
@@ -127,7 +144,11 @@ class CommittedOnIsr(Invariant):
     def _tell(
         self,
         name: str,
-        event: trace.HighWatermarkAdvanced | trace.IsrCommitted | trace.ElrCommitted | trace.LogRecovered,
+        event: trace.HighWatermarkAdvanced
+        | trace.IsrCommitted
+        | trace.ElrCommitted
+        | trace.LogRecovered
+        | trace.LeaderElected,
         node: str,
         what: str,
     ) -> None:
@@ -163,8 +184,9 @@ class AcknowledgedByIsr(Invariant):
     """S4, S25: when a leader moves its high watermark, every member of the controller's ISR has shown it, by a fetch in
     its own epoch, that it holds everything below; so have all members of some ISR of its epoch with at least
     min.insync.replicas members (`S25 min-isr`, its second half, since 3.7; `S25 earlier-min-isr` where the leader does
-    not know a larger min.insync.replicas yet). `S4 forgotten-proposal`: but those that joined by a proposal which the
-    leader has forgotten, while it does not know of them (forgotten_proposals.py).
+    not know a larger min.insync.replicas yet). One that has not heard yet that there are more replicas goes by those it
+    knows, which breaks nothing: the members of the ISR by then hold what it commits. `S4 forgotten-proposal`: but those
+    that joined by a proposal which the leader has forgotten, while it does not know of them (forgotten_proposals.py).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
     epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch. A broker that
@@ -223,11 +245,20 @@ class AcknowledgedByIsr(Invariant):
         sizes = [len(isr) for isr in self._fetched_so_far(event, told)]
         if not sizes:
             self._tell("S25", event, "with no in-sync set that has fetched so far")
-        elif max(sizes) < state.min_isr:
+        elif max(sizes) < state.min_isr and not self._has_enough_of_known(event, state, max(sizes)):
             partition = TopicPartition(event.topic, event.partition)
             is_earlier = self.checker.is_enough_by_earlier_config(event.node, partition, max(sizes))
             name = "S25 earlier-min-isr" if is_earlier else "S25 min-isr"
             self._tell(name, event, f"with no in-sync set of {state.min_isr} or more that has fetched so far")
+
+    def _has_enough_of_known(self, event: trace.HighWatermarkAdvanced, state: PartitionView, in_sync: int) -> bool:
+        """Whether these are enough for the replicas that the leader knows; where its core is elsewhere, it may not have
+        heard of their last change."""
+        if self.checker.rules.hw_advance != "min-isr":
+            return False
+        partition_epoch = self.checker.known_partition_epoch(event.node, state.topic_partition)
+        has_heard = partition_epoch is not None and partition_epoch >= state.assigned_since
+        return not has_heard and in_sync >= min(state.configured_min_isr, len(state.assigned_before))
 
     def _fetched_so_far(self, event: trace.HighWatermarkAdvanced, told: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
         for isr in self.isrs.of(event.topic, event.partition, event.leader_epoch):
@@ -265,7 +296,8 @@ class LogsMatchBelowHighWatermark(Invariant):
 
     Judged at each move of a replica's high watermark but a fall, which claims nothing that was not claimed before (a
     former leader cuts its log in several rounds, and its high watermark falls with it). Weakened: a leader of an epoch
-    before a re-basing keeps its old high watermark until it follows.
+    before a re-basing keeps its old high watermark until it follows; a follower that departs from the committed log
+    below the leader's start takes over the high watermark before it drops these records.
     """
 
     NAME = "S8"
@@ -278,7 +310,7 @@ class LogsMatchBelowHighWatermark(Invariant):
         if event.leader_epoch < committed.rebased_epoch or event.high_watermark < event.previous_high_watermark:
             return
         matched = committed.matched.get(event.node, 0)
-        if matched < min(event.high_watermark, committed.end):
+        if committed.start <= matched < min(event.high_watermark, committed.end):
             sentence = (
                 f"{event.node} has the high watermark {event.high_watermark} for {event.topic}-{event.partition}, "
                 f"but its log departs from the committed one at {matched}"
@@ -432,7 +464,7 @@ class TruncationSparesCommitted(Invariant):
         if replica is not None and replica.role == "leader":
             self.broken(f"{event.node} leads {where} and truncated it", event.topic, event.partition)
         short = event.log_end_offset < committed.end and event.node not in committed.excused
-        if short and (event.node in state.isr or event.node in state.elr):
+        if short and (event.node in state.isr or event.node in state.eligible):
             below = f"truncated it to {event.log_end_offset}, below {committed.end}"
             sentence = f"{event.node}, in the ISR or ELR of {where}, {below}"
             self.broken(sentence, event.topic, event.partition)

@@ -121,7 +121,8 @@ class TransactionsAreWhole(Invariant):
     def _ended_in(self, partition: TopicPartition, replica: trace.ReplicaFound) -> Iterator[list[tuple[str, int, int]]]:
         """For each marker below the high watermark, (record, base offset, CRC of its batch) of all that it decides."""
         undecided: dict[int, list[tuple[str, int, int]]] = {}
-        for batch in self.mirror.log(partition, replica.node).between(0, replica.high_watermark):
+        log = self.mirror.log(partition, replica.node)
+        for batch in log.between(replica.log_start_offset, replica.high_watermark):
             if batch.producer_id < 0:
                 continue
             if batch.base_sequence == NO_SEQUENCE:
@@ -271,6 +272,8 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
     """S32: a leader's last stable offset is at most its high watermark, and at most the first record of each
     transaction that is open in its log, or whose marker was never below its high watermark.
     `S32 forgotten-marker`: but for markers that the leader's producer state, loaded from a snapshot, does not know.
+    Of a transaction whose first records are deleted or expired, the start of the log stands for the first
+    (UnifiedLog.maybeIncrementFirstUnstableOffset).
 
     Judged through the probe. Not in internal topics: the records that a coordinator writes there have no sequence, as
     markers have none.
@@ -316,7 +319,8 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
                 continue
             log.replicated(self.truth.of(topic, number).leader_peaks.get(one.node, 0))
             unstable = log.first_unstable_offset()
-            if unstable is None or end <= unstable:
+            replica = self.view.replica(one.topic_partition, one.node)
+            if unstable is None or end <= max(unstable, 0 if replica is None else replica.log_start_offset):
                 continue
             is_open = unstable in log.open.values()
             what = "is open" if is_open else "has a marker that is not replicated"

@@ -383,8 +383,8 @@ def s24(script: TraceScript) -> None:
     script.learn("b2", 1)
 
 
-def s25_min_isr(script: TraceScript) -> None:
-    script.at(2)
+def s25_min_isr(script: TraceScript, at_s: float = 2) -> None:
+    script.at(at_s)
     script.commit_isr("b1")
     script.elect("b1", "b1")  # a new epoch, in which no in-sync set was ever large enough
     script.leads("b1", 1)
@@ -555,6 +555,17 @@ def test_a_leader_that_does_not_know_a_larger_minimum_yet_goes_by_the_smaller(
     assert names[-1:] == ["S25 min-isr" if promised else "S25 earlier-min-isr"]
 
 
+@pytest.mark.parametrize(("after_s", "promised"), [(1, False), (5, True)])
+def test_a_leader_in_another_process_may_not_know_a_larger_minimum_for_a_moment(after_s: int, promised: bool) -> None:
+    script = TraceScript(min_isr=1)
+    script.at(10)
+    key = "min.insync.replicas"
+    script.emit(trace.ConfigAltered(node="c1", topic="t", key=key, value="2", min_isr=2, reason="larger"))
+    s25_min_isr(script, 10 + after_s)
+    names = [one.invariant for one in script.checker.violations if one.event.promised is promised]
+    assert names[-1:] == ["S25 min-isr" if promised else "S25 earlier-min-isr"]
+
+
 @pytest.mark.parametrize(
     ("known", "broken"), [(1, ["S25 earlier-min-isr", "S6 earlier-min-isr"]), (2, ["S25 min-isr", "S5", "S6"])]
 )
@@ -564,7 +575,7 @@ def test_what_is_committed_without_the_elr_is_excused_only_by_an_earlier_minimum
     script.at(2)
     script.elect("b1", "b1")
     script.leads("b1", 1)
-    script.commit_elr("b2", alone=True)
+    script.commit_elr("b2")
     script.append("b1", 0, "r0")
     script.advance(1)
     script.at(3)

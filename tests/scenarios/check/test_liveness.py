@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from replica.rules import PROFILES
 from replica.trace import events as trace
 from scenarios.language.parse.loading import load_text
 from scenarios.run.controller_calls import ControllerCalls
-from scenarios.run.runner import ScenarioRun
+from scenarios.run.runner import ScenarioRun, run_scenario
 from scenarios.run.worlds import simulated
 
 Story = Callable[[TraceScript], None]
@@ -223,6 +223,145 @@ def test_a_client_from_outside_that_hangs_up_may_have_gone_for_good(
         script.request("r7", attempt=2, client=client)
     rest(script)
     assert script.broken() == (["L4"] if is_judged else [])
+
+
+ONCE, AT_THE_END, TO_THE_END, STOPPED = (5,), (95,), range(5, 100), range(5, 60)
+
+
+@pytest.mark.parametrize(
+    ("client", "error", "by", "at_s", "is_judged"),
+    [
+        pytest.param("client/kgo", "NOT_ENOUGH_REPLICAS", "b1", ONCE, False, id="gave up"),
+        pytest.param("client/kgo", "NOT_ENOUGH_REPLICAS", "b1", AT_THE_END, False, id="one request, and gone"),
+        pytest.param("client/kgo", "REQUEST_TIMED_OUT", "b1", STOPPED, False, id="gave up after a minute"),
+        pytest.param("client/kgo", "NOT_ENOUGH_REPLICAS", "b1", TO_THE_END, True, id="refused for ever"),
+        pytest.param("client/kgo", "NOT_LEADER_OR_FOLLOWER", "b1", TO_THE_END, True, id="refused by the leader"),
+        pytest.param("client/kgo", "NOT_LEADER_OR_FOLLOWER", "b2", TO_THE_END, False, id="asks the wrong broker"),
+        pytest.param("client/kgo", "CORRUPT_MESSAGE", "b1", TO_THE_END, False, id="sends what is damaged"),
+        pytest.param("p1", "NOT_ENOUGH_REPLICAS", "b1", ONCE, True, id="ours says when it gives up"),
+    ],
+)
+def test_a_client_from_outside_that_was_told_a_retriable_error_may_have_given_up(
+    client: str, error: str, by: str, at_s: Sequence[int], is_judged: bool
+) -> None:
+    script = TraceScript()
+    script.replicate("r0")
+    script.learn("b2", 1)
+    script.learn("b3", 1)
+    script.at(at_s[0] - 1)
+    script.send("r7", client=client)
+    for attempt, second in enumerate(at_s, start=1):
+        script.at(second)
+        script.request("r7", by, attempt=attempt, client=client)
+        script.refuse("r7", error, by=by, client=client)
+    script.at(100)
+    script.find("b1", "r0")
+    assert script.broken() == (["L4"] if is_judged else [])
+
+
+def test_a_client_from_outside_that_is_taken_from_now_and_then_is_not_refused_for_ever() -> None:
+    script = TraceScript()
+    script.replicate("r0")
+    script.send("r7", client="client/kgo")
+    for second in range(5, 100):
+        script.at(second)
+        script.refuse("r7", "NOT_ENOUGH_REPLICAS", client="client/kgo")
+        if second == 92:
+            script.send("r8", client="client/kgo")
+            script.ack("r8", 0, client="client/kgo")
+    rest(script)
+    assert script.broken() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "topic", "is_taken_back", "broken"),
+    [
+        ("follower.replication.throttled.replicas", "t", False, []),
+        ("follower.replication.throttled.replicas", "t", True, ["L2"]),
+        ("follower.replication.throttled.replicas", "another", False, ["L2"]),
+        ("segment.bytes", "t", False, ["L2"]),
+    ],
+)
+def test_replicas_that_an_operator_throttles_may_take_as_long_as_they_need(
+    key: str, topic: str, is_taken_back: bool, broken: list[str]
+) -> None:
+    """The throttle of a reassignment stays when that is complete."""
+
+    def rate(value: str | None) -> trace.ConfigAltered:
+        name = "follower.replication.throttled.rate"
+        return trace.ConfigAltered(node="c1", broker="b3", key=name, value=value, reason="throttles")
+
+    script = TraceScript()
+    script.replicate("r0")
+    script.emit(rate("1000"))
+    script.emit(trace.ConfigAltered(node="c1", topic=topic, key=key, value="*", reason="which"))
+    script.commit_isr("b1", "b2")
+    if is_taken_back:
+        script.emit(rate(None))
+    rest(script)
+    assert script.broken() == broken
+
+
+QUIET_BUT = """\
+schema: 1
+id: quiet-but
+title: Settings that make a quiet cluster wait
+duration: 110s
+profile: kafka-PROFILE
+cluster: {controllers: [c1], brokers: {b1: {}, b2: {}}, config: {CONFIG}}
+topics: {t: {partitions: {0: [b1, b2]}}}
+workloads:
+  p1: {kind: producer, topic: t, config: {acks: all, delivery.timeout.ms: 600000}, rate: 5/s, start: 1s, stop: STOP}
+timeline: [STEP]
+"""
+
+
+@pytest.mark.parametrize(
+    ("profile", "stop", "config", "step"),
+    [
+        pytest.param(
+            "4.1",
+            "20s",
+            "",
+            "{at: 5s, set_quota: {client: p1, quota: {producer_byte_rate: 1}}}",
+            id="quota of a client",
+        ),
+        pytest.param(
+            "4.1",
+            "105s",
+            "replica.fetch.wait.max.ms: 15000, replica.lag.time.max.ms: 60000",
+            "",
+            id="fetches that wait",
+        ),
+        pytest.param(
+            "3.5",
+            "20s",
+            "",
+            "{at: 5s, set_config: {brokers: b1, config: {min.insync.replicas: 3}}}",
+            id="of one broker",
+        ),
+    ],
+)
+def test_settings_may_have_a_quiet_cluster_wait(profile: str, stop: str, config: str, step: str) -> None:
+    text = QUIET_BUT.replace("PROFILE", profile).replace("STOP", stop).replace("CONFIG", config).replace("STEP", step)
+    assert not run_scenario(load_text(text, "quiet.yaml").scenario, runs_dir=None).broken
+
+
+PAUSED = """\
+schema: 1
+id: paused-client
+title: A client that is paused learns nothing
+duration: 90s
+profile: kafka-4.1
+cluster: {controllers: [c1], brokers: {b1: {}, b2: {}}}
+topics: {t: {partitions: {0: [b1, b2]}}}
+workloads: {p1: {kind: producer, topic: t, rate: 200/s, start: 1s, stop: 60s}}
+timeline: [{at: 5s, pause: p1}]
+"""
+
+
+def test_a_client_that_is_paused_to_the_end_learns_nothing() -> None:
+    assert not run_scenario(load_text(PAUSED, "paused.yaml").scenario, runs_dir=None).broken
 
 
 @pytest.mark.parametrize(

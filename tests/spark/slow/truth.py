@@ -36,7 +36,11 @@ class State(NamedTuple):
     isr: frozenset[str]
     replicas: frozenset[str]
     factor: int
-    min_isr: int
+    configured_min_isr: int
+
+    @property
+    def min_isr(self) -> int:
+        return min(self.configured_min_isr, len(self.replicas))
 
 
 def decided(rows: list[Row]) -> dict[Place, list[tuple[int, State | None]]]:
@@ -51,7 +55,7 @@ def decided(rows: list[Row]) -> dict[Place, list[tuple[int, State | None]]]:
                     if event == "topic_deleted":
                         states.append((row["at_us"], None))
                     elif row["min_isr"] is not None:
-                        history[topic, number].append((row["at_us"], now._replace(min_isr=row["min_isr"])))
+                        history[topic, number].append((row["at_us"], now._replace(configured_min_isr=row["min_isr"])))
             continue
         place = (row.get("topic"), row.get("partition"))
         now = history[place][-1][1] if place in history else None

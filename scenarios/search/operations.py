@@ -1,0 +1,146 @@
+"""What operators do in random schedules while faults happen: they change replicas, settings, topics and quotas.
+
+None of it breaks a promise. `t`, the topic of every schedule, may lose and gain replicas; a second one, `u`, is
+deleted and made again under its clients, for of a topic that was deleted once nothing is judged any more.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from replica.rules import Rules
+from scenarios.search.times import GAPS_MS, LASTING_MS, QUORUM_STANDS_MS, SENDING_ENDS_MS
+
+Tree = dict[str, Any]
+
+
+def add_operations(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
+    """From a stream of their own, and for clusters that they have changed. returns: steps for the timeline"""
+    operator = _Operator(random.Random(f"{tree['seed']}/operators"), tree, rules, safe=safe)
+    return operator.steps()
+
+
+class _Operator:
+    def __init__(self, rng: random.Random, tree: Tree, rules: Rules, *, safe: bool) -> None:
+        self.rng, self.tree, self.rules, self.safe = rng, tree, rules, safe
+        self.brokers = list(tree["cluster"]["brokers"])
+        partitions = tree["topics"]["t"]["partitions"]
+        self.partitions = partitions if isinstance(partitions, int) else len(partitions)
+        tree["cluster"]["config"]["log.retention.check.interval.ms"] = rng.choice((1000, 3000))
+        self.has_other_topic = rules.membership == "registration" and rng.random() < 0.5
+        self.other_topic_is_there_ms = 0
+        if self.has_other_topic:
+            self._add_other_topic()
+
+    def steps(self) -> list[Tree]:
+        kinds: list[Callable[[int], list[Tree]]] = [self._min_isr, self._topic_setting]
+        if self.rules.membership == "registration":
+            kinds += [self._factor, self._factor, self._factor, self._cancel, self._setting_of_brokers]
+            kinds += [self._throttle, self._quota]
+        if self.has_other_topic:
+            kinds += [self._other_topic_again, self._other_topic_again]
+        if self.rules.elr and not self.safe:
+            kinds.append(self._levels)
+        steps = []
+        for _ in range(self.rng.randint(2, 7)):
+            steps += self.rng.choice(kinds)(self.rng.randint(QUORUM_STANDS_MS, SENDING_ENDS_MS))
+        return steps
+
+    # ------------------------------------------------------------------------------------------------------ replicas
+
+    def _factor(self, at_ms: int) -> list[Tree]:
+        """To as many replicas as there may be, in a row: the next may come before the last is complete."""
+        steps, partition = [], self._partition()
+        for _ in range(self.rng.choice((1, 1, 2, 3))):
+            size = self.rng.randint(min(2, len(self.brokers)) if self.safe else 1, len(self.brokers))
+            steps.append(_step(at_ms, "reassign", {"partition": partition, "to": self.rng.sample(self.brokers, size)}))
+            at_ms += self.rng.choice(GAPS_MS)
+        return steps
+
+    def _cancel(self, at_ms: int) -> list[Tree]:
+        """Of a reassignment that has just begun."""
+        first, *_ = self._factor(at_ms)
+        return [first, _step(at_ms + self.rng.choice(GAPS_MS), "cancel_reassign", first["reassign"]["partition"])]
+
+    def _throttle(self, at_ms: int) -> list[Tree]:
+        throttle = {"brokers": self.rng.choice(self.brokers), "rate": self.rng.choice(("5kB/s", "50kB/s"))}
+        return [{**_step(at_ms, "throttle", throttle), "for": f"{self.rng.choice(LASTING_MS)}ms"}]
+
+    # ------------------------------------------------------------------------------------------------------ settings
+
+    def _min_isr(self, at_ms: int) -> list[Tree]:
+        """Above the number of replicas, too."""
+        number = self.rng.randint(2 if self.safe else 1, len(self.brokers))
+        return [_step(at_ms, "set_config", {"topic": "t", "config": {"min.insync.replicas": number}})]
+
+    def _topic_setting(self, at_ms: int) -> list[Tree]:
+        """What it keeps for how long, and back to its default."""
+        key, values = self.rng.choice((
+            ("retention.ms", (1500, 4000)),
+            ("retention.bytes", (2000, 8000)),
+            ("segment.ms", (1000, 3000)),
+            ("flush.messages", (1, 3)),
+        ))  # fmt: skip
+        steps = [_step(at_ms, "set_config", {"topic": "t", "config": {key: self.rng.choice(values)}})]
+        if self.rng.random() < 0.5:
+            back_ms = at_ms + self.rng.choice(LASTING_MS)
+            steps.append(_step(back_ms, "set_config", {"topic": "t", "config": {key: "default"}}))
+        return steps
+
+    def _setting_of_brokers(self, at_ms: int) -> list[Tree]:
+        """Of one, or of all: what topics without settings of their own go by."""
+        number = self.rng.randint(2 if self.safe else 1, len(self.brokers))
+        changes = [{"log.retention.ms": 4000}, {"min.insync.replicas": number}]
+        if not self.safe:
+            changes.append({"unclean.leader.election.enable": self.rng.random() < 0.5})
+        whose: Tree = {"brokers": self.rng.choice(self.brokers)}
+        if self.rules.elr or self.rng.random() < 0.5:
+            whose = {"entity_default": "brokers"}
+        return [_step(at_ms, "set_config", {**whose, "config": self.rng.choice(changes)})]
+
+    def _levels(self, at_ms: int) -> list[Tree]:
+        """ELR is switched off, and on again."""
+        feature = "eligible.leader.replicas.version"
+        off = {"features": {feature: 0}, "upgrade_type": "safe_downgrade"}
+        on_ms = at_ms + self.rng.choice(LASTING_MS)
+        return [_step(at_ms, "update_features", off), _step(on_ms, "update_features", {"features": {feature: 1}})]
+
+    def _quota(self, at_ms: int) -> list[Tree]:
+        client = self.rng.choice(list(self.tree["workloads"]))
+        key = self.rng.choice(("producer_byte_rate", "consumer_byte_rate"))
+        for_ms = self.rng.choice(LASTING_MS)
+        return [
+            _step(at_ms, "set_quota", {"client": client, "quota": {key: self.rng.choice((500, 5000))}}),
+            _step(at_ms + for_ms, "set_quota", {"client": client, "quota": {key: "default"}}),
+        ]
+
+    # -------------------------------------------------------------------------------------------------------- topics
+
+    def _add_other_topic(self) -> None:
+        """`u`, with clients that work as the others do, and no settings of its own but those of a safe topic."""
+        rng, workloads = self.rng, self.tree["workloads"]
+        config = {"min.insync.replicas": 2} if self.safe else {}
+        self.tree["topics"]["u"] = {
+            "partitions": rng.choice((1, 2)),
+            "replication_factor": rng.randint(2, min(3, len(self.brokers))),
+            "config": config,
+        }
+        for name, workload in list(workloads.items()):
+            other = {"producer": "pu", "consumer": "ru"}[workload["kind"]]
+            if name in ("p1", "r1"):
+                workloads[other] = {**workload, "config": dict(workload["config"]), "topic": "u"}
+
+    def _other_topic_again(self, at_ms: int) -> list[Tree]:
+        at_ms = max(at_ms, self.other_topic_is_there_ms)
+        again_ms = at_ms + self.rng.choice(GAPS_MS)
+        self.other_topic_is_there_ms = again_ms + 1
+        return [_step(at_ms, "delete_topic", "u"), _step(again_ms, "create_topic", "u")]
+
+    def _partition(self) -> str:
+        return f"t-{self.rng.randrange(self.partitions)}"
+
+
+def _step(at_ms: int, verb: str, payload: Any) -> Tree:
+    return {"at": f"{at_ms}ms", verb: payload}
