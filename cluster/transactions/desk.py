@@ -23,7 +23,11 @@ OnWritten = Callable[[ErrorCode, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """source: TransactionStateManagerConfig. version: transaction.version of the cluster"""
+    """source: TransactionStateManagerConfig. version: transaction.version of the cluster
+
+    waits_first: while markers are under way a producer that adds partitions is to wait, whatever its epoch: that of its
+        next transaction, too, which until then looks like that of a zombie (KAFKA-18464, KAFKA-18660, in 4.0)
+    """
 
     max_timeout_ms: int = 900_000
     expiration_ms: int = 7 * 24 * 3600 * 1000
@@ -31,20 +35,12 @@ class TransactionSettings:
     expiration_check_interval_ms: int = 3_600_000
     request_timeout_ms: int = 30_000
     version: int = 0
+    waits_first: bool = False
 
     @property
     def value_version(self) -> int:
         """Of the records."""
         return FLEXIBLE_VALUE if self.version >= 1 else 0
-
-    @property
-    def waits_first(self) -> bool:
-        """While markers are under way the producer is to wait, whatever its epoch: that of its next transaction, too,
-        which until then looks like that of a zombie (KAFKA-18464, KAFKA-18660, in 4.0)
-
-        Simplified: by the level of transaction.version; in Kafka 4.1 with level 1, too.
-        """
-        return self.version >= BUMPS_EPOCH
 
 
 WRITE_ERRORS = {
@@ -142,7 +138,8 @@ class TransactionDesk:
             found = WRITE_ERRORS.get(error, error)
             is_kept = self.kept.get(transactional_id) is transaction and self.epoch_of(transactional_id) == epoch
             if found is ErrorCode.NONE and not is_kept:
-                found = ErrorCode.NOT_COORDINATOR
+                status = self.status(transactional_id)
+                found = ErrorCode.NOT_COORDINATOR if status is ErrorCode.NONE else status
             elif found is ErrorCode.NONE:
                 before = transaction.state
                 transaction.complete(transit)
@@ -191,5 +188,5 @@ class TransactionDesk:
 
     @property
     def bumps_epochs(self) -> bool:
-        """Whether what the coordinator ends by itself gets another epoch."""
+        """Whether the end itself raises the epoch where the coordinator ends a transaction."""
         return self.settings.version >= BUMPS_EPOCH

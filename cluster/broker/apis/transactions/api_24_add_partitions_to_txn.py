@@ -23,6 +23,7 @@ from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN
 from cluster.transactions.inputs import AddPartitions, AddResult, TransactionResult
+from cluster.transactions.transaction import BUMPS_EPOCH
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 
@@ -33,7 +34,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 
 class _Asked(NamedTuple):
-    """One transaction of a request. version: transaction.version by which the producer acts"""
+    """One transaction of a request. version: transaction.version that the version of the request stands for"""
 
     transactional_id: str
     producer_id: int
@@ -85,7 +86,7 @@ class AddPartitionsToTxnHandler:
                 int(one.producer_epoch),
                 _partitions(one.topics),
                 bool(one.verify_only),
-                self._service.version,
+                BUMPS_EPOCH,
             )
             for one in request.transactions
         }
