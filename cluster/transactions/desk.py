@@ -25,8 +25,7 @@ OnWritten = Callable[[ErrorCode, int], None]
 class TransactionSettings:
     """source: TransactionStateManagerConfig. version: transaction.version of the cluster
 
-    waits_first: while markers are under way a producer that adds partitions is to wait, whatever its epoch: that of its
-        next transaction, too, which until then looks like that of a zombie (KAFKA-18464, KAFKA-18660, in 4.0)
+    knows_v2: the brokers are of Kafka 4.0 or later, whatever the level of transaction.version
     """
 
     max_timeout_ms: int = 900_000
@@ -35,7 +34,7 @@ class TransactionSettings:
     expiration_check_interval_ms: int = 3_600_000
     request_timeout_ms: int = 30_000
     version: int = 0
-    waits_first: bool = False
+    knows_v2: bool = False
 
     @property
     def value_version(self) -> int:
@@ -132,6 +131,11 @@ class TransactionDesk:
         keeps_pending: at these errors the caller writes it once more, so nothing else may begin
         """
         transactional_id = transaction.transactional_id
+        if self.settings.knows_v2 and transit.version and self.settings.value_version < FLEXIBLE_VALUE:
+            # A request of transaction.version 2 where the cluster has 0, for which the record has no field: Kafka fails
+            # here with the change pending, and the id is of no use until another broker coordinates it.
+            done(ErrorCode.UNSUPPORTED_VERSION, now_us)
+            return
         epoch = self.epoch_of(transactional_id)
 
         def written(error: ErrorCode, written_us: int) -> None:

@@ -56,7 +56,7 @@ class TransactionWorld:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.answers: list[TransactionResult] = []
         self.markers: list[SendMarkers] = []
-        self.settings = {"waits_first": settings.get("version", 0) == 2, **settings}
+        self.settings = {"knows_v2": settings.get("version", 0) == 2, **settings}
         self.coordinator: TransactionCoordinator
         self._next_producer_id = 1000
         self._epoch = 0
