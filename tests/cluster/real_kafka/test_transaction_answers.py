@@ -6,6 +6,7 @@ Kafka answers 3,900 of them in a minute; its epochs are used up three times on t
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from serving import free_ports
 from transaction_questions import SETTINGS, ask, differences
 
 from cluster.kafka.home import find_home
-from cluster.kafka.jvm import STARTED, java_command
+from cluster.kafka.jvm import java_command
 from tests.waiting import wait_for
 
 START_S = 120
@@ -38,6 +39,14 @@ def properties(folder: Path, port: int) -> Path:
     return file
 
 
+def is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
 def answers_of_kafka(folder: Path, version: str) -> list[str]:
     home, port = find_home(version, None, os.environ), free_ports(2)
     file, console = properties(folder, port), folder / "console"
@@ -48,7 +57,7 @@ def answers_of_kafka(folder: Path, version: str) -> list[str]:
             java_command(home, ["kafka.Kafka", str(file)], properties={}), stdout=out, stderr=out
         )
     try:
-        wait_for(lambda: STARTED in console.read_bytes(), START_S)
+        wait_for(lambda: is_open(port), START_S)
         return ask(f"127.0.0.1:{port}")
     finally:
         process.terminate()
@@ -59,7 +68,7 @@ def answers_of_kafka(folder: Path, version: str) -> list[str]:
 @pytest.mark.timeout(900)
 def test_nothing_differs(tmp_path: Path) -> None:
     kafka = answers_of_kafka(tmp_path, "4.1")
-    settings = [f"cluster.config.{key}={value}" for key, value in SETTINGS.items()]
+    settings = tuple(f"cluster.config.{key}={value}" for key, value in SETTINGS.items())
     with live_cluster(tmp_path / "runs", brokers=1, settings=settings) as cluster:
         ours = ask(cluster.bootstrap)
     assert differences(kafka, ours) == []
