@@ -11,6 +11,7 @@ from cluster.transactions.ending import Endings
 from cluster.transactions.inputs import EndResult, InitProducerId, InitResult, ProducerIdAndEpoch
 from cluster.transactions.producer_ids import NewProducerIds
 from cluster.transactions.transaction import (
+    AT_REST,
     PREPARED,
     TransactionMetadata,
     Transit,
@@ -36,77 +37,52 @@ class Beginnings:
         elif not 0 < given.timeout_ms <= settings.max_timeout_ms:
             self._refuse(given, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         else:
-            try:
-                transaction = self._desk.find(given.transactional_id)
-            except KafkaError as error:
-                self._refuse(given, error.code)
-                return
-            if transaction is None:
-                self._new_ids.ask(partial(self._create, given), given.now_us)
-            else:
-                self._begin(given, transaction, given.now_us)
+            self._begin(given, None, given.now_us)
 
-    def _create(self, given: InitProducerId, producer_id: int | None, now_us: int) -> None:
-        """An id that is not known yet."""
-        error = self._desk.status(given.transactional_id)
-        if producer_id is None and error is ErrorCode.NONE:
-            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if producer_id is None or error is not ErrorCode.NONE:
-            self._refuse(given, error)
-            return
-        transaction = self._desk.kept.get(given.transactional_id)
-        if transaction is None:
-            now_ms = self._desk.wall_ms(now_us)
-            transaction = TransactionMetadata(given.transactional_id, producer_id, given.timeout_ms, now_ms)
-            self._desk.kept[given.transactional_id] = transaction
-        self._begin(given, transaction, now_us)
-
-    def _begin(self, given: InitProducerId, transaction: TransactionMetadata, now_us: int) -> None:
-        if transaction.pending is not None:
-            self._refuse(given, ErrorCode.CONCURRENT_TRANSACTIONS)
-        elif given.expected is not None and not _knows(transaction, given.expected):
-            self._refuse(given, ErrorCode.PRODUCER_FENCED)
-        elif transaction.state in PREPARED:
-            self._refuse(given, ErrorCode.CONCURRENT_TRANSACTIONS)
-        elif transaction.state is State.ONGOING:
-
-            def fenced(result: EndResult, fenced_us: int) -> None:
-                # It has to come again, until the transaction that it found is aborted.
-                failed = result.error is not ErrorCode.NONE
-                self._refuse(given, result.error if failed else ErrorCode.CONCURRENT_TRANSACTIONS)
-
-            why = "a new instance of the producer has come, so what the old one left open is aborted"
-            self._endings.fence(transaction, why, fenced, now_us)
-        elif transaction.is_epoch_exhausted and (
-            given.expected is None or given.expected.epoch == transaction.producer_epoch
-        ):
-            self._new_ids.ask(partial(self._rotate, given, transaction), now_us)
-        else:
-            expected_epoch = None if given.expected is None else given.expected.epoch
-            try:
-                transit = transaction.prepare_increment_epoch(
-                    given.timeout_ms, expected_epoch, self._desk.wall_ms(now_us)
-                )
-            except KafkaError as error:
-                self._refuse(given, error.code)
-                return
-            self._write(given, transaction, transit, now_us)
-
-    def _rotate(
-        self, given: InitProducerId, transaction: TransactionMetadata, producer_id: int | None, now_us: int
-    ) -> None:
+    def _go_on(self, given: InitProducerId, producer_id: int | None, now_us: int) -> None:
         if producer_id is None:
             self._refuse(given, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        elif transaction.pending is not None or self._desk.kept.get(given.transactional_id) is not transaction:
-            self._refuse(given, ErrorCode.CONCURRENT_TRANSACTIONS)
         else:
-            transit = transaction.prepare_rotation(
-                producer_id,
-                given.timeout_ms,
-                keep_last_epoch=given.expected is not None,
-                now_ms=self._desk.wall_ms(now_us),
-            )
-            self._write(given, transaction, transit, now_us)
+            self._begin(given, producer_id, now_us)
+
+    def _begin(self, given: InitProducerId, new_id: int | None, now_us: int) -> None:
+        """new_id: for a transactional id that is not known, or whose producer id has no epoch left; None: none was
+        asked for yet"""
+        now_ms = self._desk.wall_ms(now_us)
+        try:
+            transaction = self._desk.find(given.transactional_id)
+            if transaction is None or _rotates(transaction, given):
+                if new_id is None:
+                    self._new_ids.ask(partial(self._go_on, given), now_us)
+                    return
+                if transaction is None:
+                    transaction = TransactionMetadata(given.transactional_id, new_id, given.timeout_ms, now_ms)
+                    self._desk.kept[given.transactional_id] = transaction
+                    transit = transaction.prepare_increment_epoch(given.timeout_ms, None, now_ms)
+                else:
+                    keeps = given.expected is not None
+                    transit = transaction.prepare_rotation(
+                        new_id, given.timeout_ms, keep_last_epoch=keeps, now_ms=now_ms
+                    )
+            elif transaction.state is State.ONGOING:
+                self._fence(given, transaction, now_us)
+                return
+            else:
+                expected_epoch = None if given.expected is None else given.expected.epoch
+                transit = transaction.prepare_increment_epoch(given.timeout_ms, expected_epoch, now_ms)
+        except KafkaError as error:
+            self._refuse(given, error.code)
+            return
+        self._write(given, transaction, transit, now_us)
+
+    def _fence(self, given: InitProducerId, transaction: TransactionMetadata, now_us: int) -> None:
+        def fenced(result: EndResult, fenced_us: int) -> None:
+            # It has to come again, until the transaction that it found is aborted.
+            failed = result.error is not ErrorCode.NONE
+            self._refuse(given, result.error if failed else ErrorCode.CONCURRENT_TRANSACTIONS)
+
+        why = "a new instance of the producer has come, so what the old one left open is aborted"
+        self._endings.fence(transaction, why, fenced, now_us)
 
     def _write(self, given: InitProducerId, transaction: TransactionMetadata, transit: Transit, now_us: int) -> None:
         def written(error: ErrorCode, written_us: int) -> None:
@@ -123,6 +99,18 @@ class Beginnings:
         producer_id, epoch = given.expected or (-1, NO_PRODUCER_EPOCH)
         self._desk.events.refused(given.transactional_id, "InitProducerId", producer_id, epoch, error)
         self._desk.answer(given.request, InitResult(error))
+
+
+def _rotates(transaction: TransactionMetadata, given: InitProducerId) -> bool:
+    """Whether the producer gets another id. raises: KafkaError, where it cannot begin now"""
+    if transaction.pending is not None:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if given.expected is not None and not _knows(transaction, given.expected):
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if transaction.state in PREPARED:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    has_last_epoch = given.expected is None or given.expected.epoch == transaction.producer_epoch
+    return transaction.state in AT_REST and transaction.is_epoch_exhausted and has_last_epoch
 
 
 def _knows(transaction: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:

@@ -162,7 +162,8 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         transaction = self._desk.find(given.transactional_id)
         waits = transaction is not None and transaction.pending is not None and not given.verify_only
-        if waits and self._desk.settings.waits_first:
+        if waits and self._desk.settings.knows_v2:
+            # It may have the epoch of its next transaction, which until then looks like that of a zombie (KAFKA-18464).
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if transaction is None or transaction.producer_id != given.producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)

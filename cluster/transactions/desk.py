@@ -23,7 +23,10 @@ OnWritten = Callable[[ErrorCode, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """source: TransactionStateManagerConfig. version: transaction.version of the cluster"""
+    """source: TransactionStateManagerConfig. version: transaction.version of the cluster
+
+    knows_v2: the brokers are of Kafka 4.0 or later, whatever the level of transaction.version
+    """
 
     max_timeout_ms: int = 900_000
     expiration_ms: int = 7 * 24 * 3600 * 1000
@@ -31,20 +34,12 @@ class TransactionSettings:
     expiration_check_interval_ms: int = 3_600_000
     request_timeout_ms: int = 30_000
     version: int = 0
+    knows_v2: bool = False
 
     @property
     def value_version(self) -> int:
         """Of the records."""
         return FLEXIBLE_VALUE if self.version >= 1 else 0
-
-    @property
-    def waits_first(self) -> bool:
-        """While markers are under way the producer is to wait, whatever its epoch: that of its next transaction, too,
-        which until then looks like that of a zombie (KAFKA-18464, KAFKA-18660, in 4.0)
-
-        Simplified: by the level of transaction.version; in Kafka 4.1 with level 1, too.
-        """
-        return self.version >= BUMPS_EPOCH
 
 
 WRITE_ERRORS = {
@@ -136,13 +131,19 @@ class TransactionDesk:
         keeps_pending: at these errors the caller writes it once more, so nothing else may begin
         """
         transactional_id = transaction.transactional_id
+        if self.settings.knows_v2 and transit.version and self.settings.value_version < FLEXIBLE_VALUE:
+            # A request of transaction.version 2 where the cluster has 0, for which the record has no field: Kafka fails
+            # here with the change pending, and the id is of no use until another broker coordinates it.
+            done(ErrorCode.UNSUPPORTED_VERSION, now_us)
+            return
         epoch = self.epoch_of(transactional_id)
 
         def written(error: ErrorCode, written_us: int) -> None:
             found = WRITE_ERRORS.get(error, error)
             is_kept = self.kept.get(transactional_id) is transaction and self.epoch_of(transactional_id) == epoch
             if found is ErrorCode.NONE and not is_kept:
-                found = ErrorCode.NOT_COORDINATOR
+                status = self.status(transactional_id)
+                found = ErrorCode.NOT_COORDINATOR if status is ErrorCode.NONE else status
             elif found is ErrorCode.NONE:
                 before = transaction.state
                 transaction.complete(transit)
@@ -191,5 +192,5 @@ class TransactionDesk:
 
     @property
     def bumps_epochs(self) -> bool:
-        """Whether what the coordinator ends by itself gets another epoch."""
+        """Whether the end itself raises the epoch where the coordinator ends a transaction."""
         return self.settings.version >= BUMPS_EPOCH

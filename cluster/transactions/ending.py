@@ -12,7 +12,6 @@ from cluster.transactions.desk import TransactionDesk
 from cluster.transactions.inputs import EndResult, EndTxn, MarkersAnswered, SendMarkers
 from cluster.transactions.producer_ids import NewProducerIds
 from cluster.transactions.transaction import (
-    AT_REST,
     BUMPS_EPOCH,
     MAX_EPOCH,
     PREPARED,
@@ -49,59 +48,54 @@ class Endings:
                 )
             self._desk.answer(given.request, result)
 
-        if not given.transactional_id:
+        if given.transactional_id:
+            self._decide(given, done, None, given.now_us)
+        else:
             done(EndResult(ErrorCode.INVALID_REQUEST), given.now_us)
-            return
+
+    def _decide(self, given: EndTxn, done: Done, new_id: int | None, now_us: int) -> None:
+        """new_id: takes over if the epochs of the present one are used up; None: none was asked for yet"""
         try:
             transaction = self._desk.find(given.transactional_id)
             if transaction is None:
                 raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-            state = _next_state(transaction, given, waits_first=self._desk.settings.waits_first)
+            state = _next_state(transaction, given)
         except KafkaError as error:
-            done(EndResult(error.code), given.now_us)
+            done(EndResult(error.code), now_us)
             return
+        rotates = given.version >= BUMPS_EPOCH and transaction.is_epoch_exhausted
         if state is None:  # The answer to the first request did not reach the producer.
-            done(EndResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch), given.now_us)
-            return
-        why = f"the producer {'commits' if given.commit else 'aborts'}"
-        if given.version >= BUMPS_EPOCH and transaction.is_epoch_exhausted:
-            taken = partial(self._end_rotated, transaction, state, given.version, why, done)
-            self._new_ids.ask(taken, given.now_us)
+            done(EndResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch), now_us)
+        elif rotates and new_id is None:
+            self._new_ids.ask(partial(self._go_on, given, done), now_us)
         else:
-            self._end(transaction, state, given.version, NO_PRODUCER_ID, why, done, given.now_us)
+            why = f"the producer {'commits' if given.commit else 'aborts'}"
+            next_id = NO_PRODUCER_ID if new_id is None or not rotates else new_id
+            self._end(transaction, state, given.version, next_id, why, done, now_us)
+
+    def _go_on(self, given: EndTxn, done: Done, producer_id: int | None, now_us: int) -> None:
+        if producer_id is None:
+            done(EndResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), now_us)
+        else:
+            self._decide(given, done, producer_id, now_us)
 
     def fence(self, transaction: TransactionMetadata, why: str, done: Done, now_us: int) -> None:
         """The coordinator aborts the transaction: the producer's epoch is not valid any more."""
-        fence = transaction.prepare_fence()
-        transaction.pending = None
-        transaction.producer_epoch, transaction.last_producer_epoch = fence.producer_epoch, fence.last_producer_epoch
-        version = self._desk.settings.version
+        bumps = self._desk.bumps_epochs
+        try:
+            transaction.fence(bumps=bumps)
+        except KafkaError as error:
+            done(EndResult(error.code), now_us)
+            return
 
         def fenced(result: EndResult, fenced_us: int) -> None:
-            # Kafka remembers it, so that the next try does not use up one more epoch.
-            if result.error is not ErrorCode.NONE and transaction.state is State.ONGOING:
+            # Without transaction.version 2 the epoch is raised already: the next try is not to use up one more.
+            if not bumps and result.error is not ErrorCode.NONE:
                 transaction.has_failed_epoch_fence = True
             done(result, fenced_us)
 
-        # Its epoch is bumped already (KAFKA-19367).
-        self._end(transaction, State.PREPARE_ABORT, version, NO_PRODUCER_ID, why, fenced, now_us, bumps=False)
-
-    def _end_rotated(
-        self,
-        transaction: TransactionMetadata,
-        state: State,
-        version: int,
-        why: str,
-        done: Done,
-        producer_id: int | None,
-        now_us: int,
-    ) -> None:
-        if producer_id is None:
-            done(EndResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), now_us)
-        elif transaction.pending is not None or self._desk.kept.get(transaction.transactional_id) is not transaction:
-            done(EndResult(ErrorCode.CONCURRENT_TRANSACTIONS), now_us)
-        else:
-            self._end(transaction, state, version, producer_id, why, done, now_us)
+        version = BUMPS_EPOCH if bumps else 0
+        self._end(transaction, State.PREPARE_ABORT, version, NO_PRODUCER_ID, why, fenced, now_us, fences=True)
 
     def _end(
         self,
@@ -113,17 +107,13 @@ class Endings:
         done: Done,
         now_us: int,
         *,
-        bumps: bool | None = None,
+        fences: bool = False,
     ) -> None:
-        """bumps: None: by the version"""
-        transit = transaction.prepare_end(
-            state,
-            version,
-            next_producer_id,
-            self._desk.wall_ms(now_us),
-            bumps=version >= BUMPS_EPOCH if bumps is None else bumps,
-            is_new=transaction.state in AT_REST,
-        )
+        try:
+            transit = transaction.prepare_end(state, version, next_producer_id, self._desk.wall_ms(now_us))
+        except KafkaError as error:
+            done(EndResult(error.code), now_us)
+            return
 
         def written(error: ErrorCode, written_us: int) -> None:
             if error is not ErrorCode.NONE:
@@ -134,7 +124,7 @@ class Endings:
             done(EndResult(ErrorCode.NONE, producer_id, 0 if rotates else transaction.producer_epoch), written_us)
             self.send_markers(transaction, written_us)
 
-        self._desk.write(transaction, transit, why, written, now_us, fences=bumps is False)
+        self._desk.write(transaction, transit, why, written, now_us, fences=fences)
 
     # -------------------------------------------------------------------------------------------------------- markers
 
@@ -165,18 +155,17 @@ class Endings:
         transaction = self._desk.kept.get(given.transactional_id)
         if transaction is None or self._desk.epoch_of(given.transactional_id) != given.coordinator_epoch:
             return  # Another broker coordinates it by now, and sends them anew.
-        known = transaction.producer_id, transaction.producer_epoch
-        if transaction.completing is None or known != (given.producer_id, given.producer_epoch):
-            return
-        if any(error in FENCED for error in given.errors.values()):
-            transaction.completing = None
-            return
-        again = []
+        again, is_fenced = [], False
         for name, error in given.errors.items():
             if error is ErrorCode.NONE or error in NO_MARKER_NEEDED:
                 transaction.partitions.pop(name, None)
-            elif name in transaction.partitions:
+            elif error in FENCED:
+                is_fenced = True
+            else:
                 again.append(name)
+        if is_fenced:
+            transaction.completing = None
+            return
         self._send(transaction, again, again=True)
         self._maybe_complete(transaction, given.now_us)
 
@@ -204,43 +193,55 @@ class Endings:
             self._complete(transaction, transit, now_us)
 
 
-def _next_state(transaction: TransactionMetadata, given: EndTxn, *, waits_first: bool) -> State | None:
+def _next_state(transaction: TransactionMetadata, given: EndTxn) -> State | None:
     """What a producer's EndTxn leads to; None: the transaction has ended so already. raises: KafkaError
 
-    waits_first: as of TransactionSettings
+    The version of the request decides. source: endTransactionWithTV1, endTransaction
     """
-    if waits_first and transaction.pending is not None:
+    bumps = given.version >= BUMPS_EPOCH
+    is_repeated = _check_bumping(transaction, given) if bumps else _check_strictly(transaction, given)
+    if transaction.state is State.ONGOING:
+        return State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT
+    if transaction.state is (State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT):
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    bumped = transaction.version >= BUMPS_EPOCH
-    after_bump = bumped and transaction.producer_epoch == given.producer_epoch + 1
+    if transaction.state is (State.COMPLETE_COMMIT if given.commit else State.COMPLETE_ABORT) and is_repeated:
+        return None
+    if bumps and not given.commit and not is_repeated:
+        return State.PREPARE_ABORT  # Nothing was added; the producer gets its next epoch.
+    raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+
+
+def _check_strictly(transaction: TransactionMetadata, given: EndTxn) -> bool:
+    """Before EndTxn 5 a request with the present epoch may always be a repetition. raises: KafkaError"""
+    if transaction.producer_id != given.producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.producer_epoch != given.producer_epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if transaction.pending is not None:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return True
+
+
+def _check_bumping(transaction: TransactionMetadata, given: EndTxn) -> bool:
+    """From EndTxn 5 on: whether it repeats, with the epoch before, what has ended. raises: KafkaError"""
+    if transaction.pending is not None:  # By then the producer may have the epoch, and the id, that is on its way.
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    after_bump = transaction.producer_epoch == given.producer_epoch + 1
     after_rotation = (
-        bumped
-        and transaction.previous_producer_id == given.producer_id
+        transaction.previous_producer_id == given.producer_id
         and given.producer_epoch == MAX_EPOCH - 1
         and transaction.producer_epoch == 0
     )
     is_repeated = after_bump or after_rotation
-    valid = given.producer_epoch == transaction.producer_epoch
-    if transaction.state in PREPARED and bumped:
-        valid = after_bump
-    elif transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
-        valid = valid or is_repeated
     if transaction.producer_id != given.producer_id and not after_rotation:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if not valid:
-        raise KafkaError(ErrorCode.PRODUCER_FENCED)
-    if transaction.pending is not None:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    is_current = transaction.producer_epoch == given.producer_epoch
     if transaction.state in PREPARED:
-        asked = State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT
-        is_same = transaction.state is asked
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
-    if transaction.state is State.ONGOING:
-        return State.PREPARE_COMMIT if given.commit else State.PREPARE_ABORT
-    ended = State.COMPLETE_COMMIT if given.commit else State.COMPLETE_ABORT
-    by_new_rules = given.version >= BUMPS_EPOCH
-    if transaction.state is ended and (is_repeated or not by_new_rules):
-        return None
-    if by_new_rules and not given.commit and not is_repeated:
-        return State.PREPARE_ABORT  # Nothing was added; the producer gets its next epoch.
-    raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+        is_valid = after_bump
+    elif transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        is_valid = is_current or is_repeated
+    else:
+        is_valid = is_current
+    if not is_valid:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    return is_repeated

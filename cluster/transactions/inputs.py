@@ -43,7 +43,7 @@ class InitProducerId:
 class AddPartitions:
     """verify_only: whether they are in the transaction is all that is asked (KIP-890)
 
-    version: transaction.version by which the client acts
+    version: transaction.version that the version of the request stands for
     """
 
     now_us: int
@@ -58,7 +58,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTxn:
-    """version: transaction.version by which the client acts"""
+    """version: transaction.version that the version of the request stands for, by which it is judged"""
 
     now_us: int
     request: RequestId
@@ -85,8 +85,6 @@ class MarkersAnswered:
     now_us: int
     transactional_id: str
     coordinator_epoch: LeaderEpoch
-    producer_id: int
-    producer_epoch: int
     errors: Mapping[TopicPartition, ErrorCode | None]
 
 

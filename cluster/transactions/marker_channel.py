@@ -122,8 +122,6 @@ class MarkerChannels:
                 now_us=now_us,
                 transactional_id=markers.transactional_id,
                 coordinator_epoch=markers.coordinator_epoch,
-                producer_id=markers.producer_id,
-                producer_epoch=markers.producer_epoch,
                 errors=errors,
             )
         )

@@ -55,6 +55,7 @@ def transaction_settings(config: BrokerConfig, rules: Rules) -> TransactionSetti
         expiration_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
         request_timeout_ms=config.request_timeout_ms,
         version=level_of(TRANSACTION_VERSION, rules, {}),
+        knows_v2=rules.transactions == "v2",
     )
 
 

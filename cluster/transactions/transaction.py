@@ -40,11 +40,10 @@ _COMES_FROM: dict[TransactionState, tuple[TransactionState, ...]] = {
     TransactionState.ONGOING: (TransactionState.ONGOING, *AT_REST),
     TransactionState.PREPARE_COMMIT: (TransactionState.ONGOING,),
     # Since transaction.version 2 a transaction without any partition can be aborted.
-    TransactionState.PREPARE_ABORT: (TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE, *AT_REST),
+    TransactionState.PREPARE_ABORT: (TransactionState.ONGOING, *AT_REST),
     TransactionState.COMPLETE_COMMIT: (TransactionState.PREPARE_COMMIT,),
     TransactionState.COMPLETE_ABORT: (TransactionState.PREPARE_ABORT,),
     TransactionState.DEAD: AT_REST,
-    TransactionState.PREPARE_EPOCH_FENCE: (TransactionState.ONGOING,),
 }
 
 
@@ -67,6 +66,8 @@ class Transit:
 class TransactionMetadata:
     """partitions: with records of the open transaction, then those whose marker is not written yet
 
+    previous_producer_id: before the last change, whatever that changed; by it a client is known that did not get the
+        answer by which it would have another id
     last_producer_epoch: the one before, for a client that did not get the answer to its last request (KIP-360)
     next_producer_id: takes over when the transaction is complete, as the epochs of this one are used up
     version: transaction.version by which the client acts
@@ -94,10 +95,6 @@ class TransactionMetadata:
     def is_epoch_exhausted(self) -> bool:
         return is_exhausted(self.producer_epoch)
 
-    @property
-    def is_fencing(self) -> bool:
-        return self.pending is TransactionState.PREPARE_EPOCH_FENCE
-
     # ----------------------------------------------------------------------------------------------------- preparing
 
     def _transit(
@@ -112,8 +109,11 @@ class TransactionMetadata:
         timeout_ms: int | None = None,
         partitions: Sequence[TopicPartition] = (),
         started_ms: int = NO_TIMESTAMP,
-        version: int = 0,
+        version: int | None = None,
     ) -> Transit:
+        """raises: KafkaError UNKNOWN_SERVER_ERROR where there is no such epoch; Kafka fails there, too"""
+        if producer_epoch > MAX_EPOCH:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         assert self.pending is None, f"{self.transactional_id}: {self.pending} is pending"
         assert self.state in _COMES_FROM[state], f"{state.value} does not follow {self.state.value}"
         self.pending = state
@@ -127,11 +127,17 @@ class TransactionMetadata:
             partitions=tuple(partitions),
             started_ms=started_ms,
             updated_ms=now_ms,
-            version=version,
+            version=self.version if version is None else version,
         )
 
     def prepare_increment_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Transit:
-        """A producer begins. expected_epoch: the one that it has, if any. raises: KafkaError PRODUCER_FENCED"""
+        """A producer begins. expected_epoch: the one that it has, if any.
+
+        raises: KafkaError PRODUCER_FENCED; UNKNOWN_SERVER_ERROR where all epochs are used up and the producer does not
+            have the last one
+        """
+        if self.is_epoch_exhausted:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         bumped = self.producer_epoch + 1
         if expected_epoch is None:
             epochs = bumped, NO_PRODUCER_EPOCH
@@ -148,17 +154,21 @@ class TransactionMetadata:
         last = self.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._transit(TransactionState.EMPTY, 0, last, now_ms, producer_id=producer_id, timeout_ms=timeout_ms)
 
-    def prepare_fence(self) -> Transit:
-        """The coordinator ends the transaction: by an epoch that the producer does not have."""
-        bumped = self.producer_epoch if self.has_failed_epoch_fence else self.producer_epoch + 1
-        return self._transit(
-            TransactionState.PREPARE_EPOCH_FENCE,
-            bumped,
-            NO_PRODUCER_EPOCH,
-            self.updated_ms,
-            partitions=list(self.partitions),
-            started_ms=self.started_ms,
-        )
+    def fence(self, *, bumps: bool) -> None:
+        """The coordinator is about to end the transaction by itself, with an epoch that the producer does not have.
+
+        bumps: the end itself raises the epoch, as with transaction.version 2 (KAFKA-19367). Else it is raised here,
+            before anything is written, and only once until an end is written.
+
+        raises: KafkaError UNKNOWN_SERVER_ERROR where there is no further epoch
+
+        source: prepareFenceProducerEpoch, endTransactionWithTV1
+        """
+        if self.producer_epoch == MAX_EPOCH:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if not bumps:
+            self.producer_epoch += 0 if self.has_failed_epoch_fence else 1
+            self.last_producer_epoch = NO_PRODUCER_EPOCH
 
     def prepare_add(self, added: Sequence[TopicPartition], version: int, now_ms: int) -> Transit:
         return self._transit(
@@ -171,15 +181,11 @@ class TransactionMetadata:
             version=version,
         )
 
-    def prepare_end(
-        self, state: TransactionState, version: int, next_producer_id: int, now_ms: int, *, bumps: bool, is_new: bool
-    ) -> Transit:
-        """bumps: the epoch, by which a request of this transaction that comes late is fenced (KIP-890)
-
-        is_new: no partition was added, so the transaction began just now
-        """
+    def prepare_end(self, state: TransactionState, version: int, next_producer_id: int, now_ms: int) -> Transit:
+        """version: transaction.version of the request: from 2 on the end raises the epoch, by which a request of this
+        transaction that comes late is fenced (KIP-890)"""
         epochs = self.producer_epoch, self.last_producer_epoch
-        if bumps:
+        if version >= BUMPS_EPOCH:
             epochs = self.producer_epoch + 1, self.producer_epoch
         return self._transit(
             state,
@@ -187,7 +193,7 @@ class TransactionMetadata:
             now_ms,
             next_producer_id=next_producer_id,
             partitions=list(self.partitions),
-            started_ms=now_ms if is_new else self.started_ms,
+            started_ms=now_ms if self.state in AT_REST else self.started_ms,  # Without a partition it begins now.
             version=version,
         )
 
@@ -202,11 +208,10 @@ class TransactionMetadata:
         return self._transit(
             state,
             0 if rotates else self.producer_epoch,
-            self.producer_epoch if rotates else self.last_producer_epoch,
+            self.last_producer_epoch,  # At a rotation, too: it is the last epoch that the producer has seen.
             now_ms,
             producer_id=self.next_producer_id if rotates else None,
             started_ms=self.started_ms,
-            version=self.version,
         )
 
     def prepare_dead(self, now_ms: int) -> Transit:
@@ -220,8 +225,7 @@ class TransactionMetadata:
         assert self.pending is transit.state, f"{self.transactional_id}: {transit.state} was not pending"
         self.state, self.pending = transit.state, None
         self.producer_epoch, self.last_producer_epoch = transit.producer_epoch, transit.last_producer_epoch
-        if transit.producer_id != self.producer_id:
-            self.previous_producer_id, self.producer_id = self.producer_id, transit.producer_id
+        self.previous_producer_id, self.producer_id = self.producer_id, transit.producer_id
         self.next_producer_id = transit.next_producer_id
         self.timeout_ms = transit.timeout_ms
         self.partitions = dict.fromkeys(transit.partitions)

@@ -79,10 +79,9 @@ class TransactionVerifier:
             )
 
         def answered(frame: bytearray | None, reason: str, answered_us: int) -> None:
-            errors = _errors_in(frame)
+            lost, errors = _errors_in(frame)
             for one in asked.values():
                 found = errors.get(one.transactional_id, {})
-                lost = ErrorCode.NETWORK_EXCEPTION
                 self._answer(one, {name: found.get(name, lost) for name in one.partitions}, answered_us)
             self._go_on(queue, answered_us)
 
@@ -122,15 +121,17 @@ def _transaction(wanted: TransactionQuestion) -> dict[str, object]:
     }
 
 
-def _errors_in(frame: bytearray | None) -> dict[str, dict[TopicPartition, ErrorCode]]:
-    """By transactional id; nothing where there is no answer that can be read."""
+def _errors_in(frame: bytearray | None) -> tuple[ErrorCode, dict[str, dict[TopicPartition, ErrorCode]]]:
+    """(of what is not answered one by one, by transactional id)"""
     if frame is None:
-        return {}
+        return ErrorCode.NETWORK_EXCEPTION, {}
     try:
         answer = cold.decode_response(ADD_PARTITIONS_TO_TXN, ADD_PARTITIONS_TO_TXN_VERSION, frame)
     except PeerViolation:
-        return {}
-    return {
+        return ErrorCode.NETWORK_EXCEPTION, {}
+    if answer.error_code is not ErrorCode.NONE:
+        return answer.error_code, {}
+    return ErrorCode.NETWORK_EXCEPTION, {
         str(one.transactional_id): {
             TopicPartition(str(topic.name), int(part.partition_index)): part.partition_error_code
             for topic in one.topic_results

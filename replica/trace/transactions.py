@@ -140,6 +140,18 @@ class TransactionBegan(TransactionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionEndAsked(TransactionEvent):
+    """An application asks to commit, or to abort, its transaction. The coordinator may never hear of it."""
+
+    client: column.Client
+    transactional_id: TransactionalId
+    number: Number
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    committed: Annotated[bool, "committed, not aborted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEnded(TransactionEvent):
     """The coordinator has answered that the transaction is committed, or aborted."""
 

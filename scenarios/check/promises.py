@@ -184,8 +184,9 @@ GAPS: tuple[Gap, ...] = (
     _gap(
         "transactions",
         ("none", "v1", "verified"),
-        "S30 late-batch",
-        "KIP-890 (4.0): each end of a transaction raises the epoch, so that a batch that comes later is refused",
+        "S30 late-batch,S30 late-end",
+        "KIP-890 (4.0): each end of a transaction raises the epoch, so that a batch, or an EndTxn (KAFKA-17754), that"
+        " comes later is refused",
     ),
 )
 """Everything an era does not promise. An old value of a switch is listed here with the invariants it breaks."""

@@ -52,6 +52,11 @@ def _transaction_ended(event: trace.TransactionEnded, names: str) -> str:
     return f"{event.client} hears that transaction {event.number} of {event.transactional_id} is {end}"
 
 
+def _transaction_end_asked(event: trace.TransactionEndAsked, names: str) -> str:
+    end = "commit" if event.committed else "abort"
+    return f"{event.client} asks to {end} transaction {event.number} of {event.transactional_id}"
+
+
 def _end_offset_seen(event: trace.EndOffsetSeen, names: str) -> str:
     found = f"{event.error}" if event.error else f"{event.offset}"
     return f"{event.client} asks {event.peer} for the end of the partition: {found}"
@@ -97,6 +102,7 @@ _SENTENCES: dict[type[trace.TraceEvent], Callable[[Any, str], str]] = {
         f"{event.client} begins transaction {event.number} of {event.transactional_id} (producer id "
         f"{event.producer_id}, epoch {event.producer_epoch})"
     ),
+    trace.TransactionEndAsked: _transaction_end_asked,
     trace.TransactionEnded: _transaction_ended,
     # Their reasons name the error.
     trace.TransactionRefused: lambda event, names: event.reason,

@@ -38,6 +38,7 @@ FREQUENT = (
     trace.BatchAppended,
     trace.RecordHandedOver,
     trace.TransactionBegan,
+    trace.TransactionEndAsked,
     trace.TransactionEnded,
     trace.TransactionStateChanged,
     trace.TransactionMarkerWritten,

@@ -48,14 +48,15 @@ def _split(name: str) -> tuple[str, int]:
 
 
 class TransactionWorld:
-    """version: transaction.version of the cluster. Its verbs are those of the transcripts."""
+    """version: transaction.version of the cluster, and by default that of each request. Its verbs are those of the
+    transcripts."""
 
     def __init__(self, **settings: int) -> None:
         self.now_us = 0
         self.log: list[tuple[bytes, bytes | None]] = []
         self.answers: list[TransactionResult] = []
         self.markers: list[SendMarkers] = []
-        self.settings = settings
+        self.settings = {"knows_v2": settings.get("version", 0) == 2, **settings}
         self.coordinator: TransactionCoordinator
         self._next_producer_id = 1000
         self._epoch = 0
@@ -128,8 +129,6 @@ class TransactionWorld:
             now_us=self.now_us,
             transactional_id=markers.transactional_id,
             coordinator_epoch=markers.coordinator_epoch,
-            producer_id=markers.producer_id,
-            producer_epoch=markers.producer_epoch,
             errors=errors,
         )
         self._perform(self.coordinator.step(answered))
@@ -156,7 +155,9 @@ class TransactionWorld:
         )
         return self.step(given)
 
-    def add(self, *names: str, id: int = 1000, epoch: int = 0, verify: bool = False) -> list[str]:
+    def add(
+        self, *names: str, id: int = 1000, epoch: int = 0, verify: bool = False, version: int | None = None
+    ) -> list[str]:
         given = AddPartitions(
             now_us=self.now_us,
             request=0,
@@ -165,11 +166,14 @@ class TransactionWorld:
             producer_epoch=epoch,
             partitions=partitions_of(names),
             verify_only=bool(verify),
-            version=self.settings.get("version", 0),
+            version=self._version_of(version),
         )
         return self.step(given)
 
-    def _end(self, commit: bool, id: int, epoch: int) -> list[str]:
+    def _version_of(self, version: int | None) -> int:
+        return self.settings.get("version", 0) if version is None else version
+
+    def _end(self, commit: bool, id: int, epoch: int, version: int | None) -> list[str]:
         given = EndTxn(
             now_us=self.now_us,
             request=0,
@@ -177,15 +181,15 @@ class TransactionWorld:
             producer_id=id,
             producer_epoch=epoch,
             commit=commit,
-            version=self.settings.get("version", 0),
+            version=self._version_of(version),
         )
         return self.step(given)
 
-    def commit(self, id: int = 1000, epoch: int = 0) -> list[str]:
-        return self._end(True, id, epoch)
+    def commit(self, id: int = 1000, epoch: int = 0, version: int | None = None) -> list[str]:
+        return self._end(True, id, epoch, version)
 
-    def abort(self, id: int = 1000, epoch: int = 0) -> list[str]:
-        return self._end(False, id, epoch)
+    def abort(self, id: int = 1000, epoch: int = 0, version: int | None = None) -> list[str]:
+        return self._end(False, id, epoch, version)
 
     def hold_markers(self) -> list[str]:
         """The leaders do not answer."""

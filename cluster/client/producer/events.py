@@ -85,11 +85,19 @@ class ProducerEvents(ClientEvents):
             )
         )
 
-    def transaction_ended(
-        self, transactional_id: str, number: int, producer_id: int, producer_epoch: int, *, committed: bool
+    def transaction_ends(
+        self,
+        event: type[trace.TransactionEndAsked | trace.TransactionEnded],
+        transactional_id: str,
+        number: int,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
     ) -> None:
+        """event: what is told of its end"""
         self._emit(
-            trace.TransactionEnded(
+            event(
                 client=self._client,
                 transactional_id=transactional_id,
                 number=number,

@@ -30,6 +30,7 @@ from replica.config import NEVER
 from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from replica.trace.events import TransactionEndAsked, TransactionEnded
 
 ASK_AGAIN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -147,6 +148,7 @@ class TransactionManager:
     def end(self, *, commit: bool) -> None:
         """What was sent is delivered first, or given up. source: beginCompletingTransaction"""
         self.state = ProducerState.COMMITTING if commit else ProducerState.ABORTING
+        self._tell_end(TransactionEndAsked)
         # The first transaction of the new kind begins with an epoch of its own.
         self._needs_epoch = self.level.end() or self._needs_epoch
 
@@ -373,18 +375,22 @@ class TransactionManager:
             self.state = ProducerState.READY
 
     def _ended(self) -> None:
-        committed = self.has_committed = self.state is ProducerState.COMMITTING
-        self._events.transaction_ended(
-            self.transactional_id,
-            self._count,
-            self._idempotence.producer_id,
-            self._idempotence.producer_epoch,
-            committed=committed,
-        )
+        self.has_committed = self.state is ProducerState.COMMITTING
+        self._tell_end(TransactionEnded)
         self.state = ProducerState.INITIALIZING if self._needs_epoch else ProducerState.READY
         self._partitions.clear()
         self._new_partitions.clear()
         self._offsets, self._group_is_part = None, False
+
+    def _tell_end(self, event: type[TransactionEndAsked | TransactionEnded]) -> None:
+        self._events.transaction_ends(
+            event,
+            self.transactional_id,
+            self._count,
+            self._idempotence.producer_id,
+            self._idempotence.producer_epoch,
+            committed=self.state is ProducerState.COMMITTING,
+        )
 
     # -------------------------------------------------------------------------------------------------------- answers
 

@@ -10,6 +10,7 @@ from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant, Probe
+from scenarios.observe.transaction_ends import PREPARED
 
 NO_SEQUENCE = -1
 """Base sequence of a marker."""
@@ -20,13 +21,18 @@ _PartitionName = tuple[str, int]
 class _Transaction:
     """place: in the order in which transactions began     told: `committed` or `aborted`, once its producer knows
 
+    asked: the same of what its producer asked for
+    ended: what its coordinator has decided, and was asked for before the transaction began
     records: in the order of sending     fates: of those that a marker has decided
     """
 
     place: int
     client: str
     number: int
+    producer: tuple[int, int] = (-1, -1)
     told: str | None = None
+    asked: list[str] = field(default_factory=list)
+    ended: str | None = None
     records: list[str] = field(default_factory=list)
     fates: dict[str, str] = field(default_factory=dict)
 
@@ -37,8 +43,11 @@ class _Transaction:
 class TransactionsAreWhole(Invariant):
     """S30: all records of a transaction have one fate, in all of its partitions: that which its producer was answered.
     `S30 late-batch`: no record lies among those of a later transaction of its producer, to be committed with them.
-    `S30 forgotten-decision`: the same where the topic of transactions was re-based, or a disk has lost bytes, so that
+    `S30 late-end`: no request to end a transaction that comes late ends a later one (KAFKA-17754).
+    `S30 forgotten-decision`: the first where the topic of transactions was re-based, or a disk has lost bytes, so that
     a decision may be forgotten: configuration allows that.
+
+    A producer that was not answered may find what it asked for, or that its coordinator has aborted by itself.
 
     Judged by the logs of the last leaders, below their high watermarks; a record without a marker is undecided.
     Weakened: not for records of a partition that was re-based.
@@ -49,6 +58,10 @@ class TransactionsAreWhole(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.transactions: list[_Transaction] = []
         self.open: dict[str, _Transaction] = {}
+        self.latest: dict[str, _Transaction] = {}
+        """By transactional.id."""
+        self.asked: dict[tuple[str, str], None] = {}
+        """By transactional.id, all that was ever asked for."""
         # By batch, not by record: a client that does aborted work again sends records of the same names.
         self.of_batch: dict[tuple[str, int, int], _Transaction] = {}
         self.aborted: dict[tuple[str, int, str], dict[int, None]] = {}
@@ -56,6 +69,8 @@ class TransactionsAreWhole(Invariant):
         return {
             trace.TransactionBegan: self._began,
             trace.BatchSent: self._sent,
+            trace.TransactionEndAsked: self._end_asked,
+            trace.TransactionStateChanged: self._changed,
             trace.TransactionEnded: self._ended,
             trace.AbortedBatchFound: self._aborted,
             trace.ReplicaFound: self._replica,
@@ -65,7 +80,9 @@ class TransactionsAreWhole(Invariant):
         return (self.of_batch,)
 
     def _began(self, row: TraceRow, event: trace.TransactionBegan) -> None:
-        self.open[event.client] = transaction = _Transaction(len(self.transactions), event.client, event.number)
+        producer = event.producer_id, event.producer_epoch
+        transaction = _Transaction(len(self.transactions), event.client, event.number, producer)
+        self.open[event.client] = self.latest[event.transactional_id] = transaction
         self.transactions.append(transaction)
 
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
@@ -81,10 +98,28 @@ class TransactionsAreWhole(Invariant):
                     self.of_batch[batch] = transaction
                     break
 
+    def _end_asked(self, row: TraceRow, event: trace.TransactionEndAsked) -> None:
+        what = _end(event.committed)
+        self.asked[event.transactional_id, what] = None
+        if event.client in self.open:
+            self.open[event.client].asked.append(what)
+
+    def _changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
+        transaction = self.latest.get(event.transactional_id)
+        if event.state not in PREPARED or transaction is None:
+            return
+        producer_id, epoch = transaction.producer
+        if event.producer_id != producer_id or event.producer_epoch not in (epoch, epoch + 1):
+            return  # Of another instance.
+        decision = _end(PREPARED[event.state])
+        was_asked = (event.transactional_id, decision) in self.asked
+        if not event.fences and decision not in transaction.asked and was_asked:
+            transaction.ended = decision
+
     def _ended(self, row: TraceRow, event: trace.TransactionEnded) -> None:
         transaction = self.open.pop(event.client, None)
         if transaction is not None:
-            transaction.told = "committed" if event.committed else "aborted"
+            transaction.told = _end(event.committed)
 
     def _aborted(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
         self.aborted.setdefault((event.topic, event.partition, event.node), {})[event.base_offset] = None
@@ -132,12 +167,35 @@ class TransactionsAreWhole(Invariant):
             undecided.setdefault(batch.producer_id, []).extend((name, batch.base_offset, batch.crc) for name in names)
 
     def _judge(self, transaction: _Transaction, name: str) -> None:
-        expected = transaction.told or next(iter(transaction.fates.values()), None)
+        if transaction.ended is not None and name == self.NAME:
+            name = "S30 late-end"
+        wanted = [transaction.told] if transaction.told else list(transaction.asked)
+        if not transaction.told and not transaction.ended:
+            wanted.append("aborted")  # By the coordinator itself.
         for record, fate in transaction.fates.items():
-            if fate != expected:
-                told = f"its producer was told that it is {transaction.told}" if transaction.told else "others are not"
-                self.broken(f"{record} of {transaction} is {fate}, and {told}", name=name)
+            if fate not in wanted:
+                self.broken(f"{record} of {transaction} is {fate}, and {_said(transaction)}", name=name)
                 return
+        fates = list(transaction.fates.items())
+        for record, fate in fates:
+            if fate != fates[0][1]:
+                self.broken(f"{record} of {transaction} is {fate}, and {fates[0][0]} is not", name=name)
+                return
+
+
+def _end(committed: bool) -> str:
+    return "committed" if committed else "aborted"
+
+
+def _said(transaction: _Transaction) -> str:
+    """Whereof its fate differs."""
+    if transaction.told:
+        said = f"its producer was told that it is {transaction.told}"
+    elif transaction.asked:
+        said = f"its producer asked that it be {transaction.asked[-1]}"
+    else:
+        said = "its producer has not asked to end it"
+    return f"{said}; what ended it was asked of an earlier one" if transaction.ended else said
 
 
 def _is_rebased(invariant: Invariant, partition: TopicPartition) -> bool:

@@ -21,7 +21,7 @@ from scenarios.terminal.style import Style
 
 INVARIANTS = (
     {f"S{number}" for number in range(1, 34)}
-    | {"S25 min-isr", "L3 follower-hw", "L4 unaware-leader", "S30 late-batch"}
+    | {"S25 min-isr", "L3 follower-hw", "L4 unaware-leader", "S30 late-batch", "S30 late-end"}
     | {f"L{number}" for number in range(1, 6)}
 )
 

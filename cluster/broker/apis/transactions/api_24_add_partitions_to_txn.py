@@ -23,6 +23,7 @@ from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN
 from cluster.transactions.inputs import AddPartitions, AddResult, TransactionResult
+from cluster.transactions.transaction import BUMPS_EPOCH
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 
@@ -33,7 +34,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 
 class _Asked(NamedTuple):
-    """One transaction of a request. version: transaction.version by which the producer acts"""
+    """One transaction of a request. version: transaction.version that the version of the request stands for"""
 
     transactional_id: str
     producer_id: int
@@ -85,7 +86,7 @@ class AddPartitionsToTxnHandler:
                 int(one.producer_epoch),
                 _partitions(one.topics),
                 bool(one.verify_only),
-                self._service.version,
+                BUMPS_EPOCH,
             )
             for one in request.transactions
         }
@@ -115,6 +116,9 @@ class AddPartitionsToTxnHandler:
         if version < FIRST_OF_MANY:
             results = [result for errors in answered.values() for result in _results(version, errors)]
             self._answer(connection, header, results_by_topic_v3_and_below=results)
+        elif any(ErrorCode.UNSUPPORTED_VERSION in errors.values() for errors in answered.values()):
+            # In Kafka it is an exception, which ends the request.
+            self._answer(connection, header, error_code=ErrorCode.UNSUPPORTED_VERSION)
         else:
             found = [
                 {"transactional_id": name, "topic_results": _results(version, errors)}
