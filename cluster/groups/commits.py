@@ -63,7 +63,8 @@ class Commits:
             answer = settings.late_commit if is_late else OFFSET_WRITE_ERRORS.get(error, error)
             if not _is_dead(group):
                 self._written(group, given, fitting, error, offset)
-            self._tell(group, given, fitting, answer)
+            if answer is ErrorCode.NONE:
+                self._tell(group, given, fitting)
             errors = {
                 name: answer if name in fitting else ErrorCode.OFFSET_METADATA_TOO_LARGE for name in given.offsets
             }
@@ -106,11 +107,7 @@ class Commits:
         group: Group | ConsumerGroup,
         given: CommitOffsets,
         fitting: Mapping[TopicPartition, OffsetAndMetadata],
-        error: ErrorCode,
     ) -> None:
-        if error is not ErrorCode.NONE:
-            self._events.commit_refused(given.group_id, given.member_id, given.generation, error)
-            return
         for name, value in fitting.items():
             if given.transaction is None:
                 self._events.committed(group, given.member_id, given.generation, name, value)
@@ -119,7 +116,6 @@ class Commits:
 
     def refuse(self, given: CommitOffsets, error: ErrorCode) -> None:
         """All of it."""
-        self._events.commit_refused(given.group_id, given.member_id, given.generation, error)
         self._desk.answer(given.request, CommitResult(dict.fromkeys(given.offsets, error)))
 
     # ------------------------------------------------------------------------------------------------------- removing

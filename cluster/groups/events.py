@@ -10,7 +10,6 @@ from cluster.groups.state.group import Group
 from cluster.groups.state.member import Member
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.protocol.consumer_protocol import assigned_partitions
-from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
@@ -242,21 +241,6 @@ class GroupEvents:
                 offset=value.offset,
                 reason=f"the commit of {name} at {value.offset} for group {shown(group.group_id)} is dropped: the "
                 f"transaction of producer {producer_id} is aborted",
-            )
-        )
-
-    def commit_refused(self, group_id: str, member_id: str, generation: int, error: ErrorCode) -> None:
-        who = _member_or_none(member_id)
-        when = f" in generation {generation}" if generation >= 0 else ""
-        self._tell(
-            trace.OffsetCommitRefused(
-                node=self._node,
-                group=shown(group_id),
-                member=who,
-                generation=generation,
-                error=error.name,
-                reason=f"{self._node} refuses a commit of {_by(member_id)}{when} for group "
-                f"{shown(group_id)}: {error.name}",
             )
         )
 

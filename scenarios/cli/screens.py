@@ -264,6 +264,9 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
             f"NOTHING LOST of {count_of(promised, 'acked record')}" if promised else "NOTHING PROMISED, NOTHING BROKEN"
         )
         lines.append(style.paint(f"  {style.sign('good')} {words}", "green"))
+    for client, why in list(summary.get("never_read", {}).items())[:PARTITIONS_MAX]:
+        words = f"{style.sign('refused')} {client} READ NOTHING{f': {why}' if why else ''}"
+        lines += [style.paint(line, "yellow") for line in folded(words, style.width - 4, "  ", " " * 6)]
     if summary["records"]["missing"]:
         words = f"never arrived, and never promised: {_record_ranges(summary['records']['missing'])}"
         lines += folded(words, style.width, " " * 6, " " * 8)
