@@ -121,8 +121,12 @@ class Commits:
     # ------------------------------------------------------------------------------------------------------- removing
 
     def delete(self, group: Group, partitions: Iterable[TopicPartition], why: str, now_us: int) -> bool:
-        """Returns whether the group, too, is gone now."""
-        return self._clean_up(group, group.offsets.remove(partitions), why, now_us)
+        """Returns whether the group, too, is gone now. Since 4.0 the next check of the retention takes it.
+
+        source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted; before 4.0 cleanupGroupMetadata
+        """
+        stays = self._desk.settings.keeps_empty_groups
+        return self._clean_up(group, group.offsets.remove(partitions), why, now_us, stays=stays)
 
     def delete_of_consumers(
         self,
@@ -207,10 +211,15 @@ class Commits:
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, group.subscribed)
         return self._clean_up(group, removed, NOT_USED, now_us)
 
-    def _clean_up(self, group: Group, removed: Iterable[TopicPartition], why: str, now_us: int) -> bool:
-        """Tombstones for what is removed, and for the group itself when it has neither members nor offsets."""
+    def _clean_up(
+        self, group: Group, removed: Iterable[TopicPartition], why: str, now_us: int, *, stays: bool = False
+    ) -> bool:
+        """Tombstones for what is removed, and for the group itself when it has neither members nor offsets.
+
+        stays: a group without offsets is not looked at yet
+        """
         why_removed = why
-        if group.state is State.EMPTY and not group.offsets.any:
+        if not stays and group.state is State.EMPTY and not group.offsets.any:
             why_removed = "it has neither members nor offsets any more"
             group.enter(State.DEAD, self._desk.wall_ms(now_us))
         tombstones: list[tuple[bytes, bytes | None]] = []

@@ -69,14 +69,15 @@ class GroupEvents:
             )
         )
 
-    def joined(self, group: Group, member: Member, why: str) -> None:
+    def joined(self, group: Group, member: Member, why: str, client_id: str) -> None:
+        """client_id: of the request; a static member that is replaced keeps the one of its first process"""
         self._tell(
             trace.GroupMemberJoined(
                 node=self._node,
                 group=shown(group.group_id),
                 member=shown(member.member_id),
                 instance=_shown_or_none(member.instance_id),
-                client_id=shown(member.client_id),
+                client_id=shown(client_id),
                 generation=group.generation,
                 reason=f"{self._node} takes {_called(member)} into group {shown(group.group_id)}: {why}",
             )
