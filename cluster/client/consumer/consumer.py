@@ -235,7 +235,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             self._learn_leaders()
             busy = self._lookups.run_once(now_us)
             if self.group is not None:
-                self.group.may_join = self.is_polled and not self._fetcher.is_at_work(now_us)
+                self.group.may_join = self.is_polled and not self._fetcher.is_busy(now_us)
                 busy |= self.group.run_once(now_us)
             busy |= self._fetcher.run_once(now_us)
             busy |= self._connections.poll(now_us)  # last: the others may have found that the metadata is stale

@@ -78,9 +78,9 @@ class ConsumerFetcher:
         self._held: deque[CompletedFetch] = deque()
         """What no poll of an application that takes time has returned yet."""
         self._in_poll: int | None = None
-        """Records that the poll in progress will return: their deserializers are at work."""
+        """Records that the poll in progress will return: it is in their deserializers."""
         self._busy_until_us = 0
-        """The application's thread is at work. NEVER: until it polls"""
+        """The application's thread is busy until then. NEVER: until it polls"""
         self.unreadable: PartitionPosition | None = None
         """At a record that cannot be read: every poll throws."""
         self._config = config
@@ -244,7 +244,7 @@ class ConsumerFetcher:
         else:
             self._taken(fetched, NEVER, now_us)
 
-    def is_at_work(self, now_us: int) -> bool:
+    def is_busy(self, now_us: int) -> bool:
         """The application has been given records, or is about to be, and does not call poll."""
         return self._in_poll is not None or self._busy_until_us > now_us
 

@@ -356,4 +356,4 @@ def _no_interceptor(offsets: Mapping[TopicPartition, int]) -> None:
 
 
 def _unstated(why: str) -> None:
-    """No one is told."""
+    """No listener is there."""
