@@ -271,8 +271,10 @@ class ConsumerFetcher:
         found = 0
         for name, part in fetched.entries.items():
             position = self._positions.get(name)
+            if position is None:
+                continue
             with suppress(KafkaError):  # It is said when the application comes to it.
-                for _, header in batches(part.records) if position is not None else ():
+                for _, header in batches(part.records):
                     if not header.is_control:
                         found += max(0, min(header.record_count, header.last_offset + 1 - position.offset))
         return found
