@@ -15,8 +15,10 @@ from cluster.config import BrokerConfig
 from cluster.node import ConnectionId, is_outside
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import SASL_HANDSHAKE
+from cluster.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from cluster.server.accepted_connections import AcceptedConnections
+from cluster.server.responder import Refusals
+from replica.errors import ErrorCode
 
 MIN_REAUTH_INTERVAL_US = 1_000_000
 """KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS"""
@@ -36,12 +38,14 @@ class SaslGate:
         mechanisms: Mapping[str, Callable[[], SaslServer]],
         api_versions: Callable[[RequestHeader], tuple[bytes, bool]],
         lets_in: Callable[[str], bool],
+        refusals: Refusals,
     ) -> None:
         self._outbox = outbox
         self._connections = connections
         self._mechanisms = mechanisms
         self._api_versions = api_versions
         self._lets_in = lets_in
+        self._refusals = refusals
         self._max_reauth_ms = config.connections_max_reauth_ms
         self._delay_us = config.connection_failed_authentication_delay_ms * 1000
         self._max_receive_bytes = config.sasl_server_max_receive_size
@@ -100,10 +104,12 @@ class SaslGate:
                 # Slower for who tries one password after the other (KAFKA-6764).
                 self._outbox.timers.at(now_us + self._delay_us, partial(self._fail, connection, failed))
             case GivenUp(reason):
+                self._refusals.state(connection, SASL_AUTHENTICATE, ErrorCode.ILLEGAL_SASL_STATE, told=reason)
                 self._connections.close(connection, f"authentication failed: {reason}")
 
     def _fail(self, connection: ConnectionId, failed: Failed, now_us: int) -> None:
         if connection in self._sasl:
+            self._refusals.state(connection, failed.api or SASL_AUTHENTICATE, failed.error, told=failed.reason)
             if failed.frame is not None:
                 self._outbox.respond(connection, (failed.frame,), failed.api)
             self._connections.close(connection, f"authentication failed: {failed.reason}")

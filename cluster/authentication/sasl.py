@@ -17,6 +17,7 @@ from cluster.protocol.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HAND
 from replica.errors import ErrorCode, PeerViolation
 
 NO_LIFETIME = 0
+ILLEGAL = ErrorCode.ILLEGAL_SASL_STATE
 _SIZE_BYTES = 4
 
 
@@ -47,6 +48,7 @@ class Failed:
     reason: str
     frame: bytes | None
     api: int
+    error: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,9 @@ class SaslAuthenticator:
         if header.api_key == SASL_HANDSHAKE:
             return self._handshake(header, str(cold.decode_request(header, frame).mechanism))
         # Nothing of its body is read: a client that has not authenticated must not reach the code for that.
-        return Failed(f"Unexpected Kafka request of type {api_name(header.api_key)} during SASL handshake.", None, 0)
+        return Failed(
+            f"Unexpected Kafka request of type {api_name(header.api_key)} during SASL handshake.", None, 0, ILLEGAL
+        )
 
     def _versions(self, header: RequestHeader) -> Outcome:
         if self.state is not SaslState.HANDSHAKE_OR_VERSIONS_REQUEST:
@@ -149,7 +153,7 @@ class SaslAuthenticator:
         error = ErrorCode.NONE if make is not None else ErrorCode.UNSUPPORTED_SASL_MECHANISM
         frame = self._encoded(header, error_code=error, mechanisms=list(self._mechanisms))
         if make is None:
-            return Failed(f"Unsupported SASL mechanism {mechanism[:80]!r}", frame, SASL_HANDSHAKE)
+            return Failed(f"Unsupported SASL mechanism {mechanism[:80]!r}", frame, SASL_HANDSHAKE, error)
         self._mechanism = mechanism
         if self._earlier is not None and self._earlier.mechanism != mechanism:
             self.state = SaslState.REAUTH_BAD_MECHANISM
@@ -171,7 +175,7 @@ class SaslAuthenticator:
         header = read_request_header(frame)
         if header.api_key != SASL_AUTHENTICATE:
             reason = f"Unexpected Kafka request of type {api_name(header.api_key)} during SASL authentication."
-            return Failed(reason, _illegal_state(header, reason), header.api_key)
+            return Failed(reason, _illegal_state(header, reason), header.api_key, ILLEGAL)
         try:
             answer = self._evaluate(bytes(cold.decode_request(header, frame).auth_bytes))
         except SaslError as error:

@@ -38,7 +38,7 @@ from cluster.quotas.client_quotas import ClientQuotas
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.cpu import CpuTimes
 from cluster.server.request_log import RequestLog
-from cluster.server.responder import Responder
+from cluster.server.responder import Refusals, Responder
 from cluster.server.socket_server import SocketServer
 from cluster.wall_clock import WallClock
 from controller.features import TRANSACTION_VERSION, level_of
@@ -130,7 +130,8 @@ class BrokerCore:
         )
         self._access = access_to(security, config, self.cache, self._server.connections)
         self._locks = PartitionLocks()
-        self._responder = Responder(self._outbox, self._server.connections, self._client_quotas)
+        refusals = Refusals(identity.name, self._server.connections, recorder)
+        self._responder = Responder(self._outbox, self._server.connections, self._client_quotas, refusals)
         self.is_open = False
         self.logs: BrokerLogs
         self.replicas: ReplicaManager

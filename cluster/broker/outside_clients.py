@@ -48,4 +48,5 @@ def gate_before(broker: BrokerParts, security: ListenerSecurity) -> SaslGate:
         mechanisms=mechanisms(security, credential),
         api_versions=lambda header: (versions.answer(header), versions.knows(header.api_version)),
         lets_in=security.lets_in,
+        refusals=broker.responder.refusals,
     )

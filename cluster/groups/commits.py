@@ -63,7 +63,8 @@ class Commits:
             answer = settings.late_commit if is_late else OFFSET_WRITE_ERRORS.get(error, error)
             if not _is_dead(group):
                 self._written(group, given, fitting, error, offset)
-            self._tell(group, given, fitting, answer)
+            if answer is ErrorCode.NONE:
+                self._tell(group, given, fitting)
             errors = {
                 name: answer if name in fitting else ErrorCode.OFFSET_METADATA_TOO_LARGE for name in given.offsets
             }
@@ -106,11 +107,7 @@ class Commits:
         group: Group | ConsumerGroup,
         given: CommitOffsets,
         fitting: Mapping[TopicPartition, OffsetAndMetadata],
-        error: ErrorCode,
     ) -> None:
-        if error is not ErrorCode.NONE:
-            self._events.commit_refused(given.group_id, given.member_id, given.generation, error)
-            return
         for name, value in fitting.items():
             if given.transaction is None:
                 self._events.committed(group, given.member_id, given.generation, name, value)
@@ -119,14 +116,17 @@ class Commits:
 
     def refuse(self, given: CommitOffsets, error: ErrorCode) -> None:
         """All of it."""
-        self._events.commit_refused(given.group_id, given.member_id, given.generation, error)
         self._desk.answer(given.request, CommitResult(dict.fromkeys(given.offsets, error)))
 
     # ------------------------------------------------------------------------------------------------------- removing
 
     def delete(self, group: Group, partitions: Iterable[TopicPartition], why: str, now_us: int) -> bool:
-        """Returns whether the group, too, is gone now."""
-        return self._clean_up(group, group.offsets.remove(partitions), why, now_us)
+        """Returns whether the group, too, is gone now. Since 4.0 the next check of the retention takes it.
+
+        source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted; before 4.0 cleanupGroupMetadata
+        """
+        stays = self._desk.settings.keeps_empty_groups
+        return self._clean_up(group, group.offsets.remove(partitions), why, now_us, stays=stays)
 
     def delete_of_consumers(
         self,
@@ -211,10 +211,15 @@ class Commits:
             removed = group.offsets.remove_expired(now_ms, retention_ms, _committed_ms, group.subscribed)
         return self._clean_up(group, removed, NOT_USED, now_us)
 
-    def _clean_up(self, group: Group, removed: Iterable[TopicPartition], why: str, now_us: int) -> bool:
-        """Tombstones for what is removed, and for the group itself when it has neither members nor offsets."""
+    def _clean_up(
+        self, group: Group, removed: Iterable[TopicPartition], why: str, now_us: int, *, stays: bool = False
+    ) -> bool:
+        """Tombstones for what is removed, and for the group itself when it has neither members nor offsets.
+
+        stays: a group without offsets is not looked at yet
+        """
         why_removed = why
-        if group.state is State.EMPTY and not group.offsets.any:
+        if not stays and group.state is State.EMPTY and not group.offsets.any:
             why_removed = "it has neither members nor offsets any more"
             group.enter(State.DEAD, self._desk.wall_ms(now_us))
         tombstones: list[tuple[bytes, bytes | None]] = []

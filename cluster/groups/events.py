@@ -10,7 +10,6 @@ from cluster.groups.state.group import Group
 from cluster.groups.state.member import Member
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.protocol.consumer_protocol import assigned_partitions
-from replica.errors import ErrorCode
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
@@ -70,14 +69,15 @@ class GroupEvents:
             )
         )
 
-    def joined(self, group: Group, member: Member, why: str) -> None:
+    def joined(self, group: Group, member: Member, why: str, client_id: str) -> None:
+        """client_id: of the request; a static member that is replaced keeps the one of its first process"""
         self._tell(
             trace.GroupMemberJoined(
                 node=self._node,
                 group=shown(group.group_id),
                 member=shown(member.member_id),
                 instance=_shown_or_none(member.instance_id),
-                client_id=shown(member.client_id),
+                client_id=shown(client_id),
                 generation=group.generation,
                 reason=f"{self._node} takes {_called(member)} into group {shown(group.group_id)}: {why}",
             )
@@ -242,21 +242,6 @@ class GroupEvents:
                 offset=value.offset,
                 reason=f"the commit of {name} at {value.offset} for group {shown(group.group_id)} is dropped: the "
                 f"transaction of producer {producer_id} is aborted",
-            )
-        )
-
-    def commit_refused(self, group_id: str, member_id: str, generation: int, error: ErrorCode) -> None:
-        who = _member_or_none(member_id)
-        when = f" in generation {generation}" if generation >= 0 else ""
-        self._tell(
-            trace.OffsetCommitRefused(
-                node=self._node,
-                group=shown(group_id),
-                member=who,
-                generation=generation,
-                error=error.name,
-                reason=f"{self._node} refuses a commit of {_by(member_id)}{when} for group "
-                f"{shown(group_id)}: {error.name}",
             )
         )
 

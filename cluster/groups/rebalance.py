@@ -61,7 +61,7 @@ class Rebalances:
         if group.state is State.PREPARING_REBALANCE and group.generation == 0:
             group.member_came = True
         group.add(member)
-        self._events.joined(group, member, f"it is new{_as_it_says(given)}")
+        self._events.joined(group, member, f"it is new{_as_it_says(given)}", given.client_id)
         self._expect(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, given.now_us)
         self._maybe_prepare(group, f"{member_name(member_id, given.client_id)} has joined", given.now_us)
 
@@ -96,9 +96,8 @@ class Rebalances:
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         self.keep_alive(group, member, given.now_us)
         _take_over(member, given, given.request)
-        self._events.joined(
-            group, member, f"it has come back, and takes the place of {member_name(old_id, given.client_id)}"
-        )
+        why = f"it has come back, and takes the place of {member_name(old_id, member.client_id)}"
+        self._events.joined(group, member, why, given.client_id)
         if group.state is State.COMPLETING_REBALANCE:
             # The leader may be assigning to the old id already.
             self.prepare(group, f"static member {shown(given.instance_id or '')} has come back", given.now_us)

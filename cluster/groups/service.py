@@ -52,6 +52,7 @@ Respond = Callable[[Result], None]
 
 
 def group_settings(config: BrokerConfig, release: str) -> GroupSettings:
+    has_one = release in WITH_ONE_GROUP_COORDINATOR
     return GroupSettings(
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -66,14 +67,10 @@ def group_settings(config: BrokerConfig, release: str) -> GroupSettings:
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         consumer_migration_policy=config.group_consumer_migration_policy,
         versions=VALUE_VERSIONS[release],
-        late_commit=_late_commit(release),
+        # source: CoordinatorOperationExceptionHelper; before 4.0 GroupMetadataManager.storeOffsets
+        late_commit=ErrorCode.COORDINATOR_NOT_AVAILABLE if has_one else ErrorCode.REQUEST_TIMED_OUT,
+        keeps_empty_groups=has_one,
     )
-
-
-def _late_commit(release: str) -> ErrorCode:
-    """source: CoordinatorOperationExceptionHelper; before 4.0 GroupMetadataManager.storeOffsets"""
-    has_one = release in WITH_ONE_GROUP_COORDINATOR
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE if has_one else ErrorCode.REQUEST_TIMED_OUT
 
 
 class GroupService:

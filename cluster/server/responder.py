@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Final
 
+from cluster.event_limit import EventLimit, outsider
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import (
+    CONSUMER_GROUP_HEARTBEAT,
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    INIT_PRODUCER_ID,
+    JOIN_GROUP,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+    api_name,
+)
 from cluster.quotas.client_quotas import ClientQuotas
 from cluster.server.accepted_connections import AcceptedConnections
+from replica.errors import RETRIABLE, ErrorCode
+from replica.trace.events import OffsetCommitRefused, Recorder, RequestRefused
+from replica.wording import member_name, shown
 
 SIZE_BYTES = 4
+_STEPS: Final[Mapping[int, frozenset[ErrorCode]]] = {
+    JOIN_GROUP: frozenset({ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}),
+    SYNC_GROUP: frozenset({ErrorCode.REBALANCE_IN_PROGRESS}),
+    HEARTBEAT: frozenset({ErrorCode.REBALANCE_IN_PROGRESS}),
+    CONSUMER_GROUP_HEARTBEAT: frozenset(),
+    OFFSET_COMMIT: frozenset(),
+    TXN_OFFSET_COMMIT: frozenset(),
+    OFFSET_FETCH: frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT}),
+    INIT_PRODUCER_ID: frozenset(),
+    METADATA: RETRIABLE,
+    FIND_COORDINATOR: RETRIABLE,
+}
+"""By API that a client cannot work without: errors that are steps of its protocol, by which every client goes on."""
+DEPTH_OF_PARTITIONS = 3
+"""OffsetFetch: groups, topics, partitions."""
+_REFUSALS_AT_ONCE, _REFUSALS_PER_SECOND = 10_000, 50
+"""Of one client from outside; it may ask again without end."""
 Handler = Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]
 """Handles one request: (connection, peer, header, frame, now_us). It answers in its call or later, through a closure.
 
@@ -21,15 +56,125 @@ raises: PeerViolation
 """
 
 
+class Refusals:
+    """States each request that one broker refuses a client, if the client cannot work without it."""
+
+    __slots__ = ("_connections", "_frames", "_limit", "_node", "_recorder")
+
+    def __init__(self, node: str, connections: AcceptedConnections, recorder: Recorder) -> None:
+        self._node = node
+        self._connections = connections
+        self._recorder = recorder
+        self._frames: dict[ConnectionId, bytearray] = {}
+        """The request in progress on each connection, of the APIs of `_STEPS`."""
+        self._limit = EventLimit(_REFUSALS_AT_ONCE, _REFUSALS_PER_SECOND)
+
+    def asked(self, connection: ConnectionId, header: RequestHeader, frame: bytearray) -> None:
+        if header.api_key in _STEPS:
+            self._frames[connection] = frame
+
+    def gone(self, connection: ConnectionId) -> None:
+        self._frames.pop(connection, None)
+
+    def answered(self, connection: ConnectionId, header: RequestHeader, values: Mapping[str, object]) -> None:
+        """values: fields of the answer; its first error that is no step of the protocol is stated"""
+        steps = _STEPS.get(header.api_key)
+        frame = self._frames.pop(connection, None)
+        if steps is None or frame is None:
+            return
+        # A Metadata answer may have thousands of partitions; it is its topics that are refused.
+        for error, of in _errors(values, 1 if header.api_key == METADATA else DEPTH_OF_PARTITIONS):
+            if error not in steps:
+                request = cold.decode_request(header, frame)
+                self.state(
+                    connection,
+                    header.api_key,
+                    error,
+                    of=of,
+                    group=_text_of(request, "group_id"),
+                    member=_text_of(request, "member_id"),
+                    transactional_id=_text_of(request, "transactional_id"),
+                    told=str(values.get("error_message") or ""),
+                )
+                return
+
+    def state(
+        self,
+        connection: ConnectionId,
+        api_key: int,
+        error: ErrorCode,
+        *,
+        of: str = "",
+        group: str | None = None,
+        member: str | None = None,
+        transactional_id: str | None = None,
+        told: str = "",
+    ) -> None:
+        """of: the topic that the error is about     told: the message of the answer"""
+        client = self._connections.peer(connection)
+        if client is None:
+            return
+        outside, api, node = outsider(client), api_name(api_key), self._node
+        client = outside or client
+
+        def left_out(count: int) -> str:
+            return f"{node} refuses {client} more than the trace keeps: {count} refusals were left out"
+
+        if outside is not None and not self._limit.may_emit(
+            self._recorder, node, client, self._recorder.at_us, left_out
+        ):
+            return
+        who = client if not member else f"member {member_name(member, client)}"
+        where = "" if group is None else f" for group {shown(group)}"
+        where += "" if transactional_id is None else f" for transactional.id {shown(transactional_id)}"
+        where += f" for topic {shown(of)}" if of and group is None else ""
+        event = OffsetCommitRefused if api_key in (OFFSET_COMMIT, TXN_OFFSET_COMMIT) else RequestRefused
+        self._recorder.emit(
+            event(
+                node=node,
+                client=client,
+                api=api,
+                error=error.name,
+                group=None if group is None else shown(group),
+                member=None if not member else shown(member),
+                reason=f"{node} refuses {api} of {who}{where}: {error.name}{f' ({shown(told)})' if told else ''}",
+            )
+        )
+
+
+def _errors(values: Mapping[str, object], depth: int, of: str = "") -> Iterator[tuple[ErrorCode, str]]:
+    """Each error in an answer, with the topic that it is about. depth: how deep its lists are searched"""
+    error = values.get("error_code")
+    of = str(values.get("name") or of)
+    if isinstance(error, ErrorCode) and error is not ErrorCode.NONE:
+        yield error, of
+    for value in values.values() if depth else ():
+        if isinstance(value, (list, tuple)):
+            for one in value:
+                if isinstance(one, Mapping):
+                    yield from _errors(one, depth - 1, of)
+
+
+def _text_of(request: object, field: str) -> str | None:
+    value = getattr(request, field, None)
+    return None if value is None else str(value)
+
+
 class Responder:
-    """Answers of every API but Produce, Fetch and ApiVersions, which encode their own."""
+    """Answers of every API but Produce, Fetch and ApiVersions, which encode their own.
 
-    __slots__ = ("_amends", "_connections", "_outbox", "_quotas")
+    refusals: states those that say no
+    """
 
-    def __init__(self, outbox: Outbox, connections: AcceptedConnections, quotas: ClientQuotas) -> None:
+    __slots__ = ("_amends", "_connections", "_outbox", "_quotas", "refusals")
+
+    def __init__(
+        self, outbox: Outbox, connections: AcceptedConnections, quotas: ClientQuotas, refusals: Refusals
+    ) -> None:
         self._outbox = outbox
         self._connections = connections
         self._quotas = quotas
+        self.refusals = refusals
         self._amends: dict[ConnectionId, Callable[[dict[str, object]], dict[str, object]]] = {}
 
     def principal(self, connection: ConnectionId) -> str:
@@ -46,12 +191,14 @@ class Responder:
 
     def gone(self, connection: ConnectionId) -> None:
         self._amends.pop(connection, None)
+        self.refusals.gone(connection)
 
     def answer(self, connection: ConnectionId, header: RequestHeader, **values: object) -> None:
         """values: fields of the response, as `cold.response` takes them. Nothing, if the connection is gone."""
         if connection in self._connections:
             if self._amends and connection in self._amends:
                 values = self._amends.pop(connection)(values)
+            self.refusals.answered(connection, header, values)
             if self._quotas.is_enabled:
                 throttle_ms = self._quotas.answered(connection, header)
                 if throttle_ms and _tells_throttle(header):

@@ -120,7 +120,7 @@ EVENT_CLASSES: tuple[type[TraceEvent], ...] = tuple(
 EVENT_NAMES: dict[type[TraceEvent], str] = {cls: event_name(cls) for cls in EVENT_CLASSES}
 CLASS_OF_EVENT: dict[str, type[TraceEvent]] = {name: cls for cls, name in EVENT_NAMES.items()}
 TABLES: tuple[str, ...] = ("control", "log", "fetch", "high_watermark", "produce", "consume", "final_log")
-OPTIONAL_TABLES: tuple[str, ...] = ("group", "request", "transaction", "compaction", "quota", "pipeline")
+OPTIONAL_TABLES: tuple[str, ...] = ("group", "request", "transaction", "compaction", "quota", "pipeline", "refusal")
 """Written only by runs that have such events."""
 
 

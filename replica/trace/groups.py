@@ -190,16 +190,6 @@ class HeldBackOffsetDropped(GroupEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRefused(GroupEvent):
-    node: column.Node
-    group: Group
-    member: Annotated[str | None, "the member that committed; null: an operator, or a consumer outside of the group"]
-    generation: Generation
-    error: column.Error
-    reason: column.Reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRemoved(GroupEvent):
     """The group is gone, with the offsets it had."""
 

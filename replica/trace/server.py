@@ -28,6 +28,25 @@ class RequestCrashed(ControlEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRefused(TraceEvent):
+    """A client was refused what it cannot work without: its place in a group, a commit, a producer id, a login."""
+
+    TABLE: ClassVar[str] = "refusal"
+    node: Annotated[str, "the node that refuses; the client itself, where it knows the answer without asking"]
+    client: column.Client
+    api: column.Api
+    error: column.Error
+    group: Annotated[str | None, "group id; null: the request names no group"]
+    member: Annotated[str | None, "member id; null: the request names no member"]
+    reason: column.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitRefused(RequestRefused):
+    """The same of a commit: what was read since the last one will be read again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventsLeftOut(TraceEvent):
     """A client from outside does more than the trace has room for; so many events were left out since the last one."""
 

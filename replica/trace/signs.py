@@ -68,6 +68,7 @@ _OF_EVENT: Mapping[str, str] = {
     "client_quota_altered": "note",
     "position_reset": "note",
     "fetch_failed": "refused",
+    "request_refused": "refused",
     "offset_commit_refused": "refused",
     "deserialization_failed": "refused",
     "client_throttled": "note",

@@ -67,6 +67,7 @@ def build_summary(
             for partition in partitions
         },
         **({"unread": _unread(unread)} if unread else {}),
+        **({"never_read": never_read} if (never_read := _never_read(scenario, ledger)) else {}),
         "retries": ledger.retries,
         "trace_sha256": counters.trace_sha256,
         "run_dir": None if counters.run_dir is None else str(counters.run_dir),
@@ -135,6 +136,29 @@ def _settings_of_transactions(scenario: Scenario) -> dict[str, Any]:
         "transactional.id": {client: name for client, name in ids.items() if name},
         "isolation.level": levels,
     }
+
+
+def _never_read(scenario: Scenario, ledger: RecordLedger) -> dict[str, str | None]:
+    """Readers that have read nothing of what there was to read, and what they were refused, if that is why."""
+    found: dict[str, str | None] = {}
+    groups = {scenario.workloads[name].config.get("group.id") for name in ledger.readers if name in scenario.workloads}
+    for reader in (*scenario.consumers, *scenario.transforms):
+        if reader.name in ledger.readers:
+            continue
+        refused = ledger.refusals.get(reader.name)
+        is_spared = reader.config.get("group.id", "") in groups  # There may be more members than partitions.
+        begins = reader.consumer_config().auto_offset_reset == "earliest"
+        if refused is not None:
+            found[reader.name] = refused.reason
+        elif begins and not is_spared and any(_has_records(ledger, topic) for topic in reader.topics):
+            found[reader.name] = None
+    at_work = {*ledger.readers, *(client for client, _, _ in ledger.records.origins), *scenario.workloads}
+    return found | {client: event.reason for client, event in ledger.refusals.items() if client not in at_work}
+
+
+def _has_records(ledger: RecordLedger, topic: str) -> bool:
+    replicas = (ledger.final_replica(partition) for partition in ledger.final if partition.topic == topic)
+    return any(replica is not None and replica.high_watermark > 0 for replica in replicas)
 
 
 def _producers(scenario: Scenario, ledger: RecordLedger) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.live.producer_names import client_of
-from replica.ids import TopicPartition
+from replica.ids import OUTSIDE, TopicPartition
 from replica.trace.broker_marks import mark_places
 from replica.trace.partition_ranges import cropped
 from replica.wording import duration
@@ -264,6 +264,10 @@ def _findings(summary: Summary, style: Style, *, names_partitions: bool) -> list
             f"NOTHING LOST of {count_of(promised, 'acked record')}" if promised else "NOTHING PROMISED, NOTHING BROKEN"
         )
         lines.append(style.paint(f"  {style.sign('good')} {words}", "green"))
+    for client, why in list(summary.get("never_read", {}).items())[:PARTITIONS_MAX]:
+        what = "READ OR WROTE NOTHING" if client.startswith(OUTSIDE) else "READ NOTHING"
+        words = f"{style.sign('refused')} {client} {what}{f': {why}' if why else ''}"
+        lines += [style.paint(line, "yellow") for line in folded(words, style.width - 4, "  ", " " * 6)]
     if summary["records"]["missing"]:
         words = f"never arrived, and never promised: {_record_ranges(summary['records']['missing'])}"
         lines += folded(words, style.width, " " * 6, " " * 8)

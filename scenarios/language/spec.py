@@ -221,6 +221,7 @@ class Workload:
     flushes: it waits for the acks of its outputs before it polls again
     start_us: when its process starts     stop_us: when its arrivals end (a consumer's process too); None: never
     cpu: what its interceptors, serializers and deserializers take
+    process_us: of a consumer and a transform: how long the application works on each record before it polls again
     """
 
     name: str
@@ -240,6 +241,7 @@ class Workload:
     names_member: bool = True
     flushes: bool = True
     cpu: ClientCpuTimes = NO_TIME
+    process_us: int = 0
 
     @property
     def topic(self) -> str:

@@ -1,11 +1,12 @@
-"""What turns the work of a client: its commit is refused, its position is moved, a record has no meaning for it, or it
-has to wait for its quota. The timeline has the first of a kind; the trace has all.
+"""What turns the work of a client: a request of it is refused, its position is moved, a record has no meaning for it,
+or it has to wait for its quota. The timeline has the first of a kind; the trace has all.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+from replica.errors import RETRIABLE, ErrorCode
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
 from scenarios.observe.gone_topics import IsGone, drop
@@ -22,6 +23,7 @@ class ClientTurns:
         trace.RecordRead,
         trace.PositionReset,
         trace.FetchFailed,
+        trace.RequestRefused,
         trace.OffsetCommitRefused,
         trace.DeserializationFailed,
         trace.ClientThrottled,
@@ -43,8 +45,10 @@ class ClientTurns:
                 where = f" at offset {event.offset}" if event.offset >= 0 else ""
                 text = f"{event.client} gets {event.error}{where} of {event.topic}-{event.partition}"
                 return (event.client, f"{event.topic}-{event.partition}", event.error), text
-            case trace.OffsetCommitRefused():
-                return (event.node, event.member or "", event.error), event.reason
+            case trace.RequestRefused() if (
+                isinstance(event, trace.OffsetCommitRefused) or ErrorCode[event.error] not in RETRIABLE
+            ):
+                return (event.client, f"{event.api} {event.group or ''}", event.error), event.reason
             case trace.DeserializationFailed():
                 return (event.client, event.record, ""), event.reason
             case trace.ClientThrottled():

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
@@ -102,6 +103,10 @@ class RecordLedger:
         self.promised: dict[str, PromisedOutput] = {}
         """By name, the outputs of inputs that are done: whether acked or not, they have to be there."""
         self.errors: dict[str, dict[str, ErrorTally]] = {}
+        self.refusals: dict[str, trace.RequestRefused] = {}
+        """By client, what it was refused last for good."""
+        self.readers: dict[str, None] = {}
+        """Clients that have read a record, of whatever topic."""
         self.retries = 0
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._deleted_topics: dict[str, None] = {}
@@ -129,6 +134,8 @@ class RecordLedger:
             trace.EndOffsetSeen: self._end_offset_seen,
             trace.OutputPromised: self._output_promised,
             trace.FetchFailed: self._answered_with,
+            trace.RequestRefused: self._request_refused,
+            trace.OffsetCommitRefused: self._request_refused,
             trace.TopicDeleted: self._topic_deleted,
             trace.PartitionCreated: self._partition_created,
             trace.LeadershipBegan: self._serves,
@@ -303,8 +310,13 @@ class RecordLedger:
         self.retries += event.will_retry
         self._answered_with(row, event)
 
+    def _request_refused(self, row: TraceRow, event: trace.RequestRefused) -> None:
+        if ErrorCode[event.error] not in RETRIABLE:
+            self.refusals[event.client] = event
+        self._answered_with(row, event)
+
     def _answered_with(
-        self, row: TraceRow, event: trace.BatchRefused | trace.FetchFailed | trace.EndOffsetSeen
+        self, row: TraceRow, event: trace.BatchRefused | trace.FetchFailed | trace.EndOffsetSeen | trace.RequestRefused
     ) -> None:
         tallies = self.errors.setdefault(event.client, {})
         error = event.error or ""
@@ -323,6 +335,7 @@ class RecordLedger:
             records.first_reader[place] = records.words.place(event.client)
         reads = self.reads.get((event.client, partition))
         if reads is None:
+            self.readers[event.client] = None
             reads = self.reads[event.client, partition] = ReadRanges()
         if not self._knows_topic(event):
             reads.apart = reads.apart or {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -183,8 +184,9 @@ class Cores:
             is_transactional=bool(workload.producer_config().transactional_id),
             offsets=workload.offsets,
             names_member=workload.names_member,
-            batch=workload.batch,
+            batch=min(workload.batch, config.max_poll_records),
             flushes=workload.flushes,
+            process_us=workload.process_us,
         )
 
     def _producer(self, workload: Workload, topic: str, stream: random.Random, clock: WallClock) -> ProducerCore:
@@ -202,9 +204,12 @@ class Cores:
         )
 
     def _consumer(self, workload: Workload, stream: random.Random, take: TakeRecord | None = None) -> ConsumerCore:
+        config = workload.consumer_config()
+        if take is not None:  # A poll of a transform returns what it does in one round.
+            config = replace(config, max_poll_records=min(workload.batch, config.max_poll_records))
         return ConsumerCore(
             name=workload.name,
-            config=workload.consumer_config(),
+            config=config,
             bootstrap=self.bootstrap,
             topics=TopicPattern(workload.pattern) if workload.pattern else workload.topics,
             recorder=self._trace,
@@ -213,6 +218,7 @@ class Cores:
             names=self._scenario.cluster.names,
             take=take,
             cpu=workload.cpu,
+            process_us=0 if take is not None else workload.process_us,
         )
 
 

@@ -155,8 +155,8 @@ def _client_limits(scenario: Scenario, *, java_clients: bool) -> Iterator[Limit]
         if workload.kind == "transform":
             yield Limit(f"workloads.{name}", f"no application of a JVM transforms yet{another_way}")
             continue
-        if workload.cpu != NO_TIME:
-            yield Limit(f"workloads.{name}.cpu", f"Java's clients take the time that they take{another_way}")
+        for key in (*(("cpu",) if workload.cpu != NO_TIME else ()), *(("process",) if workload.process_us else ())):
+            yield Limit(f"workloads.{name}.{key}", f"Java's clients take the time that they take{another_way}")
         for key in PIPELINE_KEYS:
             if key in workload.config:
                 yield Limit(f"workloads.{name}.config.{key}", f"Java's clients send and read bytes{another_way}")

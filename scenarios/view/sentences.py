@@ -106,6 +106,7 @@ _SENTENCES: dict[type[trace.TraceEvent], Callable[[Any, str], str]] = {
     trace.TransactionEnded: _transaction_ended,
     # Their reasons name the error.
     trace.TransactionRefused: lambda event, names: event.reason,
+    trace.RequestRefused: lambda event, names: event.reason,
     trace.OffsetCommitRefused: lambda event, names: event.reason,
     trace.HighWatermarkAdvanced: lambda event, names: f"{event.node}: {event.reason}",
     trace.HighWatermarkLearned: lambda event, names: f"{event.node}: {event.reason}",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 import re2
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from cluster.groups.state.patterns import check_pattern, matching
 from cluster.topic_pattern import PATTERN_MAX, TopicPattern
+from replica.errors import ErrorCode, KafkaError
 
 ITEMS = st.tuples(st.sampled_from(["a", "b", "-", ".", r"\.", "[ab]", "[a-c_]"]), st.sampled_from(["", "*", "+", "?"]))
 WAYS = st.lists(ITEMS.map("".join), max_size=4).map("".join)
@@ -45,3 +48,38 @@ def test_a_name_takes_no_more_steps_than_it_and_the_pattern_are_long() -> None:
 def test_what_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match=r"cannot stand there|characters; allowed|bad character range"):
         TopicPattern(wrong)
+
+
+TOPICS = ["orders-1", "orders-2", "my_orders", "orders", "payments-1", "x.orders-1"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("^orders-[0-9]", ["orders-1", "orders-2"]),
+        ("^orders.*", ["orders-1", "orders-2", "orders"]),
+        ("^.*_orders$", ["my_orders"]),
+        ("^(orders|payments)-1$", ["orders-1", "payments-1"]),
+        ("^orders|payments-1$", ["orders", "payments-1"]),
+        ("^orders-[^1]", ["orders-2"]),
+        (r"orders-\d{1,2}", ["orders-1", "orders-2"]),
+        ("order", []),
+        ("orders$1", []),
+    ],
+)
+def test_members_subscribe_by_any_pattern_of_re2(pattern: str, found: list[str]) -> None:
+    check_pattern(pattern)
+    assert matching(pattern, TOPICS) == found
+
+
+def test_anchors_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    check_pattern("^my-[a-z]*_orders$")
+    assert matching("^my-[a-z]*_orders$", ["my-new_orders", "my-new_orders-2"]) == ["my-new_orders"]
+
+
+@pytest.mark.parametrize("wrong", ["(", "^[z-a]$", "(?=a)b", r"(a)\1"])
+def test_what_re2_does_not_read_is_refused(wrong: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_pattern(wrong)
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
+from functools import partial
 from typing import Any, NamedTuple
 
 from cluster.client.api_versions import SPOKEN, Allowed
@@ -37,16 +38,22 @@ from cluster.client.coordinators import LOOK_AGAIN, CoordinatorRequests
 from cluster.config import GroupConsumerConfig
 from cluster.protocol.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from cluster.topic_pattern import TopicPattern
-from replica.errors import ErrorCode
+from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import TopicPartition
 from replica.rules import Rules
 
 WITH_INSTANCE_ID = Allowed(5, SPOKEN[JOIN_GROUP].latest)
 """KIP-345. source: JoinGroupRequest.Builder.build"""
+WITH_REASON = Allowed(SPOKEN[LEAVE_GROUP].oldest, 5)
+"""KIP-800"""
 PROTOCOL_TYPE = "consumer"
 NO_MEMBER_ID = ""
 JOIN_ROOM_US = 5_000_000
 """How much longer than the rebalance a member waits for it (JOIN_GROUP_TIMEOUT_LAPSE)."""
+POLL_EXPIRED = "consumer poll timeout has expired."
+"""source: AbstractCoordinator.handlePollTimeoutExpiry"""
+_OUT_OF_STEP = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+"""The member joins again."""
 
 
 class JoinState(Enum):
@@ -135,21 +142,33 @@ class ClassicMembership(GroupMembership):
         return {topic: count for topic, count in counts.items() if count}
 
     @property
+    def _is_member(self) -> bool:
+        return self.state is not JoinState.UNJOINED
+
+    def _poll_expired(self, now_us: int) -> None:
+        """A static member only falls silent (KIP-345). source: AbstractCoordinator.handlePollTimeoutExpiry"""
+        if self.instance_id is not None:
+            self._forget_place()
+        else:
+            self._commits.run_once(self._coordinator, partial(self._leave_group, POLL_EXPIRED), now_us)
+
+    @property
     def _departure(self) -> tuple[CoordinatorRequests, Ask] | None:
         """A static member stays one until its session ends (KIP-345). A join that is under way is not waited for."""
         is_known = self.state is not JoinState.UNJOINED or self._requests.in_flight
         leaves = is_known and self.instance_id is None and self.member_id != NO_MEMBER_ID
-        return (self._commits, self._leave_group) if leaves else None
+        return (self._commits, partial(self._leave_group, None)) if leaves else None
 
-    def _leave_group(self, node_id: int, now_us: int) -> None:
+    def _leave_group(self, why: str | None, node_id: int, now_us: int) -> None:
         # Before version 3 a member leaves for itself alone. source: LeaveGroupRequest.Builder.build
         values = {
             "group_id": self._config.group_id,
             "member_id": self.member_id,
-            "members": [{"member_id": self.member_id}],
+            "members": [{"member_id": self.member_id, "reason": why}],
         }
         self._forget_place()
-        self._commits.ask(node_id, LEAVE_GROUP, values, _whatever, now_us)
+        allowed = None if why is None else WITH_REASON
+        self._commits.ask(node_id, LEAVE_GROUP, values, _whatever, now_us, allowed=allowed)
 
     def _forget_place(self) -> None:
         """source: resetGenerationOnLeaveGroup, resetStateOnResponseError"""
@@ -278,7 +297,17 @@ class ClassicMembership(GroupMembership):
     def _heartbeat_answered(self, answer: Any, error: ErrorCode, now_us: int) -> None:
         self._beat_later(now_us)
         if error is not ErrorCode.NONE:
+            self._told(error, now_us)
+
+    def _commit_refused(self, error: ErrorCode, now_us: int) -> None:
+        self._told(error, now_us)
+
+    def _told(self, error: ErrorCode, now_us: int) -> None:
+        """By the answer to a heartbeat or a commit, of which most errors end nothing."""
+        if error in (*LOOK_AGAIN, *_OUT_OF_STEP, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNSUPPORTED_VERSION):
             self._failed(error, now_us)
+        else:
+            self._requests.again(now_us)
 
     def _beat_later(self, now_us: int) -> None:
         self._heartbeat_due_us = now_us + self._config.heartbeat_interval_ms * 1000
@@ -290,7 +319,10 @@ class ClassicMembership(GroupMembership):
         return answer
 
     def _failed(self, error: ErrorCode, now_us: int) -> None:
-        """source: JoinGroupResponseHandler, SyncGroupResponseHandler, HeartbeatResponseHandler"""
+        """What is neither for the coordinator to mend nor for the member ends the application: poll throws it.
+
+        source: JoinGroupResponseHandler, SyncGroupResponseHandler, HeartbeatResponseHandler, joinGroupIfNeeded
+        """
         if error in LOOK_AGAIN:
             self._look_again(now_us)
         elif error is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -300,12 +332,12 @@ class ClassicMembership(GroupMembership):
                 self.state = JoinState.UNJOINED
         elif error is ErrorCode.ILLEGAL_GENERATION:
             self.state, self.generation = JoinState.UNJOINED, NO_GENERATION
-        elif error in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNSUPPORTED_VERSION):
-            self._refused_with(error)
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._forget_place()
-        else:
+        elif error in RETRIABLE:
             self._requests.again(now_us)
+        else:
+            self._refused_with(error)
 
 
 def _whatever(answer: Any, error: ErrorCode, now_us: int) -> None:

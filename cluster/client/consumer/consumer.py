@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Literal
 from uuid import UUID
 
@@ -64,9 +65,10 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         names: Names,
         take: TakeRecord | None = None,
         cpu: ClientCpuTimes = NO_TIME,
+        process_us: int = 0,
     ) -> None:
         """name: client id, and the name in the trace     rng: this client's own     cpu: of its deserializers and
-        interceptors
+        interceptors     process_us: as of ConsumerFetcher
 
         config: of a GroupConsumerConfig the consumer is a member     take: is handed each record, of an application
         that does something with it
@@ -109,8 +111,10 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         )
         self._pipeline = pipeline_of(config, cpu, self._events)
         self._fetcher = ConsumerFetcher(
-            config, self._positions, self._connections, self._events, backoff, take, self._pipeline
+            config, self._positions, self._connections, self._events, backoff, take, self._pipeline, process_us
         )
+        self.is_polled = True
+        """The application is in `poll`, if neither deserializers nor processing keep it from that."""
         self.group: GroupMembership | None = None
         self.on_revoked: Callable[[Sequence[TopicPartition]], None] = _ignore
         """The application forgets what it has of the partitions that are no longer this member's."""
@@ -118,6 +122,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             self.group = self._membership(config, rng)
             if config.enable_auto_commit:
                 self.group.auto_commit = AutoCommit(config.auto_commit_interval_ms, self._consumed)
+            self.group.on_commit_failed = partial(self._events.commit_failed, config.group_id)
             if self._pipeline is not None:
                 self.group.on_committed = self._pipeline.on_commit
         self.first_unread: Callable[[TopicPartition], int | None] = _nothing_unread
@@ -177,6 +182,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
 
     def poll(self, now_us: int) -> list[Action]:
         """The application is in `poll` again, so that it may join a rebalance."""
+        self.is_polled = True
+        self._fetcher.polled(now_us)
         return self._run(now_us)
 
     def close(self, now_us: int) -> list[Action]:
@@ -228,6 +235,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             self._learn_leaders()
             busy = self._lookups.run_once(now_us)
             if self.group is not None:
+                self.group.may_join = self.is_polled and not self._fetcher.is_busy(now_us)
                 busy |= self.group.run_once(now_us)
             busy |= self._fetcher.run_once(now_us)
             busy |= self._connections.poll(now_us)  # last: the others may have found that the metadata is stale

@@ -20,12 +20,15 @@ from cluster.config import GroupConsumerConfig
 from cluster.protocol.cold import milliseconds
 from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
 from cluster.topic_pattern import TopicPattern
-from replica.errors import ErrorCode
+from replica.errors import RETRIABLE, ErrorCode
 from replica.rules import WITH_CONSUMER_GROUPS, Rules
 
 WITH_PATTERN = Allowed(1, SPOKEN[CONSUMER_GROUP_HEARTBEAT].latest)
 """source: ConsumerGroupHeartbeatRequest.Builder.build, REGEX_RESOLUTION_NOT_SUPPORTED_MSG"""
 FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+OF_MEMBERS = (*FENCED, ErrorCode.STALE_MEMBER_EPOCH)
+"""In the answer to an OffsetFetch they end nothing: a heartbeat will tell."""
+NO_EPOCH = -1
 
 
 class HeartbeatMembership(GroupMembership):
@@ -62,12 +65,22 @@ class HeartbeatMembership(GroupMembership):
             pattern=None if self._pattern is None else self._pattern.text,
         )
         self._beat_us = 0
-        self._polled_us = 0
         self._interval_us = 0
 
     @property
     def _may_commit(self) -> bool:
-        return self.member.is_in_group and self.member.epoch > 0
+        """Out of the group because its application was slow, it commits without an epoch: that is taken from a group
+        that has no members. source: CommitRequestManager.onMemberEpochUpdated
+        """
+        return (self.member.is_in_group and self.member.epoch > 0) or self.member.state is ClientMemberState.STALE
+
+    @property
+    def _is_member(self) -> bool:
+        return self.member.is_in_group
+
+    def _poll_expired(self, now_us: int) -> None:
+        self.member.leave(poll_expired=True)
+        self.generation = NO_EPOCH
 
     @property
     def _is_out(self) -> bool:
@@ -92,8 +105,6 @@ class HeartbeatMembership(GroupMembership):
     def _next(self, now_us: int) -> Ask | None:
         if self.may_join:
             self._poll(now_us)
-        elif self.member.is_in_group:
-            self._expect_poll(now_us)
         if self.member.is_silent:
             return None
         if self.member.beats_now:
@@ -107,7 +118,6 @@ class HeartbeatMembership(GroupMembership):
 
     def _poll(self, now_us: int) -> None:
         """What the application's poll does: it joins, releases what is lost, and takes what is new."""
-        self._polled_us = now_us
         member = self.member
         if member.state in (ClientMemberState.FENCED, ClientMemberState.STALE):
             member.release()
@@ -119,14 +129,6 @@ class HeartbeatMembership(GroupMembership):
             self._has_assignment(now_us)
         if member.has_unnamed(self._metadata.topic_name):
             self._metadata.request_update()
-
-    def _expect_poll(self, now_us: int) -> None:
-        """An application that does not poll for max.poll.interval.ms leaves the group until it does."""
-        due_us = self._polled_us + self._config.max_poll_interval_ms * 1000
-        if now_us >= due_us:
-            self.member.leave(poll_expired=True)
-        else:
-            self._requests.wake_at(due_us)
 
     def _heartbeat(self, node_id: int, now_us: int) -> None:
         self._beat_us = now_us + self._interval_us
@@ -146,7 +148,8 @@ class HeartbeatMembership(GroupMembership):
         if error is ErrorCode.NONE:
             self._interval_us = milliseconds(answer.heartbeat_interval) * 1000
             self.member.answered(str(answer.member_id), int(answer.member_epoch), _partitions(answer.assignment))
-            self.member_id, self.generation = self.member.member_id, self.member.epoch
+            if self.member.is_in_group:
+                self.member_id, self.generation = self.member.member_id, self.member.epoch
             if self._pattern is not None:
                 self._metadata.topic_ids = self.member.target_topic_ids
             return
@@ -154,19 +157,20 @@ class HeartbeatMembership(GroupMembership):
         self._beat_us = now_us
         if error in FENCED:
             self.member.fence()
-        elif error in LOOK_AGAIN or error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._failed(error, now_us)
         else:
-            self._refused_with(error)
-            self.member.fail()
-            self._reads_now(())
+            self._failed(error, now_us)
 
     def _failed(self, error: ErrorCode, now_us: int) -> None:
         """Only heartbeats say that it is fenced. source: CommitRequestManager.java"""
         if error in LOOK_AGAIN:
             self._look_again(now_us)
-        else:
+        elif error in RETRIABLE or error in OF_MEMBERS:
             self._requests.again(now_us)
+        else:
+            self._refused_with(error)
+            if self.member.is_in_group:
+                self.member.fail()
+                self._reads_now(())
 
     def _commit_refused(self, error: ErrorCode, now_us: int) -> None:
         """It stays what it is, also where its epoch is stale: a heartbeat will tell."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from cluster.client.events import NAME_HEADER, NAMED_APART_HEADER, ClientEvents
 from cluster.client.interceptors import Interception
 from cluster.client.serialization import RECORD_DESERIALIZATION
+from cluster.protocol.versions import OFFSET_COMMIT, api_name
+from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import Record
 from replica.trace import events as trace
+from replica.wording import shown
 
 Formats = tuple[str, str]
 """Deserializers of the key and of the value."""
@@ -85,6 +88,20 @@ class ConsumerEvents(ClientEvents):
                 partition=tp.partition,
                 offset=offset,
                 error=error,
+            )
+        )
+
+    def commit_failed(self, group_id: str, why: str) -> None:
+        """Without a request: the client knows the answer."""
+        self._emit(
+            trace.OffsetCommitRefused(
+                node=self._client,
+                client=self._client,
+                api=api_name(OFFSET_COMMIT),
+                error=ErrorCode.UNKNOWN_MEMBER_ID.name,
+                group=shown(group_id),
+                member=None,
+                reason=f"{self._client} cannot commit: {why} (CommitFailedException)",
             )
         )
 

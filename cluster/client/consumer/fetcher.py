@@ -2,7 +2,8 @@
 
 A request names what has changed since the last one to the same leader (KIP-227: fetch sessions).
 Source: AbstractFetch.java, Fetcher.java, FetchSessionHandler.java, FetchCollector.java, CompletedFetch.java.
-Simplified: the application polls all the time and takes every record at once, so max.poll.records never holds it up.
+Simplified: an application that takes no time polls all the time and takes every record at once, so max.poll.records
+counts only where deserializers or the application take time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from cluster.client.backoff import ExponentialBackoff
@@ -63,14 +65,22 @@ class ConsumerFetcher:
         backoff: ExponentialBackoff,
         take: TakeRecord | None = None,
         pipeline: ConsumerPipeline | None = None,
+        process_us: int = 0,
     ) -> None:
-        """take: is handed each record that the application reads     pipeline: what it goes through before"""
+        """take: is handed each record that the application reads     pipeline: what it goes through before
+        process_us: how long the application works on a record before it polls again; one with `take` says itself when
+            it polls again (`polled`)
+        """
         self._take_record = take
         self._pipeline = pipeline
-        self._held: deque[tuple[int, CompletedFetch]] = deque()
-        """What the application's thread still deserializes, with the time at which it will be done."""
+        self._record_us = 0 if pipeline is None else pipeline.record_us
+        self._process_us = process_us
+        self._held: deque[CompletedFetch] = deque()
+        """What no poll of an application that takes time has returned yet."""
+        self._in_poll: int | None = None
+        """Records that the poll in progress will return: it is in their deserializers."""
         self._busy_until_us = 0
-        """The application's thread is in the deserializers and interceptors of the last answer that is held."""
+        """The application's thread is busy until then. NEVER: until it polls"""
         self.unreadable: PartitionPosition | None = None
         """At a record that cannot be read: every poll throws."""
         self._config = config
@@ -93,7 +103,9 @@ class ConsumerFetcher:
     def run_once(self, now_us: int) -> bool:
         """Send a fetch to every leader that has none in flight. returns: whether any was sent, or taken at last"""
         self.next_deadline_us = NEVER
-        if self._held and self._take_held(now_us):
+        self._wake_at(self._busy_until_us if self._busy_until_us > now_us else None)
+        if self._held and now_us >= self._busy_until_us:
+            self._take_held(now_us)
             return True
         if self.unreadable is not None and self._is_stuck(self.unreadable):
             return False
@@ -227,23 +239,45 @@ class ConsumerFetcher:
             del self._pending_nodes[node_id]
             return
         fetched = CompletedFetch(node_id, asked, entries, response.node_endpoints)
-        took_us = 0 if self._pipeline is None else self._pipeline.record_us * _records_in(entries)
-        if took_us or self._held:
-            self._busy_until_us = max(now_us, self._busy_until_us) + took_us
-            self._held.append((self._busy_until_us, fetched))
+        if self._record_us or self._process_us:
+            self._held.append(fetched)
         else:
-            self._taken(fetched, now_us)
+            self._taken(fetched, NEVER, now_us)
 
-    def _take_held(self, now_us: int) -> bool:
-        """Whether the application's thread is done with an answer. Until then its partitions are not fetched: nor are
-        those of a completed fetch in Kafka."""
-        ready_us, fetched = self._held[0]
-        if now_us < ready_us:
-            self._wake_at(ready_us)
-            return False
-        self._held.popleft()
-        self._taken(fetched, now_us)
-        return True
+    def is_busy(self, now_us: int) -> bool:
+        """The application has been given records, or is about to be, and does not call poll."""
+        return self._in_poll is not None or self._busy_until_us > now_us
+
+    def polled(self, now_us: int) -> None:
+        """The application is in poll again."""
+        if self._busy_until_us == NEVER:
+            self._busy_until_us = now_us
+
+    def _take_held(self, now_us: int) -> None:
+        """Begin or end a poll, which returns max.poll.records at most, of one answer. Until all of that is taken its
+        partitions are not fetched: nor are those of a completed fetch in Kafka.
+        """
+        if self._in_poll is None:
+            self._in_poll = min(self._config.max_poll_records, self._records_left(self._held[0]))
+            self._busy_until_us = now_us + self._in_poll * self._record_us
+            return
+        count = self._taken(self._held.popleft(), self._in_poll, now_us)
+        self._in_poll = None
+        works_us = NEVER if self._take_record is not None else now_us + count * self._process_us
+        self._busy_until_us = works_us if count else now_us
+
+    def _records_left(self, fetched: CompletedFetch) -> int:
+        """In batches that are whole."""
+        found = 0
+        for name, part in fetched.entries.items():
+            position = self._positions.get(name)
+            if position is None:
+                continue
+            with suppress(KafkaError):  # It is said when the application comes to it.
+                for _, header in batches(part.records):
+                    if not header.is_control:
+                        found += max(0, min(header.record_count, header.last_offset + 1 - position.offset))
+        return found
 
     def _is_stuck(self, position: PartitionPosition) -> bool:
         """Until the application seeks, or the partition is no longer its own.
@@ -255,9 +289,12 @@ class ConsumerFetcher:
         self.unreadable = None
         return False
 
-    def _taken(self, fetched: CompletedFetch, now_us: int) -> None:
-        del self._pending_nodes[fetched.node_id]
-        peer = self._connections.name(fetched.node_id)
+    def _taken(self, fetched: CompletedFetch, limit: int, now_us: int) -> int:
+        """Hand so many records to the application at most; what is left of the answer comes first with its next poll.
+        returns: how many
+        """
+        peer, count = self._connections.name(fetched.node_id), 0
+        left: dict[TopicPartition, FetchedPartition] = {}
         for name, part in fetched.entries.items():
             position = self._positions.get(name)
             # An answer to where the consumer no longer stands is dropped (FetchCollector.fetchRecords).
@@ -267,40 +304,60 @@ class ConsumerFetcher:
                 and position.offset == fetched.asked.get(name)
                 and self.unreadable is None
             ):
-                self._take(position, part, peer, now_us)
+                if count >= limit > 0:
+                    left[name] = part
+                    continue
+                count += self._take(position, part, peer, limit - count, now_us)
+                if count >= limit > 0 and position.state is PositionState.FETCHING:
+                    left[name] = part
             if part.current_leader is not None:
                 self._metadata.update_leader(name, part.current_leader, fetched.endpoints)
+        if left and self._records_left(replace(fetched, entries=left)):
+            asked = {name: self._positions[name].offset for name in left}
+            self._held.appendleft(replace(fetched, asked=asked, entries=left))
+        else:
+            del self._pending_nodes[fetched.node_id]
+        return count
 
-    def _take(self, position: PartitionPosition, part: FetchedPartition, peer: str, now_us: int) -> None:
+    def _take(self, position: PartitionPosition, part: FetchedPartition, peer: str, limit: int, now_us: int) -> int:
         if part.error is not ErrorCode.NONE:
             self._failed(position, part.error, peer, now_us)
-            return
+            return 0
         try:
             aborted = AbortedFilter(part.aborted_transactions or ()) if self._read_committed else None
-            self._read(position, part.records, peer, aborted)
+            count = self._read(position, part.records, peer, aborted, limit)
             position.failures = 0
         except KafkaError as error:
             self._failed(position, error.code, peer, now_us)
+            return 0
+        return count
 
-    def _read(self, position: PartitionPosition, data: memoryview, peer: str, aborted: AbortedFilter | None) -> None:
-        """Read every whole batch; the first may begin below the position. Markers and what was aborted have offsets,
-        and no application gets them.     raises: KafkaError CORRUPT_MESSAGE
+    def _read(
+        self, position: PartitionPosition, data: memoryview, peer: str, aborted: AbortedFilter | None, limit: int
+    ) -> int:
+        """Read every whole batch, or `limit` records; the first may begin below the position. Markers and what was
+        aborted have offsets, and no application gets them.     returns: how many     raises: KafkaError CORRUPT_MESSAGE
         """
         tp, pipeline, first = position.topic_partition, self._pipeline, position.offset
-        has_read = False
+        count = 0
         for start, header in batches(data):
-            if header.last_offset < position.offset:
+            if header.last_offset < position.offset and aborted is None:
                 continue
             if not check_crc(data, start, header):
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {header.base_offset} fails its CRC")
             is_aborted = aborted is not None and aborted.drops(header, data[start : start + header.size_bytes])
+            if header.last_offset < position.offset:
+                continue
             if not header.is_control and not is_aborted:
                 for record in read_records(data[start : start + header.size_bytes], header=header):
                     if record.offset >= position.offset:
+                        if count == limit:
+                            position.offset, position.offset_epoch = record.offset, header.leader_epoch
+                            return self._returned(tp, first, position.offset, count)
                         if pipeline is not None and not pipeline.reads(tp, record, peer):
                             self._stop_at(position, record.offset)
                             break
-                        has_read = True
+                        count += 1
                         self._events.record_read(tp, peer, record, header.leader_epoch)
                         if self._take_record is not None:
                             self._take_record(tp, record)
@@ -308,8 +365,12 @@ class ConsumerFetcher:
                 break
             position.offset = header.last_offset + 1
             position.offset_epoch = header.leader_epoch
-        if pipeline is not None and has_read:
-            pipeline.on_consume(tp, first, position.offset)
+        return self._returned(tp, first, position.offset, count)
+
+    def _returned(self, tp: TopicPartition, first: int, end: int, count: int) -> int:
+        if self._pipeline is not None and count:
+            self._pipeline.on_consume(tp, first, end)
+        return count
 
     def _stop_at(self, position: PartitionPosition, offset: int) -> None:
         """What came before it is the application's; then poll throws."""
@@ -335,13 +396,3 @@ class ConsumerFetcher:
         position.failures += 1
         if error not in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR):
             self._metadata.request_update()
-
-
-def _records_in(entries: Mapping[TopicPartition, FetchedPartition]) -> int:
-    """In batches that are whole."""
-    found = 0
-    for part in entries.values():
-        with suppress(KafkaError):  # It is said when the application comes to it.
-            for _, header in batches(part.records):
-                found += 0 if header.is_control else header.record_count
-    return found

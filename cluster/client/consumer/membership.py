@@ -34,7 +34,8 @@ class GroupMembership(ABC):
     """generation, member_id: as the coordinator knows this member     assigned: the partitions that it may read
 
     topics: those that it subscribes to, or a pattern of their names
-    may_join: the application polls; a rebalance waits for it, as in Java, where `poll` joins
+    may_join: the application polls; a rebalance waits for it, as in Java, where `poll` joins. If it does not poll for
+        max.poll.interval.ms, the member leaves its group until it does
     on_assigned: takes the committed offset of each new partition, -1 for none
     on_revoked: the partitions are no longer this member's
     """
@@ -75,6 +76,10 @@ class GroupMembership(ABC):
         self.on_committed: Callable[[Mapping[TopicPartition, int]], None] = _no_interceptor
         """The coordinator has taken these offsets."""
         self._is_closing = False
+        self._polled_us = 0
+        """When the application last was in `poll`."""
+        self.on_commit_failed: Callable[[str], None] = _unstated
+        """It is out of its group, so that no request is sent. (why)"""
 
     # ------------------------------------------------------------------------------------------------ of each protocol
 
@@ -92,6 +97,15 @@ class GroupMembership(ABC):
     @abstractmethod
     def _gives_up_next(self) -> bool:
         """A rebalance waits for it, and may take partitions away from it."""
+
+    @property
+    @abstractmethod
+    def _is_member(self) -> bool:
+        """It is part of the group, so far as it knows."""
+
+    @abstractmethod
+    def _poll_expired(self, now_us: int) -> None:
+        """The application has not polled for max.poll.interval.ms: it leaves the group."""
 
     @abstractmethod
     def _next(self, now_us: int) -> Ask | None:
@@ -171,11 +185,12 @@ class GroupMembership(ABC):
             return self._depart(now_us)
         if self.refused:
             return False
+        self._look_at_polls(now_us)
         if self._commit is not None and self._is_out and not self._commits.in_flight:
             (_, committed), self._commit = self._commit, None
-            committed(
-                ErrorCode.UNKNOWN_MEMBER_ID
-            )  # It is known already, so no request is sent (CommitFailedException).
+            # It is known already, so no request is sent (CommitFailedException).
+            self.on_commit_failed(f"it is no member of group {shown(self._config.group_id)} any more")
+            committed(ErrorCode.UNKNOWN_MEMBER_ID)
             return True
         commits = self._commit is not None and self._may_commit
         if commits and self._commits.run_once(self._coordinator, self._ask_commit, now_us):
@@ -184,6 +199,17 @@ class GroupMembership(ABC):
             return False
         ask = None if self._requests.in_flight else self._next(now_us)
         return ask is not None and self._requests.run_once(self._coordinator, ask, now_us)
+
+    def _look_at_polls(self, now_us: int) -> None:
+        """source: AbstractCoordinator.HeartbeatThread, AbstractHeartbeatRequestManager.poll"""
+        if self.may_join:
+            self._polled_us = now_us
+        elif self._is_member:
+            due_us = self._polled_us + self._config.max_poll_interval_ms * 1000
+            if now_us >= due_us:
+                self._poll_expired(now_us)
+            else:
+                self._commits.wake_at(due_us)
 
     def _commit_by_itself(self, auto: AutoCommit, now_us: int) -> None:
         """With the interval, for a rebalance, or at the end; one commit at a time."""
@@ -327,3 +353,7 @@ class GroupMembership(ABC):
 
 def _no_interceptor(offsets: Mapping[TopicPartition, int]) -> None:
     """No interceptor is there."""
+
+
+def _unstated(why: str) -> None:
+    """No listener is there."""

@@ -4,7 +4,7 @@ The application's loop, as in Kafka's example ExactlyOnceMessageProcessor: poll;
 of the records; send the offsets behind them; commit; poll again. A transaction that is aborted is done over from where
 the group stands. Two ordinary clients do the work, each with its own connections, in one process.
 
-Simplified: the application takes no time between two calls, and reads ahead of what it has processed.
+Simplified: the application reads ahead of what it has processed, unless deserializers take time.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore, TransactionCall
 from cluster.client.producer.transactions import GroupMetadata
 from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, Send
+from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import Record
@@ -32,6 +33,7 @@ CONSUMER, PRODUCER = 0, 1
 
 class Phase(Enum):
     POLLS = auto()
+    PROCESSES = auto()
     COMMITS_BEFORE = auto()
     PRODUCES = auto()
     COMMITS_AFTER = auto()
@@ -54,12 +56,14 @@ class TransformCore:
         names_member: bool,
         batch: int,
         flushes: bool = True,
+        process_us: int = 0,
     ) -> None:
         """offsets: committed as part of the transaction, or by the consumer itself after or before it; auto: the
             application does not commit, its consumer does (enable.auto.commit)
 
         names_member: the transaction's offsets name generation and member (KIP-447), not the group alone
         batch: records of one round at most     flushes: it polls again only when its outputs are acked
+        process_us: how long it works on an input before its output is sent
         """
         self._inputs: deque[Input] = deque()
         self._consumer = make_consumer(lambda tp, record: self._inputs.append((tp, record)))
@@ -73,6 +77,9 @@ class TransformCore:
         self._names_member = names_member
         self._batch = batch
         self._flushes = flushes
+        self._process_us = process_us
+        self._processed_us = NEVER
+        """When it has worked on all inputs of its round."""
         self._on_their_way: list[Input] = []
         """Inputs whose outputs it does not wait for, since the producer was last done with all of them."""
         self._phase = Phase.POLLS
@@ -95,6 +102,8 @@ class TransformCore:
     @property
     def next_deadline_us(self) -> int | None:
         deadlines = [core.next_deadline_us for core in (self._consumer, self._producer)]
+        if self._phase is Phase.PROCESSES:
+            deadlines.append(self._processed_us)
         return min((at_us for at_us in deadlines if at_us is not None), default=None)
 
     @property
@@ -193,8 +202,13 @@ class TransformCore:
         match self._phase:
             case Phase.POLLS:
                 return self._begin_round(now_us)
+            case Phase.PROCESSES:
+                if now_us < self._processed_us:
+                    return False
+                self._produce(now_us)
+                return True
             case Phase.COMMITS_BEFORE:
-                return self._end_commit(Phase.PRODUCES, now_us)
+                return self._end_commit(Phase.PROCESSES, now_us)
             case Phase.PRODUCES:
                 return self._end_production(now_us)
             case Phase.COMMITS_AFTER:
@@ -219,8 +233,12 @@ class TransformCore:
             self._phase = Phase.COMMITS_BEFORE
             self._commit(now_us)
         else:
-            self._produce(now_us)
+            self._process(now_us)
         return True
+
+    def _process(self, now_us: int) -> None:
+        self._phase = Phase.PROCESSES
+        self._processed_us = now_us + len(self._round) * self._process_us
 
     def _produce(self, now_us: int) -> None:
         self._phase = Phase.PRODUCES
@@ -266,8 +284,8 @@ class TransformCore:
             return False
         if self._committed is not ErrorCode.NONE:  # CommitFailedException: the partitions are another member's.
             self._do_over(now_us)
-        elif then is Phase.PRODUCES:
-            self._produce(now_us)
+        elif then is Phase.PROCESSES:
+            self._process(now_us)
         else:
             self._phase = then
             self._polls(True, now_us)
@@ -281,9 +299,7 @@ class TransformCore:
         self._polls(True, now_us)
 
     def _polls(self, polls: bool, now_us: int) -> None:
-        group = self._consumer.group
-        assert group is not None, "a transform has a group"
-        group.may_join = polls
+        self._consumer.is_polled = polls
         if polls:
             self._of_consumer(self._consumer.poll(now_us))
 

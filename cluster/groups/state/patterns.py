@@ -1,7 +1,7 @@
 """Topics that members subscribe to by a regular expression (KIP-848): RE2's, which takes linear time on any input.
 
 Kafka evaluates them with RE2/J. Simple ones (topic_pattern.py) need no such library; for others the module is imported
-when the first one comes, as few installations need it.
+when the first one comes.
 source: GroupMetadataManager.throwIfRegularExpressionIsInvalid, refreshRegularExpressions
 """
 
@@ -47,7 +47,8 @@ def matching(pattern: str, topics: Iterable[str]) -> list[str]:
 def _compiled(pattern: str) -> Callable[[str], bool]:
     """raises: ImportError; ValueError for what is no pattern"""
     try:
-        return TopicPattern(pattern).matches
+        # A name matches from end to end, so anchors say nothing more; librdkafka marks every pattern with one.
+        return TopicPattern(pattern.removeprefix("^").removesuffix("$")).matches
     except ValueError:
         return _compiled_by_re2(pattern)
 

@@ -10,6 +10,8 @@ from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant
 from scenarios.observe.groups import Groups
 
+NO_EPOCH = -1
+
 
 class OfCoordinators(Invariant):
     """By the words of coordinators; `begin_anew` where a broker becomes one."""
@@ -77,13 +79,16 @@ class FencedCommitsAreRefused(OfCoordinators):
     """S35: what a member commits counts only while it is in the group, and at its epoch.
 
     Known of a member from when it last reconciled or left; anew where another broker becomes the coordinator.
+    An everyday operation that would make it false: an application polls too late, and commits when its member has left.
+    Such a commit names no epoch, and counts, like an operator's, where the group has no members.
     """
 
     NAME = "S35"
 
     def handlers(self) -> Mapping[type, Handler]:
         self.epochs: dict[tuple[str, str], int | None] = {}
-        """By group and member; None: it has left"""
+        """By group and member; None: it has left; NO_EPOCH: and since then its group has been without members"""
+        self.members: dict[str, dict[str, None]] = {}
         self.instances: dict[tuple[str, str], str] = {}
         return {
             **self.beginnings(),
@@ -97,12 +102,16 @@ class FencedCommitsAreRefused(OfCoordinators):
     def begin_anew(self) -> None:
         self.epochs.clear()
         self.instances.clear()
+        self.members.clear()
 
     def _joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
         self.epochs.pop((event.group, event.member), None)
+        members = self.members.setdefault(event.group, {})
+        members[event.member] = None
         if event.instance is None:
             return
         before = self.instances.get((event.group, event.instance))
+        members.pop(before or "", None)
         if before is not None and (event.group, before) in self.epochs:
             self.epochs[event.group, before] = None
         self.instances[event.group, event.instance] = event.member
@@ -111,9 +120,15 @@ class FencedCommitsAreRefused(OfCoordinators):
         # Of classic groups nothing is kept: a commit that was taken before a member left may be said after that.
         if (event.group, event.member) in self.epochs:
             self.epochs[event.group, event.member] = None
+        members = self.members.setdefault(event.group, {})
+        members.pop(event.member, None)
+        if not members:
+            gone = [key for key, epoch in self.epochs.items() if key[0] == event.group and epoch is None]
+            self.epochs.update(dict.fromkeys(gone, NO_EPOCH))
 
     def _reconciled(self, row: TraceRow, event: trace.GroupMemberReconciled) -> None:
         self.epochs[event.group, event.member] = event.generation
+        self.members.setdefault(event.group, {})[event.member] = None
 
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
         """From here on a classic group is like any other; of a consumer group each member's epoch follows."""
@@ -127,7 +142,7 @@ class FencedCommitsAreRefused(OfCoordinators):
         epoch = self.epochs[event.group, event.member]
         if epoch == event.generation:
             return
-        stands = "is not in the group" if epoch is None else f"is at epoch {epoch}"
+        stands = "is not in the group" if epoch in (None, NO_EPOCH) else f"is at epoch {epoch}"
         sentence = f"{event.node} takes a commit of {event.member} at epoch {event.generation}, which {stands}"
         self.broken(sentence, event.topic, event.partition)
 

@@ -73,13 +73,23 @@ def _read_workloads(scope: Scope, name: str, key_node: Scalar, node: Node, path:
 
 
 _COMMON_FIELDS = ("kind", "topic", "config", "cpu", "start", "stop")
-_CONSUMER_FIELDS = (*_COMMON_FIELDS, "topics", "count")
+_CONSUMER_FIELDS = (*_COMMON_FIELDS, "topics", "count", "process")
 _PRODUCER_FIELDS = (*_COMMON_FIELDS, "rate", "poisson", "size", "batch", "prefix", "transaction")
 
 
 CPU_OF_PRODUCER, CPU_OF_CONSUMER = ("interceptor", "serializer"), ("interceptor", "deserializer")
 CPU_OF_TRANSFORM = ("interceptor", "serializer", "deserializer")
-_TRANSFORM_FIELDS = (*_COMMON_FIELDS, "topics", "to", "batch", "prefix", "offsets", "flush", "group-metadata")
+_TRANSFORM_FIELDS = (
+    *_COMMON_FIELDS,
+    "topics",
+    "to",
+    "batch",
+    "prefix",
+    "offsets",
+    "flush",
+    "group-metadata",
+    "process",
+)
 _KINDS = ("producer", "consumer", "transform")
 _of_consumers, _of_members = ConsumerConfig.keys(), GroupConsumerConfig.keys()
 A_MEMBER = (
@@ -118,6 +128,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
             start_us=start_us,
             stop_us=stop_us,
             cpu=fields.read("cpu", lambda n, p: _read_cpu(reader, n, p, CPU_OF_CONSUMER), NO_TIME),
+            process_us=fields.time("process", 0),
         )
     topic = fields.read("topic", lambda n, p: _read_topic_name(scope, n, p), "")
     workload = Workload(
@@ -176,6 +187,7 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
         flushes=fields.read("flush", lambda n, p: reader.boolean(n, p, "`flush`"), True),
         names_member=fields.choice("group-metadata", "full", ("full", "id")) == "full",
         cpu=fields.read("cpu", lambda n, p: _read_cpu(reader, n, p, CPU_OF_TRANSFORM), NO_TIME),
+        process_us=fields.time("process", 0),
     )
     if not config.get("group.id"):
         label = "give it one, as in `config: {group.id: billing}`"

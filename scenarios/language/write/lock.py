@@ -200,6 +200,8 @@ def _workload(workload: Workload) -> Tree:
         tree["stop"] = time_text(workload.stop_us)
     if workload.cpu != NO_TIME:
         tree["cpu"] = _client_cpu(workload.cpu)
+    if workload.process_us:
+        tree["process"] = time_text(workload.process_us)
     tree["config"] = dict(workload.config)
     return tree
 

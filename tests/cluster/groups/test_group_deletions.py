@@ -1,4 +1,4 @@
-"""Groups of KIP-848 and their offsets, deleted: with all that they hold, and only where that can be written."""
+"""Groups and their offsets, deleted: with all that they hold, and of KIP-848's only where that can be written."""
 
 from __future__ import annotations
 
@@ -46,3 +46,29 @@ def test_an_offset_whose_end_cannot_be_written_is_still_there() -> None:
     assert world.fetch("t-0") == ["t-0 at 5"] and world.fetch("t-1") == ["t-1 UNSTABLE_OFFSET_COMMIT"]
     assert "delete-offsets <- t-0 NONE" in world.delete_offsets("t-0")
     assert world.fetch("t-0") == ["t-0 none"]
+
+
+def emptied(world: CoordinatorWorld) -> list[str]:
+    """A classic group without members, of which an operator deletes the last offset."""
+    world.commit(t_0=5)
+    return [line for line in world.delete_offsets("t-0") if "group_removed" in line]
+
+
+def test_a_classic_group_stays_when_its_last_offset_goes_until_the_next_check() -> None:
+    world = CoordinatorWorld(retention_check_interval_ms=600_000)
+    world.elect()
+    assert emptied(world) == []
+    assert world.show()[0].startswith("g is Empty")
+    assert world.delete("g")[-1] == "delete <- g NONE"
+    emptied(world)
+    world.at(599_000_000)
+    assert world.show()[0].startswith("g is Empty")
+    world.at(601_000_000)
+    assert world.show() == ["no group g"]
+
+
+def test_before_4_0_it_goes_with_its_last_offset() -> None:
+    world = CoordinatorWorld(keeps_empty_groups=False)
+    world.elect()
+    assert len(emptied(world)) == 1
+    assert world.delete("g")[-1] == "delete <- g GROUP_ID_NOT_FOUND"

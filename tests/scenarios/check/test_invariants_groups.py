@@ -128,6 +128,20 @@ def test_a_commit_of_one_that_has_left_is_refused() -> None:
     assert script.broken() == ["S35"]
 
 
+def test_without_an_epoch_one_that_has_left_commits_only_where_the_group_has_no_members() -> None:
+    script = two_readers()
+    script.left("m1")
+    script.left("m2")
+    script.committed("m1", -1)
+    script.reconciled("m3", 4, "t-0")
+    script.committed("m2", -1)
+    assert script.broken() == [], "it was taken before m3 came, and is said when it is replicated"
+    script.reconciled("m4", 5, "t-1")
+    script.left("m4")
+    script.committed("m4", -1)
+    assert script.broken() == ["S35"]
+
+
 def test_a_static_member_that_was_replaced_commits_nothing() -> None:
     script = GroupWords()
     script.joined("m1", "i")

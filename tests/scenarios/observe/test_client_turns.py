@@ -52,7 +52,13 @@ def test_a_reader_that_has_no_offset_to_go_on_from_is_told_once() -> None:
 
 def test_what_is_refused_cannot_be_read_or_has_to_wait_is_told_once() -> None:
     refused = trace.OffsetCommitRefused(
-        node="b1", group="g", member="m", generation=1, error="UNKNOWN_MEMBER_ID", reason="b1 refuses a commit"
+        node="b1",
+        client="c",
+        api="OffsetCommit",
+        group="g",
+        member="m",
+        error="UNKNOWN_MEMBER_ID",
+        reason="b1 refuses a commit",
     )
     place: dict[str, Any] = {"client": "r1", "offset": 5, "record": "r5", "key_format": None, "value_format": "int"}
     pill = trace.DeserializationFailed(reason="the value is too long", **place, **HERE)
