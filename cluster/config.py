@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass
+from dataclasses import Field, dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Final
 
 from replica.config import (
     BROKER_KEY_OF_TOPIC_KEY,
     CLEANUP_POLICIES,
+    CODECS,
+    CREATE_TIME,
     INT32_MAX,
     NEVER,
+    TIMESTAMP_TYPES,
     Config,
     ConfigError,
     TopicConfig,
@@ -20,6 +23,9 @@ from replica.config import (
 )
 from replica.ids import ACKS_ALL
 
+BASE_RELEASE: Final = "3.9"
+"""The release whose defaults this file has."""
+HOUR_MS = 3_600_000
 NO_LIMIT = 2_147_483_647
 """Integer.MAX_VALUE: Kafka's own "no limit" for connections."""
 _IP_OVERRIDE = r"[^,\s]*[^,\s:]:[0-9]{1,9}"
@@ -48,6 +54,9 @@ class BrokerConfig(Config):
     """Keys of brokers and controllers (one file in Kafka too). Sources: KafkaConfig, ReplicationConfigs, LogConfig."""
 
     WHAT: ClassVar[str] = "broker"
+
+    release: str = BASE_RELEASE
+    """The release of Kafka whose defaults count where nothing is set."""
 
     # replication
     replica_lag_time_max_ms: int = key("replica.lag.time.max.ms", 30_000, low=1)
@@ -99,12 +108,24 @@ class BrokerConfig(Config):
     min_insync_replicas: int = key("min.insync.replicas", 1, low=1)
     unclean_leader_election_enable: bool = key("unclean.leader.election.enable", False)
     log_segment_bytes: int = key("log.segment.bytes", 1 << 30, low=1024)
-    log_roll_ms: int = key("log.roll.ms", 604_800_000, low=1)
+    # Defaults below `low`, and 0 in the first two of retention, stand for Kafka's null: the next key counts.
+    log_roll_ms: int = key("log.roll.ms", 0, low=1, doc="Milliseconds after which a new segment is begun.")
+    log_roll_hours: int = key(
+        "log.roll.hours", 168, low=1, high=INT32_MAX, doc="Hours after which a new segment is begun; ms count before."
+    )
+    log_roll_jitter_ms: int = key("log.roll.jitter.ms", -1, low=0, doc="Spread of the times at which segments roll.")
+    log_roll_jitter_hours: int = key("log.roll.jitter.hours", 0, low=0, high=INT32_MAX)
     log_index_size_max_bytes: int = key("log.index.size.max.bytes", 10 << 20, low=12)
     log_index_interval_bytes: int = key("log.index.interval.bytes", 4096, low=0)
-    message_max_bytes: int = key("message.max.bytes", 1_048_588, low=61)
+    message_max_bytes: int = key("message.max.bytes", 1_048_588, low=0)
     log_flush_interval_messages: int = key("log.flush.interval.messages", NEVER, low=1)
-    log_flush_interval_ms: int = key("log.flush.interval.ms", NEVER, low=0)
+    log_flush_interval_ms: int = key("log.flush.interval.ms", -1, low=0, doc="Longest time without a flush.")
+    log_flush_scheduler_interval_ms: int = key(
+        "log.flush.scheduler.interval.ms", NEVER, low=0, doc="How often logs are looked at for a flush."
+    )
+    log_message_timestamp_type: str = key(
+        "log.message.timestamp.type", CREATE_TIME, choices=TIMESTAMP_TYPES, doc="Whose time records carry."
+    )
     log_message_timestamp_before_max_ms: int = key("log.message.timestamp.before.max.ms", NEVER, low=0)
     log_message_timestamp_after_max_ms: int = key("log.message.timestamp.after.max.ms", NEVER, low=0)
     log_flush_offset_checkpoint_interval_ms: int = key("log.flush.offset.checkpoint.interval.ms", 60_000, low=1)
@@ -112,13 +133,23 @@ class BrokerConfig(Config):
     log_cleanup_policy: str = key(
         "log.cleanup.policy", "delete", pattern=CLEANUP_POLICIES, doc="delete, compact, both or empty"
     )
-    # 0 in one of the first two stands for Kafka's null: the next one counts.
     log_retention_ms: int = key("log.retention.ms", 0, low=-1, doc="Milliseconds a segment is kept, -1 for ever.")
     log_retention_minutes: int = key(
         "log.retention.minutes", 0, low=-1, high=INT32_MAX, doc="Minutes a segment is kept; ms count before them."
     )
     log_retention_hours: int = key("log.retention.hours", 168, low=-1, high=INT32_MAX)
     log_retention_bytes: int = key("log.retention.bytes", -1, low=-1)
+    log_local_retention_ms: int = key("log.local.retention.ms", -2, low=-2)
+    log_local_retention_bytes: int = key("log.local.retention.bytes", -2, low=-2)
+    log_preallocate: bool = key(
+        "log.preallocate", False, doc="Whether a segment's file has its full size from the start."
+    )
+    compression_type: str = key(
+        "compression.type", "producer", choices=CODECS, doc="Codec of batches in the log; producer: as they came."
+    )
+    compression_gzip_level: int = key("compression.gzip.level", -1, low=-1, high=9)
+    compression_lz4_level: int = key("compression.lz4.level", 9, low=1, high=17)
+    compression_zstd_level: int = key("compression.zstd.level", 3, low=-131_072, high=22)
     log_retention_check_interval_ms: int = key("log.retention.check.interval.ms", 300_000, low=1)
     log_cleaner_enable: bool = key("log.cleaner.enable", True)
     log_cleaner_backoff_ms: int = key("log.cleaner.backoff.ms", 15_000, low=1)
@@ -216,6 +247,16 @@ class BrokerConfig(Config):
         return minutes * 60_000 if minutes > 0 else -1
 
     @property
+    def derived_topic_defaults(self) -> dict[str, int]:
+        """Those for which a broker has several keys.     source: KafkaConfig.logRollTimeMillis and its neighbours"""
+        return {
+            "retention_ms": self.retention_ms,
+            "segment_ms": self.log_roll_ms or self.log_roll_hours * HOUR_MS,
+            "segment_jitter_ms": _or_else(self.log_roll_jitter_ms, self.log_roll_jitter_hours * HOUR_MS),
+            "flush_ms": _or_else(self.log_flush_interval_ms, self.log_flush_scheduler_interval_ms),
+        }
+
+    @property
     def registry_session_timeout_us(self) -> int:
         return (self.zookeeper_session_timeout_ms or self.broker_session_timeout_ms) * 1000
 
@@ -264,6 +305,45 @@ class BrokerConfig(Config):
             )
 
 
+_DEFAULTS_SINCE: Final = (("4.0", {"log.message.timestamp.after.max.ms": HOUR_MS, "linger.ms": 5}),)
+"""The first release, and what it changed: KIP-1030.
+
+Simplified: the other defaults are those of 3.9 in every era.
+"""
+
+
+def defaults_of(schema: type[Config], release: str) -> dict[str, object]:
+    """The keys that have another default in that release than in this file."""
+    known = schema.keys()
+    return {
+        name: value
+        for first, defaults in _DEFAULTS_SINCE
+        if _in_order(release) >= _in_order(first)
+        for name, value in defaults.items()
+        if name in known
+    }
+
+
+def broker_config(values: Mapping[str, object], release: str) -> BrokerConfig:
+    """A broker's configuration, from the keys that are set.     raises: ConfigError"""
+    config = BrokerConfig.from_mapping({**defaults_of(BrokerConfig, release), **values})
+    return replace(config, release=release)
+
+
+@cache
+def kafkas_own(release: str) -> BrokerConfig:
+    """What a broker of that release has where nothing is set."""
+    return broker_config({}, release)
+
+
+def _in_order(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+def _or_else(value: int, other: int) -> int:
+    return other if value < 0 else value
+
+
 def topic_defaults(config: BrokerConfig) -> TopicConfig:
     """The cluster-wide defaults of topic keys, from the broker keys that hold them."""
     broker_fields = {key: field.name for key, field in BrokerConfig.keys().items()}
@@ -272,7 +352,7 @@ def topic_defaults(config: BrokerConfig) -> TopicConfig:
         topic_fields[topic_key]: getattr(config, broker_fields[broker_key])
         for topic_key, broker_key in BROKER_KEY_OF_TOPIC_KEY.items()
     }
-    return TopicConfig(**{**values, "retention_ms": config.retention_ms})
+    return TopicConfig(**{**values, **config.derived_topic_defaults})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

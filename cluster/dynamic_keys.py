@@ -12,10 +12,13 @@ from typing import Any, ClassVar, Final
 
 from cluster.config import BrokerConfig
 from replica.config import INT32_MAX, NEVER, Config, DynamicBrokerConfig, key
-from replica.passive_topic_keys import CODECS, TIMESTAMP_TYPES
 
 WITH_EFFECT: Final = frozenset(
     {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.delete.retention.ms",
@@ -27,10 +30,15 @@ WITH_EFFECT: Final = frozenset(
         "log.flush.interval.ms",
         "log.index.interval.bytes",
         "log.index.size.max.bytes",
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
         "log.message.timestamp.after.max.ms",
         "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.type",
+        "log.preallocate",
         "log.retention.bytes",
         "log.retention.ms",
+        "log.roll.jitter.ms",
         "log.roll.ms",
         "log.segment.bytes",
         "log.segment.delete.delay.ms",
@@ -58,27 +66,12 @@ class PassiveDynamicConfig(Config):
     WHAT: ClassVar[str] = "dynamic broker"
 
     background_threads: int = key("background.threads", 10, low=1, high=INT32_MAX, doc="Threads for other tasks.")
-    compression_gzip_level: int = key("compression.gzip.level", -1, low=-1, high=9)
-    compression_lz4_level: int = key("compression.lz4.level", 9, low=1, high=17)
-    compression_type: str = key(
-        "compression.type", "producer", choices=CODECS, doc="Codec of batches in the log; producer: as they came."
-    )
-    compression_zstd_level: int = key("compression.zstd.level", 3, low=-131_072, high=22)
     log_cleaner_io_buffer_load_factor: float = key("log.cleaner.io.buffer.load.factor", 0.9)
     log_cleaner_io_buffer_size: int = key("log.cleaner.io.buffer.size", 524_288, low=0, high=INT32_MAX)
     log_cleaner_io_max_bytes_per_second: float = key(
         "log.cleaner.io.max.bytes.per.second", 1.7976931348623157e308, high=1.7976931348623157e308
     )
     log_cleaner_threads: int = key("log.cleaner.threads", 1, low=0, high=INT32_MAX, doc="Threads that compact logs.")
-    log_local_retention_bytes: int = key("log.local.retention.bytes", -2, low=-2)
-    log_local_retention_ms: int = key("log.local.retention.ms", -2, low=-2)
-    log_message_timestamp_type: str = key(
-        "log.message.timestamp.type", "CreateTime", choices=TIMESTAMP_TYPES, doc="Whose time records carry."
-    )
-    log_preallocate: bool = key(
-        "log.preallocate", False, doc="Whether a segment's file has its full size from the start."
-    )
-    log_roll_jitter_ms: int = key("log.roll.jitter.ms", 0, low=0, doc="Spread of the times at which segments roll.")
     metric_reporters: str = key(
         "metric.reporters", "org.apache.kafka.common.metrics.JmxReporter", doc="Classes that report metrics."
     )
@@ -263,3 +256,26 @@ unclean.leader.election.interval.ms unstable.api.versions.enable unstable.featur
 """DynamicConfig.Broker.nonDynamicProps"""
 READ_ONLY: Final = frozenset(_NOT_DYNAMIC.split()) | (frozenset(BrokerConfig.keys()) - DYNAMIC)
 """With those that only Highwater or earlier releases have."""
+
+_OF_EARLIER_RELEASES: Final = """
+advertised.host.name advertised.port auto.include.jmx.reporter broker.id.generation.enable control.plane.listener.name
+controller.message.queue.size delegation.token.master.key eligible.leader.replicas.enable group.coordinator.new.enable
+group.share.enable host.name inter.broker.protocol.version kafka.metrics.polling.interval.secs kafka.metrics.reporters
+leader.imbalance.per.broker.percentage log.message.downconversion.enable log.message.format.version
+offsets.commit.required.acks password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
+password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret port quota.consumer.default
+quota.producer.default reserved.broker.max.id unstable.metadata.versions.enable zookeeper.clientCnxnSocket
+zookeeper.connect zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
+zookeeper.metadata.migration.min.batch.size zookeeper.set.acl zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable
+zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols zookeeper.ssl.endpoint.identification.algorithm
+zookeeper.ssl.keystore.location zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable
+zookeeper.ssl.protocol zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password
+zookeeper.ssl.truststore.type zookeeper.sync.time.ms
+"""
+"""Of a broker's file, from 0.8.2 to 3.9. source: KafkaConfig, ZkConfigs"""
+_OF_PLUGINS: Final = frozenset({"super.users"})
+WITHOUT_EFFECT: Final = (
+    DYNAMIC | frozenset(_NOT_DYNAMIC.split()) | frozenset(_OF_EARLIER_RELEASES.split()) | _OF_PLUGINS
+) - frozenset(BrokerConfig.keys())
+"""Keys that Kafka's brokers have and that change nothing here: sockets, threads, listeners, paths, ids, security."""
+PREFIXES_WITHOUT_EFFECT: Final = ("listener.name.", "confluent.")

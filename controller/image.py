@@ -49,7 +49,6 @@ from replica.ids import (
     PartitionEpoch,
     TopicPartition,
 )
-from replica.passive_topic_keys import active
 from replica.settings import KAFKAS_OWN, NodeSettings
 
 
@@ -282,7 +281,7 @@ class MetadataImage:
                 config = dict(record.config)
                 topic_id = record.topic_id
                 self.new_topics_offset = self.offset
-                log_config = active(config, self.topic_defaults)
+                log_config = self.topic_defaults.with_own(config)
                 self.add_topic(
                     record.name, TopicImage(topic_id=topic_id, config=config, log_config=log_config, partitions={})
                 )
@@ -379,7 +378,7 @@ class MetadataImage:
         if defaults != self.topic_defaults:
             self.topic_defaults = defaults
             for topic in self.topics.values():
-                topic.log_config = active(topic.config, defaults)
+                topic.log_config = defaults.with_own(topic.config)
 
     def _change_quota(self, record: ClientQuotaRecord) -> None:
         quotas = self.client_quotas.setdefault(record.entity, {})
@@ -440,7 +439,7 @@ class MetadataImage:
         topic.config.pop(record.key, None)
         if record.value is not None:
             topic.config[record.key] = record.value
-        topic.log_config = active(topic.config, self.topic_defaults)
+        topic.log_config = self.topic_defaults.with_own(topic.config)
 
     def is_active(self, broker_id: BrokerId) -> bool:
         broker = self.brokers.get(broker_id)

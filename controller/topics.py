@@ -10,13 +10,11 @@ from collections.abc import Mapping
 
 from controller.image import MetadataImage, metric_name
 from controller.placement import UsableBroker
-from replica.config import Config, ConfigError, TopicConfig
+from replica.config import ConfigError, TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import INTERNAL_TOPICS, BrokerId, Names
-from replica.passive_topic_keys import PassiveTopicConfig
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-PASSIVE = PassiveTopicConfig.keys()
 Assignment = tuple[tuple[BrokerId, ...], ...]
 
 
@@ -64,22 +62,14 @@ def own_config(values: Mapping[str, object]) -> dict[str, str]:
 
 def checked_config(values: Mapping[str, object]) -> dict[str, str | None]:
     """Settings as the metadata log keeps them; None takes one back.     raises: KafkaError INVALID_CONFIG"""
+    stored: dict[str, str | None] = {}
     try:
-        return {
-            name: as_text(schema.check(name, value)) if value is not None else None
-            for name, value in values.items()
-            for schema in (_schema(name),)
-        }
+        for name, value in values.items():
+            TopicConfig.require(name)
+            stored[name] = None if value is None else as_text(TopicConfig.check(name, value))
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
-
-
-def _schema(name: str) -> type[Config]:
-    """raises: ConfigError if Kafka has no such topic key"""
-    if name in PASSIVE:
-        return PassiveTopicConfig
-    TopicConfig.require(name)
-    return TopicConfig
+    return stored
 
 
 def as_text(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -23,6 +23,8 @@ CLEANUP_POLICIES = r"|(compact|delete)(\s*,\s*(compact|delete))*"
 """A list; an empty one means that nothing is deleted."""
 THROTTLED_REPLICAS = r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?"
 THROTTLED_REPLICAS_FORM = "partition:broker,partition:broker,... or *"
+CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+TIMESTAMP_TYPES = CREATE_TIME, LOG_APPEND_TIME = ("CreateTime", "LogAppendTime")
 
 
 class ConfigError(ValueError):
@@ -162,9 +164,10 @@ class TopicConfig(Config):
     segment_ms: int = key("segment.ms", 604_800_000, low=1)
     segment_index_bytes: int = key("segment.index.bytes", 10 << 20, low=12, high=INT32_MAX)
     index_interval_bytes: int = key("index.interval.bytes", 4096, low=0, high=INT32_MAX)
-    max_message_bytes: int = key("max.message.bytes", 1_048_588, low=61, high=INT32_MAX)
+    max_message_bytes: int = key("max.message.bytes", 1_048_588, low=0, high=INT32_MAX)
     flush_messages: int = key("flush.messages", NEVER, low=1)
     flush_ms: int = key("flush.ms", NEVER, low=0)
+    message_timestamp_type: str = key("message.timestamp.type", CREATE_TIME, choices=TIMESTAMP_TYPES)
     message_timestamp_before_max_ms: int = key("message.timestamp.before.max.ms", NEVER, low=0)
     message_timestamp_after_max_ms: int = key("message.timestamp.after.max.ms", NEVER, low=0)
     cleanup_policy: str = key(
@@ -183,6 +186,32 @@ class TopicConfig(Config):
     follower_replication_throttled_replicas: str = key(
         "follower.replication.throttled.replicas", "", pattern=THROTTLED_REPLICAS, doc=THROTTLED_REPLICAS_FORM
     )
+    # Differs from Kafka: checked, kept and described only; a batch keeps the codec that it came with.
+    compression_type: str = key("compression.type", "producer", choices=CODECS)
+    compression_gzip_level: int = key("compression.gzip.level", -1, low=-1, high=9)
+    compression_lz4_level: int = key("compression.lz4.level", 9, low=1, high=17)
+    compression_zstd_level: int = key("compression.zstd.level", 3, low=-131_072, high=22)
+    preallocate: bool = key("preallocate", False)
+    segment_jitter_ms: int = key("segment.jitter.ms", 0, low=0)
+    # Without tiered storage the local log is the whole log, in Kafka as well.
+    remote_storage_enable: bool = key(
+        "remote.storage.enable", False, pattern="(?i)false", doc="false, as tiered storage is disabled in the broker"
+    )
+    remote_log_copy_disable: bool = key("remote.log.copy.disable", False)
+    remote_log_delete_on_disable: bool = key("remote.log.delete.on.disable", False)
+    local_retention_ms: int = key("local.retention.ms", -2, low=-2)
+    local_retention_bytes: int = key("local.retention.bytes", -2, low=-2)
+
+    def with_own(self, stored: Mapping[str, str]) -> Self:
+        """These settings as a cluster's defaults, and over them a topic's own, as they are stored."""
+        keys = self.keys()
+        own = {keys[name].name: self.check(name, value) for name, value in stored.items()}
+        return replace(self, **own) if own else self
+
+    @property
+    def is_stamped_by_the_leader(self) -> bool:
+        """The leader's clock when it appends counts as a record's time, not that of its producer."""
+        return self.message_timestamp_type == LOG_APPEND_TIME
 
     @property
     def is_compacted(self) -> bool:
@@ -228,11 +257,13 @@ BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
     "unclean.leader.election.enable": "unclean.leader.election.enable",
     "segment.bytes": "log.segment.bytes",
     "segment.ms": "log.roll.ms",
+    "segment.jitter.ms": "log.roll.jitter.ms",
     "segment.index.bytes": "log.index.size.max.bytes",
     "index.interval.bytes": "log.index.interval.bytes",
     "max.message.bytes": "message.max.bytes",
     "flush.messages": "log.flush.interval.messages",
     "flush.ms": "log.flush.interval.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
     "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
     "cleanup.policy": "log.cleanup.policy",
@@ -243,5 +274,12 @@ BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
     "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
     "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "compression.type": "compression.type",
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.zstd.level": "compression.zstd.level",
+    "preallocate": "log.preallocate",
+    "local.retention.ms": "log.local.retention.ms",
+    "local.retention.bytes": "log.local.retention.bytes",
 }
-"""The broker-wide default of each topic key (LogConfig.ServerDefaultHeaderName)."""
+"""The broker-wide default of each topic key (ServerTopicConfigSynonyms, the first of each list)."""

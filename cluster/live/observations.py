@@ -27,8 +27,10 @@ from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import NO_BROKER, Offset, TopicPartition
 from replica.log.batches.records import (
     BATCH_HEADER_BYTES,
+    LOG_APPEND_TIME,
     BatchHeader,
     Record,
+    as_sent,
     batches,
     check_crc,
     read_header,
@@ -264,5 +266,8 @@ def _headers_in(part: FileSlice) -> list[BatchHeader]:
         place += header.size_bytes
         if place > part.length:
             break
+        if header.attributes & LOG_APPEND_TIME:
+            batch = os.pread(part.fd, header.size_bytes, part.position + place - header.size_bytes)
+            header = as_sent(batch, header, SEEN_BYTES_MAX)
         headers.append(header)
     return headers

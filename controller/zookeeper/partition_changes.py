@@ -17,7 +17,6 @@ from controller.zookeeper.registry import CheckVersion, Create, GetData, Multi, 
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, BrokerId, Names, TopicPartition
-from replica.passive_topic_keys import active
 from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import Emit
@@ -122,7 +121,7 @@ class PartitionChanges:
         (found,) = yield GetData(path=znodes.config_path(name.topic))
         if found.error is not None:
             return False
-        return active(znodes.config_of(found.data), TopicConfig()).unclean_leader_election_enable
+        return TopicConfig().with_own(znodes.config_of(found.data)).unclean_leader_election_enable
 
     def remove_from_isr(self, name: TopicPartition, broker_id: BrokerId, occasion: str) -> Process:
         """The leader epoch rises although the leader may stay: a ZooKeeper controller has no other way to be heard."""

@@ -14,7 +14,6 @@ from controller.zookeeper import znodes
 from controller.zookeeper.registry import Registry, Transaction
 from replica.config import TopicConfig
 from replica.ids import Names, TopicPartition
-from replica.passive_topic_keys import active
 from replica.trace import events as trace
 
 
@@ -53,7 +52,7 @@ class RegistryTeller:
 
     def _created(self, name: TopicPartition, transaction: Transaction, writer: str) -> trace.TraceEvent:
         state = self._registration(name, transaction.data, 0)
-        config = active(znodes.config_of(self._registry.nodes[znodes.config_path(name.topic)].data), TopicConfig())
+        config = TopicConfig().with_own(znodes.config_of(self._registry.nodes[znodes.config_path(name.topic)].data))
         named = ChangeEvents(node=writer, names=self._names).named
         return trace.PartitionCreated(
             node=writer,

@@ -9,6 +9,7 @@ Source: Kafka UnifiedLog, LocalLog. Loading and recovery: log_loader.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from replica.config import TopicConfig
@@ -18,13 +19,17 @@ from replica.ids import LeaderEpoch, Offset, TopicPartition
 from replica.log.batches.control_records import marker_in, read_end_transaction_marker
 from replica.log.batches.records import (
     CONTROL,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
     Bytes,
     Record,
+    as_sent,
     read_records,
     read_timestamps,
     stamp,
+    stamp_append_time,
 )
 from replica.log.batches.validation import Inspected, check_order, validate_produced, whole_batches
 from replica.log.files.checkpoints import sync_directory
@@ -45,8 +50,10 @@ __all__ = ["AppendInfo", "Log", "Recovery"]
 
 @dataclass(frozen=True, slots=True)
 class AppendInfo:
-    """The result of an append; of a duplicate, where the original lies. Offsets are inclusive, headers as stamped.
+    """The result of an append; of a duplicate, where the original lies. Offsets are inclusive.
 
+    batches: headers as stamped, but for the CRC, which is that of the batch as it was sent
+    log_append_time_ms: of the leader's clock, if that is the records' time; of a duplicate, the original's time
     roll_reason: why a new segment was begun (and all before it flushed); None when none was
     """
 
@@ -57,6 +64,15 @@ class AppendInfo:
     size_bytes: int
     log_end_offset: Offset
     roll_reason: str | None = None
+    log_append_time_ms: int = NO_TIMESTAMP
+
+
+def _as_sent(data: Bytes, headers: Sequence[BatchHeader]) -> Iterator[BatchHeader]:
+    """Headers of the batches in `data`, with the CRC that each was sent with."""
+    position = 0
+    for header in headers:
+        yield as_sent(memoryview(data)[position : position + header.size_bytes], header)
+        position += header.size_bytes
 
 
 class Log:
@@ -156,7 +172,15 @@ class Log:
         if header.has_producer_id:
             original = self.producers.find_duplicate(header) if from_client else None
             if original is not None:
-                return AppendInfo(original.first_offset, original.last_offset, True, (), 0, self.log_end_offset)
+                return AppendInfo(
+                    original.first_offset,
+                    original.last_offset,
+                    True,
+                    (),
+                    0,
+                    self.log_end_offset,
+                    log_append_time_ms=original.timestamp_ms,
+                )
             if header.attributes & CONTROL:
                 marker = read_end_transaction_marker(batch)
                 if marker is not None:
@@ -167,8 +191,11 @@ class Log:
                 self.producers.validate(header, from_client=from_client)
         latest = self.leader_epochs.latest_epoch
         assert latest is None or latest <= leader_epoch, "a leader never appends in an older epoch"
+        if self.config.is_stamped_by_the_leader:
+            header = stamp_append_time(batch, header, now_us // 1000)
         stamp(batch, 0, header.base_offset, leader_epoch)
-        return self._append(batch, (header,), header.size_bytes, now_us)
+        info = self._append(batch, (header,), header.size_bytes, now_us)
+        return replace(info, log_append_time_ms=header.max_timestamp) if header.attributes & LOG_APPEND_TIME else info
 
     def append_as_follower(
         self, data: Bytes, now_us: int, max_leader_epoch: LeaderEpoch | None = None
@@ -225,6 +252,8 @@ class Log:
                 raise  # A simulated disk does not fail by itself: the machine that simulates it did. The run is void.
             # Kafka takes the whole log directory offline then; here the broker decides, not the log.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
+        if any(header.attributes & LOG_APPEND_TIME for header in headers):
+            headers = tuple(_as_sent(data, headers))
         return AppendInfo(first.base_offset, last_offset, False, headers, size_bytes, self.log_end_offset, reason)
 
     def _complete(self, completed: CompletedTransaction, segment: Segment) -> None:

@@ -69,9 +69,11 @@ EXPLANATIONS: dict[str, str] = {
     "is over, and the records fail. Move the step, or make the topic again with `create_topic`.",
     "W210": "A transactional.id is one producer's: the one that asks for it later fences the one before, which can\n"
     "then only be closed. Give each an id of its own, or `start` one later if the lesson is a zombie.",
+    "W211": "Kafka's brokers have these keys; here they are taken and left out, so that a server.properties can be\n"
+    "pasted into `cluster.config`: sockets, threads, listeners, paths, ids, ZooKeeper, security, tiered storage.",
 }
 
-MISTAKES = ("W202", "W203", "W205", "W207", "W208", "W209", "W210")
+MISTAKES = ("W202", "W203", "W205", "W207", "W208", "W209", "W210", "W211")
 """Warnings that a run begins with: the file does not do what it seems to. What the others say, the run itself shows."""
 
 

@@ -13,9 +13,18 @@ from typing import Literal
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
 from cluster.client.transform.transform import CommitOrder
-from cluster.config import BrokerConfig, ConsumerConfig, GroupConsumerConfig, ProducerConfig
+from cluster.config import (
+    BASE_RELEASE,
+    BrokerConfig,
+    ConsumerConfig,
+    GroupConsumerConfig,
+    ProducerConfig,
+    broker_config,
+    defaults_of,
+    topic_defaults,
+)
 from cluster.server.cpu import CpuTimes
-from replica.config import BROKER_KEY_OF_TOPIC_KEY, Config, TopicConfig
+from replica.config import Config, TopicConfig
 from replica.ids import Names, TopicPartition
 from replica.log.files.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules
@@ -103,8 +112,9 @@ class ClusterSpec:
     heartbeats: Phases = field(default_factory=dict)
     quotas: tuple[ClientQuota, ...] = ()
 
-    def broker_config(self, name: str) -> BrokerConfig:
-        return BrokerConfig.from_mapping({**self.config, **self.brokers[name].config})
+    def broker_config(self, name: str, release: str = BASE_RELEASE) -> BrokerConfig:
+        """release: whose defaults count where the file says nothing"""
+        return broker_config({**self.config, **self.brokers[name].config}, release)
 
     def log_dirs(self, name: str) -> tuple[str, ...]:
         """Names of a broker's log directories; one without a name where `log.dirs` says nothing."""
@@ -120,8 +130,8 @@ class ClusterSpec:
         """After which silence the first broker forgets a producer."""
         return min(self.broker_config(name).producer_id_expiration_ms for name in self.brokers) * 1000
 
-    def controller_config(self) -> BrokerConfig:
-        return BrokerConfig.from_mapping(self.config)
+    def controller_config(self, release: str = BASE_RELEASE) -> BrokerConfig:
+        return broker_config(self.config, release)
 
     @property
     def ids(self) -> Mapping[str, int]:
@@ -249,9 +259,9 @@ class Workload:
         (topic,) = self.topics
         return topic
 
-    def producer_config(self) -> ProducerConfig:
+    def producer_config(self, release: str = BASE_RELEASE) -> ProducerConfig:
         """Typed, after what KafkaProducer derives itself."""
-        return producer_config_from(self._of(ProducerConfig))
+        return producer_config_from({**defaults_of(ProducerConfig, release), **self._of(ProducerConfig)})
 
     def consumer_config(self) -> ConsumerConfig:
         schema = GroupConsumerConfig if self.kind == "transform" else ConsumerConfig
@@ -298,12 +308,8 @@ class Scenario:
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The topic's keys over the cluster-wide defaults of the brokers."""
-        defaults = {
-            topic_key: self.cluster.config[broker_key]
-            for topic_key, broker_key in BROKER_KEY_OF_TOPIC_KEY.items()
-            if broker_key in self.cluster.config
-        }
-        return TopicConfig.from_mapping({**defaults, **self.topics[topic].config})
+        defaults = topic_defaults(self.cluster.controller_config(self.rules.release))
+        return defaults.with_own(self.topics[topic].config)
 
     def sends_until_us(self, producer: Workload) -> int:
         """Arrivals of `rate` and `poisson` end before this moment: by default in time for acks within the run."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from replica.ids import TopicPartition
-from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader, check_crc, read_header
+from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader, as_sent, check_crc, read_header
 from replica.log.files.disk import LOG_SUFFIX, Disk
 from replica.trace.events import BatchAppended, LogTruncated, TraceLog
 from scenarios.observe.view import ClusterView, ReplicaView
@@ -96,9 +96,11 @@ def _batches(segments: Sequence[Path], checked_from: int) -> Iterator[tuple[Batc
                 header = read_header(os.pread(file.fileno(), BATCH_HEADER_BYTES, position))
                 if position + header.size_bytes > end or header.size_bytes < BATCH_HEADER_BYTES:
                     return
+                told = header
                 if header.base_offset >= checked_from:
                     batch = os.pread(file.fileno(), header.size_bytes, position)
                     if not check_crc(batch, 0, header):
                         return
-                yield header, header.size_bytes
+                    told = as_sent(batch, header)
+                yield told, header.size_bytes
                 position += header.size_bytes

@@ -63,6 +63,6 @@ def client_order(scenario: Scenario, workload: Workload) -> ClientOrder:
     return ClientOrder(
         topics=workload.topics,
         partitions=scenario.topics[workload.topic].partitions,
-        config=workload.producer_config(),
+        config=workload.producer_config(scenario.rules.release),
         largest_batch=(record,) * count,
     )

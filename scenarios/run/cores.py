@@ -104,7 +104,7 @@ class Cores:
                 endpoints=security.endpoints(name, host, port),
                 bound=security.bound(name, host, port),
             ),
-            config=cluster.broker_config(name),
+            config=cluster.broker_config(name, scenario.rules.release),
             rules=scenario.rules,
             names=cluster.names,
             controllers=self._controllers,
@@ -140,7 +140,7 @@ class Cores:
         return RegistryCore(
             node_id=cluster.ids[name],
             names=cluster.names,
-            config=cluster.controller_config(),
+            config=cluster.controller_config(self._scenario.rules.release),
             log_dir=log_dir,
             disk=disk,
             recorder=self._trace,
@@ -156,7 +156,7 @@ class Cores:
             draw=stream.randrange,
             chronicle=self._chronicle,
             names=cluster.names,
-            config=cluster.controller_config(),
+            config=cluster.controller_config(scenario.rules.release),
             rules=scenario.rules,
             log_dir=log_dir,
             disk=disk,
@@ -192,7 +192,7 @@ class Cores:
     def _producer(self, workload: Workload, topic: str, stream: random.Random, clock: WallClock) -> ProducerCore:
         return ProducerCore(
             name=workload.name,
-            config=workload.producer_config(),
+            config=workload.producer_config(self._scenario.rules.release),
             bootstrap=self.bootstrap,
             topic=topic,
             recorder=self._trace,

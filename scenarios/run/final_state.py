@@ -14,7 +14,7 @@ from cluster.live.record_names import is_believable
 from replica.config import TopicConfig
 from replica.errors import KafkaError
 from replica.ids import INTERNAL_TOPICS, TopicPartition
-from replica.log.batches.records import BatchHeader, check_crc, read_records
+from replica.log.batches.records import BatchHeader, as_sent, check_crc, read_records
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.files.disk import Disk
 from replica.log.log import Log
@@ -152,7 +152,8 @@ def _state_replica(
         if header.is_control:
             continue
         has_transactions |= header.is_transactional
-        names = naming.name_batch(topic_partition, header.base_offset, header.crc)
+        crc = as_sent(batch, header).crc
+        names = naming.name_batch(topic_partition, header.base_offset, crc)
         for offset, record in () if names is None else _entries(header, batch, names):
             if offset < log.log_start_offset:
                 continue
@@ -164,7 +165,7 @@ def _state_replica(
                     offset=offset,
                     record=record,
                     leader_epoch=header.leader_epoch,
-                    crc=naming.compacted.crc_as_appended(topic_partition, header.base_offset, header.crc),
+                    crc=naming.compacted.crc_as_appended(topic_partition, header.base_offset, crc),
                 )
             )
     if has_transactions:

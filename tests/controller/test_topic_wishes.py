@@ -16,9 +16,8 @@ from controller.snapshot import snapshot_of
 from controller.topics import check_legal
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
-from replica.passive_topic_keys import PassiveTopicConfig
 
-KEYS = sorted({**TopicConfig.keys(), **PassiveTopicConfig.keys()})
+KEYS = sorted(TopicConfig.keys())
 NASTY = st.text(max_size=12) | st.sampled_from(
     [
         "../x",

@@ -17,7 +17,6 @@ from controller.image import TopicImage
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import GetData, RegistryError, Result
 from replica.config import TopicConfig
-from replica.passive_topic_keys import active
 
 
 class TopicConfigs:
@@ -50,7 +49,7 @@ class TopicConfigs:
         if known is None or known.topic_id != topic_id:
             known = TopicImage(topic_id=topic_id, config={}, log_config=TopicConfig(), partitions={})
             image.add_topic(topic, known)
-        log_config = active(config, TopicConfig())
+        log_config = TopicConfig().with_own(config)
         # A broker's own flush policy wins over the topic's default, as its server.properties would.
         flush_messages = min(log_config.flush_messages, image.topic_defaults.flush_messages)
         known.config, known.log_config = dict(config), replace(log_config, flush_messages=flush_messages)

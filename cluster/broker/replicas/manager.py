@@ -306,7 +306,11 @@ class ReplicaManager:
             appended[name] = produced
             cause = produced.cause
             results[name] = ProducePartitionResponse(
-                name.partition, ErrorCode.NONE, produced.base_offset, -1, partition.log.log_start_offset
+                name.partition,
+                ErrorCode.NONE,
+                produced.base_offset,
+                produced.log_append_time_ms,
+                partition.log.log_start_offset,
             )
         if required_acks == ACKS_ALL and appended:
             self._await_replicas(appended, results, respond, timeout_us, now_us)

@@ -87,6 +87,7 @@ class ProducedBatch:
     last_offset: Offset
     cause: int | None
     high_watermark_advanced: bool
+    log_append_time_ms: int
 
 
 class Partition:
@@ -272,7 +273,7 @@ class Partition:
         for action in advances:
             assert isinstance(action, AdvanceHighWatermark), "an append proposes no ISR"
             self._high_watermark_advanced(action, leader, info.log_end_offset)
-        return ProducedBatch(info.first_offset, info.last_offset, cause, bool(advances))
+        return ProducedBatch(info.first_offset, info.last_offset, cause, bool(advances), info.log_append_time_ms)
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_us: int, *, supports_epoch_bump: bool

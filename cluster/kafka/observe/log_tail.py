@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from replica.errors import KafkaError
 from replica.ids import Offset
-from replica.log.batches.records import BATCH_HEADER_BYTES, MAGIC, BatchHeader, read_header
+from replica.log.batches.records import BATCH_HEADER_BYTES, LOG_APPEND_TIME, MAGIC, BatchHeader, as_sent, read_header
 
 HEADERS_CHUNK_BYTES = 64 << 10
 
@@ -37,11 +37,12 @@ class LogFiles(Protocol):
 
 
 class TailBatch(NamedTuple):
-    """Where a batch lies."""
+    """Where a batch lies. crc: as it was sent"""
 
     segment: Offset
     position: int
     header: BatchHeader
+    crc: int
 
     @property
     def end(self) -> int:
@@ -140,6 +141,9 @@ def _whole_batches(files: LogFiles, segment: Offset, position: int, size: int) -
             break
         if header.magic != MAGIC or position + header.size_bytes > size:
             break
-        found.append(TailBatch(segment, position, header))
+        crc = header.crc
+        if header.attributes & LOG_APPEND_TIME:
+            crc = as_sent(files.read(segment, position, header.size_bytes), header).crc
+        found.append(TailBatch(segment, position, header, crc))
         position += header.size_bytes
     return found

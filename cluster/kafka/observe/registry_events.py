@@ -22,7 +22,6 @@ from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
 from replica.config import TopicConfig
 from replica.ids import BrokerId, Names, TopicPartition
-from replica.passive_topic_keys import active
 from replica.trace import events as trace
 
 
@@ -146,7 +145,7 @@ class RegistryEvents:
             yield self._seen(transaction, event)
 
     def _min_isr(self, topic: str) -> int:
-        return active({**self._topic_defaults, **self._configs.get(topic, {})}, TopicConfig()).min_insync_replicas
+        return TopicConfig().with_own({**self._topic_defaults, **self._configs.get(topic, {})}).min_insync_replicas
 
     # -------------------------------------------------------------------------------------------------- partitions
 

@@ -165,7 +165,7 @@ class ReplicaEvents:
             last_offset=header.last_offset,
             log_end_offset=replica.end,
             size_bytes=header.size_bytes,
-            crc=header.crc,
+            crc=batch.crc,
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,

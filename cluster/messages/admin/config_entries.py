@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field
+from itertools import dropwhile
 from typing import Any, Final, NamedTuple
 
-from cluster.config import BrokerConfig, GroupConfig, topic_defaults
+from cluster.config import BrokerConfig, GroupConfig, kafkas_own, topic_defaults
 from cluster.dynamic_keys import DYNAMIC, PASSIVE, RATES
 from cluster.group_config import defaults_of
 from cluster.messages.admin.broker_description import OwnKey, is_of_the_era
@@ -21,13 +22,13 @@ from cluster.messages.admin.passive_broker_keys import (
     LONG,
     PASSIVE_BROKER_KEYS,
     PASSWORD,
+    SHORT,
     STRING,
     UNKNOWN,
     PassiveKey,
 )
 from controller.topics import as_text
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, TopicConfig
-from replica.passive_topic_keys import PassiveTopicConfig
 from replica.rules import Rules
 
 DYNAMIC_TOPIC: Final = 1
@@ -40,6 +41,7 @@ DYNAMIC_GROUP: Final = 8
 _LONGS = frozenset(
     {
         "connections.max.idle.ms",
+        "connections.max.reauth.ms",
         "leader.imbalance.check.interval.seconds",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
@@ -49,11 +51,15 @@ _LONGS = frozenset(
         "log.dir.failure.timeout.ms",
         "log.flush.interval.messages",
         "log.flush.interval.ms",
+        "log.flush.scheduler.interval.ms",
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
         "log.message.timestamp.after.max.ms",
         "log.message.timestamp.before.max.ms",
         "log.retention.bytes",
         "log.retention.check.interval.ms",
         "log.retention.ms",
+        "log.roll.jitter.ms",
         "log.roll.ms",
         "log.segment.delete.delay.ms",
         "metadata.log.max.record.bytes.between.snapshots",
@@ -63,7 +69,18 @@ _LONGS = frozenset(
     }
 )
 """Numbers of brokers that are no INT in Kafka."""
-_NULL_IF_ZERO = frozenset({"log.retention.minutes", "log.retention.ms"})
+_SHORTS = frozenset({"offsets.topic.replication.factor", "transaction.state.log.replication.factor"})
+_NULL_BY_DEFAULT = frozenset(
+    {"log.flush.interval.ms", "log.retention.minutes", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"}
+)
+_SAME_THING = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+"""Keys of a broker for one thing, the one that counts first.     source: DynamicBrokerConfig.brokerConfigSynonyms"""
+_SYNONYMS = {name: names for names in _SAME_THING for name in names if name != "log.flush.scheduler.interval.ms"}
 _LISTS = frozenset(
     {
         "cleanup.policy",
@@ -123,26 +140,40 @@ class Dynamic(NamedTuple):
     def names(self) -> list[str]:
         return sorted({*self.own, *self.default})
 
-    def synonyms(self, name: str) -> list[Synonym]:
+    def synonyms(self, *names: str) -> list[Synonym]:
         places = ((self.own, DYNAMIC_BROKER), (self.default, DYNAMIC_DEFAULT_BROKER))
-        return [Synonym(name, values[name], source) for values, source in places if name in values]
+        return [Synonym(name, values[name], source) for values, source in places for name in names if name in values]
 
 
 def topic_entries(stored: Mapping[str, str], config: BrokerConfig, dynamic: Dynamic) -> Iterator[ConfigEntry]:
-    """Every topic key, by name. stored: a topic's own settings     config, dynamic: of the node"""
+    """Every topic key, by name. stored: a topic's own settings     config, dynamic: of the node
+
+    source: ConfigHelper.createTopicConfigEntry
+    """
     defaults = topic_defaults(config)
-    for name, item in sorted({**TopicConfig.keys(), **PassiveTopicConfig.keys()}.items()):
+    for name, item in sorted(TopicConfig.keys().items()):
         synonyms = [Synonym(name, stored[name], DYNAMIC_TOPIC)] if name in stored else []
-        broker_key = BROKER_KEY_OF_TOPIC_KEY.get(name)
-        default = as_text(item.default)
-        if broker_key is not None:
-            synonyms += dynamic.synonyms(broker_key)
-            static = as_text(getattr(defaults, item.name))
-            if static != default:
-                synonyms.append(Synonym(broker_key, static, STATIC_BROKER))
-            synonyms.append(Synonym(broker_key, default, DEFAULT))
-        value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (default, DEFAULT)
+        if name in BROKER_KEY_OF_TOPIC_KEY:
+            synonyms += _synonyms(BROKER_KEY_OF_TOPIC_KEY[name], config, dynamic)
+        # Without a synonym it may be another key that counts: retention.ms has none if log.retention.hours says it.
+        value = synonyms[0].value if synonyms else as_text(getattr(defaults, item.name))
+        source = synonyms[0].source if synonyms else DEFAULT
         yield ConfigEntry(name, value, source, type_of(item), False, tuple(synonyms))
+
+
+def _synonyms(name: str, config: BrokerConfig, dynamic: Dynamic) -> list[Synonym]:
+    """Where the value of a broker's key may come from; what counts less than the key itself is left out before it.
+
+    source: ConfigHelper.configSynonyms
+    """
+    names, keys, kafkas = _SYNONYMS.get(name, (name,)), BrokerConfig.keys(), kafkas_own(config.release)
+    values = [
+        (one, as_text(getattr(config, keys[one].name)), as_text(getattr(kafkas, keys[one].name))) for one in names
+    ]
+    found = dynamic.synonyms(*names)
+    found += [Synonym(one, value, STATIC_BROKER) for one, value, default in values if value != default]
+    found += [Synonym(one, default, DEFAULT) for one, _, default in values if one not in _NULL_BY_DEFAULT]
+    return list(dropwhile(lambda synonym: synonym.name != name, found))
 
 
 def group_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[ConfigEntry]:
@@ -158,20 +189,22 @@ def group_entries(stored: Mapping[str, str], config: BrokerConfig) -> Iterator[C
 
 def broker_entries(config: BrokerConfig, rules: Rules, own: Sequence[OwnKey], dynamic: Dynamic) -> list[ConfigEntry]:
     """Every key of a broker, by name.     config: as it was started     own: its own keys"""
-    entries = [_active_entry(item, config) for name, item in BrokerConfig.keys().items() if is_of_the_era(name, rules)]
-    entries += [_entry(item, as_text(item.default)) for item in PASSIVE.values()]
+    known = BrokerConfig.keys()
+    entries = [_active_entry(item, config, dynamic) for name, item in known.items() if is_of_the_era(name, rules)]
+    entries += [_default_entry(item) for item in PASSIVE.values()]
     entries += [_passive_entry(passive) for passive in PASSIVE_BROKER_KEYS]
     entries += [_own_entry(one) for one in own]
     by_name = {entry.name: entry for entry in entries}  # What it says of itself counts: where log.dirs really are.
     for name in dynamic.names:
-        by_name[name] = _with_dynamic(name, dynamic, by_name.get(name))
+        if name not in known:
+            by_name[name] = _with_dynamic(name, dynamic, by_name.get(name))
     return [by_name[name] for name in sorted(by_name)]
 
 
 def default_entries(default: Mapping[str, str]) -> list[ConfigEntry]:
     """Settings made for all brokers at once, by name."""
     dynamic, keys = Dynamic(default=default), {**BrokerConfig.keys(), **PASSIVE}
-    known = {name: _entry(keys[name], default[name]) for name in default if name in keys}
+    known = {name: _default_entry(keys[name]) for name in default if name in keys}
     found = [_with_dynamic(name, dynamic, known.get(name)) for name in sorted(default)]
     return [entry._replace(synonyms=entry.synonyms[:1]) for entry in found]
 
@@ -193,27 +226,26 @@ def _with_dynamic(name: str, dynamic: Dynamic, static: ConfigEntry | None) -> Co
     return static._replace(value=synonyms[0].value, source=synonyms[0].source, synonyms=synonyms)
 
 
-def _active_entry(item: Field[Any], config: BrokerConfig) -> ConfigEntry:
-    name, value = item.metadata["key"], as_text(getattr(config, item.name))
-    if value == "0" and name in _NULL_IF_ZERO:
-        kind = LONG if name in _LONGS else INT
-        return ConfigEntry(name, None, DEFAULT, kind, name not in DYNAMIC, (), documentation=item.metadata["doc"])
-    return _entry(item, value)
+def _active_entry(item: Field[Any], config: BrokerConfig, dynamic: Dynamic) -> ConfigEntry:
+    name = item.metadata["key"]
+    synonyms = _synonyms(name, config, dynamic)
+    return _entry(item, synonyms[0].value if synonyms else None, synonyms)
 
 
-def _entry(item: Field[Any], value: str) -> ConfigEntry:
-    name, default = item.metadata["key"], as_text(item.default)
-    synonyms = [Synonym(name, default, DEFAULT)]
-    if value != default:
-        synonyms.insert(0, Synonym(name, value, STATIC_BROKER))
-    kind = type_of(item)
-    if kind == LONG and name not in _LONGS and name not in PASSIVE:
+def _default_entry(item: Field[Any]) -> ConfigEntry:
+    value = as_text(item.default)
+    return _entry(item, value, [Synonym(item.metadata["key"], value, DEFAULT)])
+
+
+def _entry(item: Field[Any], value: str | None, synonyms: Sequence[Synonym]) -> ConfigEntry:
+    name, kind = item.metadata["key"], type_of(item)
+    if name in _SHORTS:
+        kind = SHORT
+    elif kind == LONG and name not in _LONGS and name not in PASSIVE:
         kind = INT
+    source = synonyms[0].source if synonyms else DEFAULT
     documentation = item.metadata["doc"] or None
-    is_read_only = name not in DYNAMIC
-    return ConfigEntry(
-        name, value, synonyms[0].source, kind, is_read_only, tuple(synonyms), documentation=documentation
-    )
+    return ConfigEntry(name, value, source, kind, name not in DYNAMIC, tuple(synonyms), documentation=documentation)
 
 
 def _passive_entry(key: PassiveKey) -> ConfigEntry:

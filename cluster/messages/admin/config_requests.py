@@ -19,7 +19,6 @@ from controller.topics import check_legal
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER
-from replica.passive_topic_keys import PassiveTopicConfig
 
 Changes = dict[str, str | None]
 
@@ -129,7 +128,7 @@ def _incremental(known: Mapping[str, str], configs: Sequence[Entity]) -> Changes
 def _list(key: str, known: Mapping[str, str], value: str, *, appends: bool) -> str:
     if not is_list(key):
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{key} is not a list: nothing can be appended or taken out")
-    keys = {**TopicConfig.keys(), **PassiveTopicConfig.keys(), **BrokerConfig.keys()}
+    keys = {**TopicConfig.keys(), **BrokerConfig.keys()}
     default = str(keys[key].default) if key in keys else ""
     old, parts = _parts(known.get(key, default)), _parts(value)
     if appends:

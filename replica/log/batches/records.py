@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from crc32c import crc32c
 
@@ -51,6 +52,8 @@ _LEADER_EPOCH = struct.Struct(">i")
 _LEADER_EPOCH_POSITION = 12
 _CRC = struct.Struct(">I")
 _CRC_POSITION = 17
+_ATTRIBUTES = struct.Struct(">h")
+_MAX_TIMESTAMP_POSITION = 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,41 @@ def stamp(batch: bytearray | memoryview, position: int, base_offset: Offset, lea
     """Write the leader's base offset and epoch into the batch; the CRC covers neither, so it stays valid."""
     _BASE_OFFSET.pack_into(batch, position, base_offset)
     _LEADER_EPOCH.pack_into(batch, position + _LEADER_EPOCH_POSITION, leader_epoch)
+
+
+def stamp_append_time(batch: bytearray | memoryview, header: BatchHeader, now_ms: int) -> BatchHeader:
+    """Make `now_ms` the time of all records of a batch, in its header and under its CRC; returns the new header.
+
+    source: DefaultRecordBatch.setMaxTimestamp
+    """
+    crc = _write_times(batch, header.attributes | LOG_APPEND_TIME, now_ms)
+    return replace(header, attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=now_ms, crc=crc)
+
+
+def as_sent(batch: Bytes, header: BatchHeader, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> BatchHeader:
+    """The header with the CRC that the batch had before its leader wrote the time of the append into it.
+
+    By that CRC the trace knows a batch, in whatever log it is.
+
+    limit_bytes: of its records; a larger one, or one that compaction has made smaller, has the CRC of its header
+    """
+    if not header.attributes & LOG_APPEND_TIME or not header.record_count:
+        return header
+    try:
+        deltas = walk(body_of(batch, header, limit_bytes), header.record_count).timestamp_deltas
+    except (KafkaError, MalformedRecords):
+        return header
+    copy, newest = bytearray(memoryview(batch)[: header.size_bytes]), as_int64(header.base_timestamp + max(deltas))
+    return replace(header, crc=_write_times(copy, header.attributes & ~LOG_APPEND_TIME, newest))
+
+
+def _write_times(batch: bytearray | memoryview, attributes: int, max_timestamp: int) -> int:
+    """Returns the new CRC."""
+    _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
+    _BASE_OFFSET.pack_into(batch, _MAX_TIMESTAMP_POSITION, max_timestamp)
+    crc: int = crc32c(memoryview(batch)[CRC_START:])
+    _CRC.pack_into(batch, _CRC_POSITION, crc)
+    return crc
 
 
 def as_int64(number: int) -> int:

@@ -249,23 +249,29 @@ def _validate_header(header: BatchHeader, from_client: bool) -> None:
 
 def _validate_records(header: BatchHeader, walked: Walked, config: TopicConfig, now_ms: int) -> None:
     """source: LogValidator.validateRecord, processRecordErrors"""
-    # Simplified: message.timestamp.type is always CreateTime. Since 3.6 Kafka takes the type out of such a batch.
-    if header.attributes & LOG_APPEND_TIME:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "a client may not set the log-append timestamp type")
+    claims_append_time = bool(header.attributes & LOG_APPEND_TIME)
     before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-    if before_ms == after_ms == NEVER and not config.is_compacted:
+    has_no_limit = config.is_stamped_by_the_leader or before_ms == after_ms == NEVER
+    if has_no_limit and not config.is_compacted and not claims_append_time:
         return
     errors: dict[int, str] = {}
+    deltas = walked.timestamp_deltas
     if config.is_compacted:
         keyless = walked.keyless[:RECORD_ERRORS_MAX]
         errors.update(dict.fromkeys(keyless, "Compacted topic cannot accept message without key"))
     code = ErrorCode.INVALID_RECORD
-    for place, timestamp_ms in _bad_timestamps(header.base_timestamp, walked.timestamp_deltas, config, now_ms):
+    bad: Iterator[tuple[int, str]] = iter(())
+    if claims_append_time:
+        # Simplified: of a topic with CreateTime, too. Since 3.6 Kafka takes the type out of such a batch.
+        bad = ((place, "Producer should not set timestamp type to LogAppendTime") for place in range(len(deltas)))
+    elif not has_no_limit:
+        bad = _bad_timestamps(header.base_timestamp, deltas, config, now_ms)
+    for place, why in bad:
+        if len(errors) >= RECORD_ERRORS_MAX:
+            break
         if place not in errors:
             code = ErrorCode.INVALID_TIMESTAMP
-            errors[place] = f"Timestamp {timestamp_ms} of message with offset {place} is out of range at {now_ms}"
-            if len(errors) >= RECORD_ERRORS_MAX:
-                break
+            errors[place] = why
     if errors:
         record_errors = tuple(sorted(errors.items()))
         first = record_errors[0]
@@ -273,11 +279,9 @@ def _validate_records(header: BatchHeader, walked: Walked, config: TopicConfig, 
         raise KafkaError(code, message, record_errors=record_errors)
 
 
-def _bad_timestamps(base_ms: int, deltas: list[int], config: TopicConfig, now_ms: int) -> Iterator[tuple[int, int]]:
-    """(place, timestamp) of records that are too old or too new, in Java's arithmetic of 64 bits."""
+def _bad_timestamps(base_ms: int, deltas: list[int], config: TopicConfig, now_ms: int) -> Iterator[tuple[int, str]]:
+    """(place, what is wrong) of records that are too old or too new, in Java's arithmetic of 64 bits."""
     before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-    if before_ms == after_ms == NEVER:
-        return
     oldest_ms, newest_ms = base_ms + min(deltas), base_ms + max(deltas)
     if now_ms - before_ms <= oldest_ms and now_ms - NEVER <= oldest_ms and newest_ms <= min(now_ms + after_ms, NEVER):
         return  # as good as always
@@ -285,7 +289,7 @@ def _bad_timestamps(base_ms: int, deltas: list[int], config: TopicConfig, now_ms
         timestamp_ms = as_int64(base_ms + delta)
         age_ms = as_int64(now_ms - timestamp_ms)
         if timestamp_ms != NO_TIMESTAMP and (age_ms > before_ms or as_int64(-age_ms) > after_ms):
-            yield place, timestamp_ms
+            yield place, f"Timestamp {timestamp_ms} of message with offset {place} is out of range at {now_ms}"
 
 
 # ------------------------------------------------------------------------------------------------------ on a follower

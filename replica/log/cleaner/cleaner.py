@@ -14,7 +14,7 @@ from typing import NamedTuple
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import Offset
-from replica.log.batches.records import CONTROL, BatchHeader, read_header, read_records
+from replica.log.batches.records import CONTROL, BatchHeader, as_sent, read_header, read_records
 from replica.log.cleaner.batch_filter import BatchFilter, LastRecord
 from replica.log.cleaner.cleanable import LogToClean
 from replica.log.cleaner.offset_map import OffsetMap
@@ -25,7 +25,9 @@ from replica.log.segment import INT32_MAX, Segment
 
 
 class CleanedBatch(NamedTuple):
-    """A batch that a round has changed. after: None: it is gone     removed: offsets of the records that went now
+    """A batch that a round has changed. Both headers have the CRC of a batch as it was sent.
+
+    after: None: it is gone     removed: offsets of the records that went now
     was_aborted: with its transaction
     """
 
@@ -209,4 +211,5 @@ def _clean_into(
         if kept.batch is not None and after is not None:
             cleaned.append(kept.batch, (after,), index_interval_bytes)
         if after is None or kept.removed or after.crc != header.crc:
-            batches.append(CleanedBatch(header, after, kept.removed, kept.was_aborted))
+            told = None if kept.batch is None or after is None else as_sent(kept.batch, after)
+            batches.append(CleanedBatch(as_sent(batch, header), told, kept.removed, kept.was_aborted))

@@ -24,8 +24,6 @@ from replica.log.files.disk_speed import DiskSpeed
 from replica.log.files.open_files import OpenFiles
 
 LOG_SUFFIX = ".log"
-UNKNOWN_BYTES = -1
-"""DescribeLogDirsResponse.UNKNOWN_VOLUME_BYTES"""
 
 
 class DiskFailed(OSError):
@@ -66,9 +64,7 @@ class Disk:
         self._flushed: dict[str, int] = {}
 
     def volume_bytes(self) -> tuple[int, int]:
-        """How much its volume holds and how much of that is free; -1 for a disk that has no volume of its own."""
-        if not self.sync:
-            return UNKNOWN_BYTES, UNKNOWN_BYTES
+        """How much the volume below it holds, and how much of that is free."""
         usage = shutil.disk_usage(self.root)
         return usage.total, usage.free
 

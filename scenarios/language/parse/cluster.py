@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from itertools import count
 
 from cluster.config import BrokerConfig
+from cluster.dynamic_keys import PREFIXES_WITHOUT_EFFECT, WITHOUT_EFFECT
 from cluster.server.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
-from replica.config import Config, ConfigError, TopicConfig
+from replica.config import BROKER_KEY_OF_TOPIC_KEY, Config, ConfigError, TopicConfig
 from replica.log.files.disk_speed import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
@@ -43,6 +44,18 @@ CPU_KEYS = ("request", "produce", "fetch", "replicate", "connection", "connectio
 
 CONTROLLERS = (1, 3, 5)
 RESERVED_NAMES = ("all", "none", "nobody", "preferred", "controller", "brokers", "clients")
+
+_NAMES_OF_BROKERS = {
+    **BROKER_KEY_OF_TOPIC_KEY,
+    "log.message.timestamp.difference.max.ms": "log.message.timestamp.before.max.ms",  # KIP-937
+}
+_NAMES_OF_TOPICS = {
+    **{broker_key: key for key, broker_key in BROKER_KEY_OF_TOPIC_KEY.items()},
+    "log.retention.hours": "retention.ms",
+    "log.retention.minutes": "retention.ms",
+    "log.roll.hours": "segment.ms",
+    "message.timestamp.difference.max.ms": "message.timestamp.before.max.ms",
+}
 
 _RELEASE = re.compile(r"(?:kafka)?[- ]?v?([0-9]{1,3})\.([0-9]{1,3})(?:\.[0-9x]{1,3}){0,2}", re.IGNORECASE)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -140,7 +153,7 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tupl
         controllers = [_unnamed_controller(scope.brokers)]
         scope.unnamed_controller = controllers[0]
     scope.controllers = controllers
-    config = fields.read("config", lambda n, p: reader.config(n, p, BrokerConfig), {})
+    config = fields.read("config", lambda n, p: _read_config(reader, n, p), {})
     for name, broker in brokers.items():
         _read_log_dirs(scope, name, {**config, **broker.config}, f"{path}.brokers.{name}", fields.place)
         _check_whole(
@@ -169,6 +182,23 @@ def read_cluster(scope: Scope, node: Node, path: str, rules: Rules, beside: tupl
     )
 
 
+def _read_config(reader: Reader, node: Node, path: str) -> dict[str, str]:
+    """Settings as in a server.properties. Paths of `log.dirs` become names: a broker's logs are in its own folder."""
+    given = node.entries if isinstance(node, Mapping) else ()
+    others = {key for key in given if key.startswith(PREFIXES_WITHOUT_EFFECT)}
+    config = reader.config(
+        node, path, BrokerConfig, other_names=_NAMES_OF_BROKERS, without_effect=WITHOUT_EFFECT | others
+    )
+    paths = [part.strip() for part in config.get("log.dirs", "").split(",")]
+    if all("/" in part or "\\" in part for part in paths):
+        reader.without_effect.setdefault("log.dirs", reader.places[f"{path}.log.dirs"])
+        if len(paths) == 1:
+            del config["log.dirs"]
+        else:
+            config["log.dirs"] = ",".join(f"d{number}" for number in range(1, len(paths) + 1))
+    return config
+
+
 def _read_quotas(scope: Scope, node: Node, path: str) -> tuple[ClientQuota, ...]:
     items = scope.reader.items(node, path, "`quotas`")
     read = [SetQuota.declaration.read(scope, item, item_path) for item, item_path in items]
@@ -192,7 +222,7 @@ def _read_brokers(scope: Scope, node: Node, path: str) -> dict[str, BrokerSpec]:
         disk = fields.read("disk", lambda n, p: _read_disk(reader, n, p), None)
         cpu = fields.read("cpu", lambda n, p: _read_cpu(reader, n, p), None)
         rack = fields.read("rack", lambda n, p: _read_rack(scope, n, p), None)
-        config = fields.read("config", lambda n, p: reader.config(n, p, BrokerConfig), {})
+        config = fields.read("config", lambda n, p: _read_config(reader, n, p), {})
         brokers[name] = BrokerSpec(name=name, rack=rack, disk=disk, cpu=cpu, config=config)
     if isinstance(node, Mapping) and not 1 <= len(node.entries) <= BROKERS_MAX:
         reader.error("E140", f"{len(node.entries)} brokers; allowed are 1 to {BROKERS_MAX}", node.place, path=path)
@@ -342,7 +372,7 @@ def _read_topic(scope: Scope, name: str, node: Node, path: str, cluster: Cluster
         {"partitions": "1"},
         elsewhere=own_config(TopicConfig),
     )
-    config = fields.read("config", lambda n, p: reader.config(n, p, TopicConfig), {})
+    config = fields.read("config", lambda n, p: reader.config(n, p, TopicConfig, other_names=_NAMES_OF_TOPICS), {})
     found = fields.get("partitions")
     if found is not None and isinstance(found[0], Mapping):
         assignment = _read_assignment(scope, found[0], found[1])

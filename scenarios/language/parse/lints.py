@@ -46,6 +46,7 @@ def lint(scenario: Scenario, reader: Reader) -> None:
         report_topics(scenario, reader)
         _wrong_era(scenario, reader)
     _patterns_too_early(scenario, reader)
+    _keys_without_effect(reader)
     _durability(scenario, reader)
     _coordinators(scenario, reader)
     _same_transactional_id(scenario, reader)
@@ -96,6 +97,16 @@ def _limits(scenario: Scenario, reader: Reader) -> None:
 
 def _does_nothing(step: Step, reader: Reader, why: str) -> None:
     warn(reader, "W205", f"step {step.index + 1} {why}", f"{path_of(step)}.{step.verb}", path_of(step))
+
+
+def _keys_without_effect(reader: Reader) -> None:
+    """W211: one for the whole file."""
+    names = sorted(reader.without_effect)
+    if names:
+        one = len(names) == 1
+        title = f"{len(names)} key{'' if one else 's'} of brokers {'has' if one else 'have'} no effect here: "
+        place = min(reader.without_effect.values(), key=lambda place: (place.line, place.column))
+        reader.problems.add(Diagnostic(code="W211", title=title + ", ".join(names), place=place))
 
 
 def _needless_resumes(scenario: Scenario, reader: Reader) -> None:

@@ -182,6 +182,7 @@ def _read(tree: Mapping, variant: str | None, problems: Problems) -> Scenario | 
     fields = reader.fields(tree, "", "the scenario", FIELDS, REQUIRED_FIELDS, elsewhere=below_top())
     _read_schema(reader, fields)
     profile, rules = read_era(reader, fields)
+    scope.release = rules.release
     cluster = fields.read("cluster", lambda n, p: read_cluster(scope, n, p, rules, FIELDS), None)
     if cluster is None:
         return None

@@ -9,7 +9,15 @@ from typing import cast
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
 from cluster.client.transform.transform import CommitOrder
-from cluster.config import CLASSIC, CONSUMER, ConsumerConfig, GroupConsumerConfig, ProducerConfig, TransformConfig
+from cluster.config import (
+    CLASSIC,
+    CONSUMER,
+    ConsumerConfig,
+    GroupConsumerConfig,
+    ProducerConfig,
+    TransformConfig,
+    defaults_of,
+)
 from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
@@ -152,7 +160,7 @@ def _read_workload(scope: Scope, name: str, node: Node, path: str) -> Workload:
         reader.error("E126", f"{what} has no `transactional.id`", place, path=f"{path}.transaction", label=label)
     scope.producers[name] = topic
     scope.prefixes[workload.prefix] = name
-    _check_producer_config(reader, config, f"{path}.config", path)
+    _check_producer_config(scope, config, f"{path}.config", path)
     return workload
 
 
@@ -211,7 +219,7 @@ def _read_transform(scope: Scope, name: str, node: Node, path: str) -> Workload:
     scope.transforms.append(name)
     known = ProducerConfig.keys()
     of_producer = {key: value for key, value in config.items() if key in known}
-    _check_producer_config(reader, of_producer, f"{path}.config", path)
+    _check_producer_config(scope, of_producer, f"{path}.config", path)
     return workload
 
 
@@ -385,12 +393,12 @@ def _read_arrival(reader: Reader, rate: tuple[Node, str] | None, poisson: tuple[
     return Arrival(int(match[1]), period_us, poisson is not None and rate is None)
 
 
-def _check_producer_config(reader: Reader, config: dict[str, str], path: str, workload_path: str) -> None:
+def _check_producer_config(scope: Scope, config: dict[str, str], path: str, workload_path: str) -> None:
     """Settings with which the Java producer refuses to start."""
     try:
-        producer_config_from(config)
+        producer_config_from({**defaults_of(ProducerConfig, scope.release), **config})
     except ConfigError as error:
-        _refuse_both(reader, error, config, path, workload_path)
+        _refuse_both(scope.reader, error, config, path, workload_path)
 
 
 def _refuse_both(reader: Reader, error: ConfigError, config: dict[str, str], path: str, workload_path: str) -> None:

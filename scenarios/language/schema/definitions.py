@@ -7,6 +7,7 @@ from typing import Any
 
 from cluster.client.consumer.positions import ERRORS_WITHOUT_A_NUMBER
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, TransformConfig
+from cluster.dynamic_keys import PREFIXES_WITHOUT_EFFECT, WITHOUT_EFFECT
 from replica.config import Config, TopicConfig
 from replica.errors import ErrorCode
 from replica.rules import Rules
@@ -143,10 +144,13 @@ def _configs() -> dict[str, Schema]:
         "consumerConfig": ConsumerConfig,
         "transformConfig": TransformConfig,
     }
-    return {
+    schemas = {
         name: mapping({key: ref(_kind(one)) for key, one in block.keys().items()}, or_nothing=True)
         for name, block in blocks.items()
     }
+    names = [*PREFIXES_WITHOUT_EFFECT, *(f"{name}$" for name in sorted(WITHOUT_EFFECT))]
+    schemas["brokerConfig"]["patternProperties"] = {"^(" + "|".join(names).replace(".", r"\.") + ")": ref("scalar")}
+    return schemas
 
 
 def _kind(one: Field[Any]) -> str:

@@ -111,6 +111,8 @@ class Reader:
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
         self.places: dict[str, Place] = {}
+        self.without_effect: dict[str, Place] = {}
+        """keys of Kafka's that change nothing here"""
 
     def error(
         self,
@@ -467,17 +469,25 @@ class Reader:
         or_default: bool = False,
         elsewhere: MappingType[str, str] = NOWHERE,
         example: Sequence[str] = (),
+        other_names: MappingType[str, str] = NOWHERE,
+        without_effect: Collection[str] = (),
     ) -> dict[str, str]:
         """Kafka keys and values as text, each checked by `schema`.
 
         elsewhere: keys that it lacks, and who has them     example: notes on one who has them
+        other_names: what Kafka calls such a key in this block
+        without_effect: keys that are noted in `self.without_effect` and left out
         """
         values: dict[str, str] = {}
         for key, key_node, value, value_path in self.entries(node, path, f"{schema.WHAT} `config`"):
+            if key in without_effect:
+                self.without_effect.setdefault(key, key_node.place)
+                continue
             try:
                 is_list = schema.require(key).metadata["is_list"]
             except ConfigError as error:
-                suggestion = did_you_mean(key, list(schema.keys()), FIELD_SYNONYMS) or error.suggestion
+                known = [*schema.keys(), *sorted(without_effect)]
+                suggestion = other_names.get(key) or did_you_mean(key, known, FIELD_SYNONYMS) or error.suggestion
                 if key in elsewhere:
                     suggestion = None
                 self.error(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cluster.config import BASE_RELEASE
 from replica.ids import INTERNAL_TOPICS, OUTSIDE, TopicPartition
 from scenarios.language.diagnostics import Place, did_you_mean
 from scenarios.language.record_sets import RecordSetError, parse_record_names, split_record_name
@@ -27,6 +28,8 @@ class Scope:
     """Filled while the file is read from top to bottom; the timeline's labels before its steps."""
 
     reader: Reader
+    release: str = BASE_RELEASE
+    """of the era"""
     brokers: list[str] = field(default_factory=list)
     log_dirs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     controllers: list[str] = field(default_factory=list)

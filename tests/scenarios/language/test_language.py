@@ -165,6 +165,110 @@ def test_broker_defaults_reach_the_topic() -> None:
     assert load(head=head).topic_config("t").min_insync_replicas == 2
 
 
+OF_ZOOKEEPER = {
+    "broker.id": "0",
+    "num.network.threads": "3",
+    "socket.send.buffer.bytes": "102400",
+    "socket.receive.buffer.bytes": "102400",
+    "socket.request.max.bytes": "104857600",
+    "log.dirs": "C:/kafka/kafka-logs",
+    "num.recovery.threads.per.data.dir": "1",
+    "transaction.state.log.replication.factor": "1",
+    "log.retention.hours": "2",
+    "log.roll.hours": "1",
+    "zookeeper.connect": "localhost:2181",
+    "zookeeper.connection.timeout.ms": "18000",
+}
+OF_KRAFT = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.voters": "1@localhost:9093",
+    "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "listener.name.internal.ssl.keystore.location": "/etc/kafka/keys.jks",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "log.dirs": "/var/d1,/var/d2",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+    "min.insync.replicas": "2",
+    "log.message.timestamp.type": "LogAppendTime",
+}
+
+
+def with_properties(properties: Mapping[str, str]) -> str:
+    lines = "".join(f"    {key}: '{value}'\n" for key, value in properties.items())
+    return HEAD.replace("topics:", f"  config:\n{lines}topics:", 1)
+
+
+@pytest.mark.parametrize(
+    ("properties", "left_out", "log_dirs"),
+    [
+        (
+            OF_ZOOKEEPER,
+            "broker.id, log.dirs, num.recovery.threads.per.data.dir, socket.receive.buffer.bytes, "
+            "socket.send.buffer.bytes, zookeeper.connect, zookeeper.connection.timeout.ms",
+            ("",),
+        ),
+        (
+            OF_KRAFT,
+            "authorizer.class.name, controller.quorum.voters, listener.name.internal.ssl.keystore.location, "
+            "listener.security.protocol.map, listeners, log.dirs, node.id, process.roles, super.users",
+            ("d1", "d2"),
+        ),
+    ],
+)
+def test_a_server_properties_is_taken(properties: Mapping[str, str], left_out: str, log_dirs: tuple[str, ...]) -> None:
+    """What changes nothing here is named in one warning and is in no lock file."""
+    file = load_whole(file_of(head=with_properties(properties)))
+    (warning,) = [one for one in file.warnings if one.code == "W211"]
+    assert warning.title == f"{len(left_out.split(', '))} keys of brokers have no effect here: {left_out}"
+    assert set(file.scenario.cluster.config) - {"log.dirs"} == set(properties) - set(left_out.split(", "))
+    assert file.scenario.cluster.log_dirs("b1") == log_dirs
+    assert load_whole(dump(file.scenario)).scenario == file.scenario
+
+
+def test_hours_of_a_server_properties_reach_the_topic() -> None:
+    topic = load(head=with_properties(OF_ZOOKEEPER)).topic_config("t")
+    assert (topic.retention_ms, topic.segment_ms) == (7_200_000, 3_600_000)
+
+
+@pytest.mark.parametrize(
+    ("of_topic", "key", "kafkas"),
+    [
+        (False, "segment.ms", "log.roll.ms"),
+        (False, "retention.ms", "log.retention.ms"),
+        (False, "max.message.bytes", "message.max.bytes"),
+        (False, "file.delete.delay.ms", "log.segment.delete.delay.ms"),
+        (True, "log.roll.hours", "segment.ms"),
+        (True, "message.max.bytes", "max.message.bytes"),
+    ],
+)
+def test_a_key_of_the_other_kind_gets_its_name(of_topic: bool, key: str, kafkas: str) -> None:
+    """As two in a row did in one person's file: `retention.ms` and `segment.ms` of a broker."""
+    head = HEAD.replace("{min.insync.replicas: 2}", f"{{{key}: 1}}") if of_topic else with_properties({key: "1"})
+    (error,) = errors_of(file_of(head=head))
+    assert (error.code, error.suggestion) == ("E126", kafkas)
+
+
+@pytest.mark.parametrize(
+    ("profile", "after_ms", "linger_ms"), [("kafka-4.1", 3_600_000, 5), ("kafka-3.9", 2**63 - 1, 0)]
+)
+def test_two_defaults_follow_the_release(profile: str, after_ms: int, linger_ms: int) -> None:
+    """KIP-1030."""
+    scenario = load(head=f"{HEAD}profile: {profile}\n")
+    release = scenario.rules.release
+    assert scenario.topic_config("t").message_timestamp_after_max_ms == after_ms
+    assert scenario.cluster.broker_config("b1", release).log_message_timestamp_after_max_ms == after_ms
+    assert scenario.workloads["p1"].producer_config(release).linger_ms == linger_ms
+
+
+def test_delivery_must_leave_time_for_the_linger_of_4_0() -> None:
+    times = "config: {delivery.timeout.ms: 3000, request.timeout.ms: 3000}"
+    head = HEAD.replace("p1: {kind: producer, topic: t", f"p1: {{kind: producer, topic: t, {times}")
+    assert errors_of(file_of(head=f"{head}profile: kafka-3.9\n")) == ()
+    (error,) = errors_of(file_of(head=f"{head}profile: kafka-4.1\n"))
+    assert error.title == "`delivery.timeout.ms`: must be at least linger.ms + request.timeout.ms"
+
+
 def test_transactions() -> None:
     producer = "p1: {kind: producer, topic: t, config: {transactional.id: x}"
     head = HEAD.replace(

@@ -68,6 +68,21 @@ def test_a_compacted_topic_wants_keys_and_says_which_records_have_none(world):
     assert client.produced().base_offset == 0
 
 
+def test_an_answer_has_the_leaders_time_where_that_is_the_records_time(world):
+    world.create(B1, **{"message_timestamp_type": "LogAppendTime"})
+    client = world.call("p1")
+    client.produce(batch("r0"), acks=1)
+    now_ms = world.now_us // 1000
+    assert (client.produced().base_offset, client.produced().log_append_time_ms) == (0, now_ms)
+    data = bytearray(batch("r1", "r2"))
+    data[22] |= 0x08
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4)
+    client.produce(bytes(data), acks=1)
+    refused = client.produced()
+    assert refused.error is ErrorCode.INVALID_TIMESTAMP
+    assert [place for place, _ in refused.record_errors] == [0, 1]
+
+
 def test_there_are_no_transactions(world):
     """Without a transactional id of its own, with an id that no coordinator knows."""
     world.create(B1)

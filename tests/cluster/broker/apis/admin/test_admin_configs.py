@@ -187,9 +187,9 @@ def test_settings_of_every_broker_at_once(world, admin):
     of_one = described(admin, BROKER, "1")[1][key]
     assert (of_one.value, of_one.config_source, of_one.read_only) == ("1000", 3, False)
     assert change(admin, BROKER, "1", (SET, key, "400")) is ErrorCode.NONE
-    assert synonyms(admin, key) == [("400", 2), ("1000", 3)]
+    assert synonyms(admin, key) == [("400", 2), ("1000", 3), ("168", 5)]  # the last is log.retention.hours
     assert change(admin, BROKER, "1", (DELETE, key, None)) is ErrorCode.NONE
-    assert synonyms(admin, key) == [("1000", 3)]
+    assert synonyms(admin, key) == [("1000", 3), ("168", 5)]
     assert change(admin, BROKER, "", (DELETE, key, None)) is ErrorCode.NONE
     assert (described(admin, BROKER, "1")[1][key].value, described(admin, BROKER, "")[1]) == (None, {})
 
@@ -208,7 +208,7 @@ def test_a_topic_without_a_setting_has_that_of_its_broker_as_it_is_now(world, ad
     assert change(admin, BROKER, "", (SET, "log.retention.ms", "1000")) is ErrorCode.NONE
     _, configs = described(admin, TOPIC, "t")
     found = [(one.name, one.value, int(one.source)) for one in configs["retention.ms"].synonyms]
-    assert found == [("log.retention.ms", "1000", 3), ("log.retention.ms", "604800000", 5)]
+    assert found == [("log.retention.ms", "1000", 3), ("log.retention.hours", "168", 5)]
     topics = world.broker.cache.image.topics
     assert [topics[name].log_config.retention_ms for name in ("t", "own")] == [1000, 7]
     assert retention_of(world) == 1000, "the running log has it, too"
@@ -217,6 +217,46 @@ def test_a_topic_without_a_setting_has_that_of_its_broker_as_it_is_now(world, ad
     assert world.controller.state.image.topics["t"].log_config.retention_ms == 1000, "and only at that broker"
     assert change(admin, TOPIC, "t", (SET, "retention.ms", "604800000")) is ErrorCode.NONE
     assert retention_of(world) == 604_800_000, "Kafka's own default is a setting, if it is set"
+
+
+WITHOUT_SYNONYMS = {
+    "flush.ms",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "remote.storage.enable",
+    "retention.ms",
+    "segment.jitter.ms",
+    "segment.ms",
+}
+
+
+def test_where_the_settings_of_a_topic_may_come_from(world, admin):
+    """As Kafka 4.1.0 names them: a broker's key that is null by default, and what stands behind it, are no synonyms."""
+    create(admin, topic("t"))
+    configs = described(admin, TOPIC, "t")[1]
+    assert len(configs) == 33
+    told = {name: [(one.name, one.value, one.source) for one in config.synonyms] for name, config in configs.items()}
+    assert {name for name, synonyms in told.items() if not synonyms} == WITHOUT_SYNONYMS
+    assert told["compression.type"] == [("compression.type", "producer", 5)]
+    assert told["message.timestamp.type"] == [("log.message.timestamp.type", "CreateTime", 5)]
+    assert told["preallocate"] == [("log.preallocate", "false", 5)]
+    assert told["local.retention.ms"] == [("log.local.retention.ms", "-2", 5)]
+    assert configs["retention.ms"].value == configs["segment.ms"].value == "604800000"
+    assert change(admin, BROKER, "", (SET, "compression.type", "zstd")) is ErrorCode.NONE
+    found = described(admin, TOPIC, "t")[1]["compression.type"]
+    assert [(one.value, one.source) for one in found.synonyms] == [("zstd", 3), ("producer", 5)]
+    assert (found.value, found.config_source) == ("zstd", 3)
+
+
+def test_settings_of_a_cluster_without_tiered_storage(admin):
+    taken = {"remote.storage.enable": "false", "local.retention.ms": "1000", "max.message.bytes": "0"}
+    create(admin, topic("t", configs=[{"name": name, "value": value} for name, value in taken.items()]))
+    configs = described(admin, TOPIC, "t")[1]
+    assert {name: configs[name].value for name in taken} == taken
+    assert change(admin, TOPIC, "t", (SET, "remote.storage.enable", "true")) is ErrorCode.INVALID_CONFIG
+    assert change(admin, TOPIC, "t", (SET, "local.retention.ms", "-3")) is ErrorCode.INVALID_CONFIG
 
 
 def test_what_a_running_broker_takes_over(world, admin):

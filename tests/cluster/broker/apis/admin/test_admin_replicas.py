@@ -135,6 +135,7 @@ def test_log_directories_and_producers_are_described(world, admin):
     leads = {number for number in sizes if sizes[number]}
     assert leads == {0}
     assert sizes[0] == len(records)
+    assert 0 < directory.usable_bytes <= directory.total_bytes
     wanted = [{"name": "t", "partition_indexes": [0, 9]}]
     known, unknown = admin.ask(DESCRIBE_PRODUCERS, 0, topics=wanted).topics[0].partitions
     assert [(one.producer_id, one.producer_epoch, one.last_sequence) for one in known.active_producers] == [(7, 1, 1)]
