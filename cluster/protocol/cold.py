@@ -48,11 +48,13 @@ from cluster.protocol.entities import (
     decode_entity,
     encode_entity,
     implicit_default,
+    is_of_answer,
     shapes,
 )
 from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
 from cluster.protocol.primitives import Frame, check_consumed, decodes, error_of
 from cluster.protocol.versions import CONTROL_PLANE, VERSIONS, api_name
+from cluster.slices import paced, reads_request
 
 Converter = Callable[[Any], Any]
 
@@ -138,10 +140,11 @@ def _defaults(entity_type: type) -> dict[str, Any]:
 @functools.cache
 def _converters(entity_type: type) -> dict[str, Converter | None]:
     """How each field's plain value becomes kio's; None where it is the same. Metadata is made often."""
-    return {name: _converter(shape) for name, shape in shapes(entity_type).items()}
+    of_answer = is_of_answer(entity_type)
+    return {name: _converter(shape, of_answer=of_answer) for name, shape in shapes(entity_type).items()}
 
 
-def _converter(shape: Shape) -> Converter | None:
+def _converter(shape: Shape, *, of_answer: bool) -> Converter | None:
     item = _item_converter(shape)
     if not shape.is_array:
         return item
@@ -149,7 +152,9 @@ def _converter(shape: Shape) -> Converter | None:
     def convert(values: Any) -> Any:
         if values is None:
             return None
-        return tuple(values) if item is None else tuple(map(item, values))
+        if item is None:
+            return tuple(values)
+        return tuple(map(item, paced(values) if of_answer else values))
 
     return convert
 
@@ -215,6 +220,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, entity: Ent
     return response_frame(api_key, version, correlation_id, encode_entity(entity))
 
 
+@reads_request()
 def decode_request(header: RequestHeader, frame: Frame) -> Entity:
     """Request of a frame without size prefix. raises: PeerViolation
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
@@ -12,6 +13,7 @@ from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.quotas.client_quotas import ClientQuotas
 from cluster.server.accepted_connections import AcceptedConnections
+from cluster.slices import Slices
 
 SIZE_BYTES = 4
 Handler = Callable[[ConnectionId, str, RequestHeader, bytearray, int], None]
@@ -24,9 +26,11 @@ raises: PeerViolation
 class Responder:
     """Answers of every API but Produce, Fetch and ApiVersions, which encode their own."""
 
-    __slots__ = ("_amends", "_connections", "_outbox", "_quotas")
+    __slots__ = ("_amends", "_connections", "_outbox", "_quotas", "slices")
 
-    def __init__(self, outbox: Outbox, connections: AcceptedConnections, quotas: ClientQuotas) -> None:
+    def __init__(self, outbox: Outbox, connections: AcceptedConnections, quotas: ClientQuotas, slices: Slices) -> None:
+        """slices: in which long answers are made"""
+        self.slices = slices
         self._outbox = outbox
         self._connections = connections
         self._quotas = quotas
@@ -49,6 +53,12 @@ class Responder:
 
     def answer(self, connection: ConnectionId, header: RequestHeader, **values: object) -> None:
         """values: fields of the response, as `cold.response` takes them. Nothing, if the connection is gone."""
+        if self._connections.is_of_node(connection):
+            self._answer(connection, header, values)
+        else:
+            self.slices.begin(partial(self._answer, connection, header, values))
+
+    def _answer(self, connection: ConnectionId, header: RequestHeader, values: dict[str, object]) -> None:
         if connection in self._connections:
             if self._amends and connection in self._amends:
                 values = self._amends.pop(connection)(values)
