@@ -34,7 +34,7 @@ import functools
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
@@ -227,6 +227,30 @@ def decode_request(header: RequestHeader, frame: Frame) -> Entity:
     Trailing bytes are ignored, as in Kafka: librdkafka leaves three bytes behind some Metadata requests.
     """
     return _decode(frame, request_class(header.api_key, header.api_version), header.body_position)[0]
+
+
+def encode_answer(api_key: int, version: int, correlation_id: int, fields: Mapping[str, object]) -> bytes:
+    """As `encode_response` of `response`, item by item: a list may be an iterator, and is not kept beside its bytes."""
+    entity_type = response_class(api_key, version)
+    written = dict(fields)
+    for name, item_type in _structures_of(entity_type):
+        items = fields.get(name)
+        if items is not None:
+            assert isinstance(items, Iterable), "a list of structures"
+            written[name] = tuple(
+                encode_entity(make(item_type, **item) if isinstance(item, dict) else item) for item in paced(items)
+            )
+    return encode_response(api_key, version, correlation_id, make(entity_type, **written))
+
+
+@functools.cache
+def _structures_of(entity_type: type) -> list[tuple[str, type]]:
+    """Fields that are arrays of structures."""
+    return [
+        (name, shape.entity)
+        for name, shape in shapes(entity_type).items()
+        if shape.is_array and shape.entity is not None and shape.tag is None
+    ]
 
 
 def decode_response(api_key: int, version: int, frame: Frame) -> Entity:

@@ -312,6 +312,8 @@ def entity_writer(entity_type: type) -> Writer:
             by_tag.append((shape.tag, name, writer, defaults[name]))
 
     def write(entity: Entity) -> bytes:
+        if entity.__class__ is bytes:
+            return entity  # Written already, see cold.encode_answer.
         parts = [write_field(getattr(entity, name)) for name, write_field in plain]
         if by_tag:
             parts.append(

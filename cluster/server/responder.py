@@ -66,8 +66,7 @@ class Responder:
                 throttle_ms = self._quotas.answered(connection, header)
                 if throttle_ms and _tells_throttle(header):
                     values = {**values, "throttle_time": throttle_ms}
-            entity = cold.response(header.api_key, header.api_version, **values)
-            frame = cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
+            frame = cold.encode_answer(header.api_key, header.api_version, header.correlation_id, values)
             self._outbox.respond(connection, (frame,), header.api_key)
 
     def pass_on(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> None:

@@ -27,6 +27,7 @@ from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_pro
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import PRODUCE
+from cluster.slices import paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -55,11 +56,11 @@ class ProduceHandler:
         entries: Entries = []
         refused: Refused = {}
         ids: dict[str, UUID] = {}
-        for topic, partitions in request.topics:
+        for topic, partitions in paced(request.topics):
             name = self._cache.topic_name(topic)
             if isinstance(topic, UUID) and name is not None:
                 ids[name] = topic
-            for number, records in partitions:
+            for number, records in paced(partitions):
                 wanted = None if name is None else TopicPartition(name, number)
                 if wanted is None or self._is_another_topic(topic, wanted):
                     unknown = ProducePartitionResponse(number, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -96,8 +97,8 @@ class ProduceHandler:
     ) -> Entries:
         """The others are `refused`."""
         topics = dict.fromkeys(name.topic for name, _ in entries)
-        denied = [name for name in topics if not self._access.allows_topic(connection, Operation.WRITE, name)]
-        for name, _ in entries:
+        denied = {name for name in paced(topics) if not self._access.allows_topic(connection, Operation.WRITE, name)}
+        for name, _ in paced(entries):
             if name.topic in denied:
                 told = ProducePartitionResponse(name.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 refused.setdefault(ids.get(name.topic, name.topic), []).append(told)
@@ -135,7 +136,7 @@ class ProduceHandler:
             return
         topics: Refused = {}
         hints: LeaderHints | None = None
-        for name, result in results.items():
+        for name, result in paced(results.items()):
             if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and header.api_version >= FIRST_WITH_LEADER_HINTS:
                 hints = hints or LeaderHints(self._cache, self._connections.listener(connection))
                 result = replace(result, current_leader=hints.leader_of(name))

@@ -34,6 +34,7 @@ from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FETCH
+from cluster.slices import paced
 from controller.access import Operation
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Offset, TopicPartition
@@ -71,7 +72,7 @@ class FetchHandler:
         wanted: dict[TopicPartition, RequestedPartition] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
         is_inconsistent = False
-        for asked in context.asked():
+        for asked in paced(context.asked()):
             error = self._refusal(asked)
             if self._access.is_on and asked.name and not self._may_read(connection, request.replica_id, asked.name):
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
