@@ -11,8 +11,9 @@ decoded request use by themselves) it may be left for later:
 Only requests of clients from outside are sliced, and only where time passes during a step, which is the live mode: in
 virtual time a request is done in the instant in which it begins.
 
-A request names at most MAX_ITEMS things, all of its arrays together, or MAX_PARTITIONS where it is a Produce or a
-Fetch. Differs from Kafka, which since 4.4 allows 1,000,000 in each array, and before any number.
+A request names at most MAX_ITEMS things, all of its arrays together; a Produce or a Fetch MAX_PARTITIONS, and what
+the controller decides at once MAX_DECIDED. One without records has at most MAX_BYTES. Differs from Kafka, which since
+4.4 allows 1,000,000 in each array, and before any number.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import functools
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 
 from greenlet import getcurrent, greenlet
 
@@ -31,8 +32,12 @@ SLICE_US: Final = 5_000
 GAP_US: Final = 1_000
 MAX_ITEMS: Final = 100_000
 MAX_PARTITIONS: Final = 20_000
+MAX_DECIDED: Final = 10_000
+"""As many as an operation may write records. source: QuorumController.MAX_RECORDS_PER_USER_OP"""
+MAX_BYTES: Final = 16 << 20
 
-P = ParamSpec("P")
+Header = TypeVar("Header")
+Frame = TypeVar("Frame", bound=bytes | bytearray | memoryview)
 T = TypeVar("T")
 Work = Callable[[int], None]
 
@@ -79,22 +84,26 @@ class Items(tuple[Any, ...]):
         return iter(paced(super().__iter__()))
 
 
-def reads_request(most: int = MAX_ITEMS) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def reads_request(
+    most: int, most_bytes: int = MAX_BYTES
+) -> Callable[[Callable[[Header, Frame], T]], Callable[[Header, Frame], T]]:
     """Decorator of what decodes a request: its arrays are counted, and read in slices.
 
     Raises:
-        PeerViolation: the request names more than `most` things.
+        PeerViolation: the request names more than `most` things, or is longer than `most_bytes`.
     """
 
-    def decorate(decode: Callable[P, T]) -> Callable[P, T]:
+    def decorate(decode: Callable[[Header, Frame], T]) -> Callable[[Header, Frame], T]:
         @functools.wraps(decode)
-        def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        def wrapped(header: Header, frame: Frame) -> T:
             current = getcurrent()
             if not isinstance(current, Sliced):
-                return decode(*args, **kwargs)
+                return decode(header, frame)
+            if len(frame) > most_bytes:
+                raise PeerViolation(f"a request of {len(frame):,} bytes, {most_bytes:,} are allowed in this API")
             current.items_left = most
             try:
-                return decode(*args, **kwargs)
+                return decode(header, frame)
             finally:
                 current.items_left = None
 

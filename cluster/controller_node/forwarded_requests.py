@@ -118,7 +118,11 @@ class ForwardedRequests:
                 else:
                     respond(ErrorCode.NOT_CONTROLLER)
 
-            self._decide(asked.as_input(now_us), answer, now_us)
+            decided = asked.as_input(now_us)
+            if self._active() is not state:  # It was deposed while the request was read.
+                respond(ErrorCode.NOT_CONTROLLER)
+                return
+            self._decide(decided, answer, now_us)
 
     def _passed(
         self, header: RequestHeader, request: Entity, client: Client, state: ControllerState | None

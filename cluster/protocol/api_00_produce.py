@@ -33,6 +33,7 @@ from cluster.protocol.headers import RequestHeader, request_frame, response_body
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
     INT32,
+    MAX_INT32,
     NO_TAGS,
     Frame,
     check_consumed,
@@ -131,7 +132,7 @@ def encode_produce_request(version: int, correlation_id: int, client_id: str | N
     return request_frame(PRODUCE, version, correlation_id, client_id, b"".join(parts))
 
 
-@reads_request(MAX_PARTITIONS)
+@reads_request(MAX_PARTITIONS, MAX_INT32)
 @decodes("a Produce request")
 def decode_produce_request(header: RequestHeader, frame: Frame) -> ProduceRequest:
     """Request of a frame without size prefix; records are memoryviews into it (writable if the frame is).

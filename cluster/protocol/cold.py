@@ -53,8 +53,8 @@ from cluster.protocol.entities import (
 )
 from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
 from cluster.protocol.primitives import Frame, check_consumed, decodes, error_of
-from cluster.protocol.versions import CONTROL_PLANE, VERSIONS, api_name
-from cluster.slices import paced, reads_request
+from cluster.protocol.versions import CONTROL_PLANE, FORWARDED, VERSIONS, api_name
+from cluster.slices import MAX_DECIDED, MAX_ITEMS, paced, reads_request
 
 Converter = Callable[[Any], Any]
 
@@ -220,13 +220,20 @@ def encode_response(api_key: int, version: int, correlation_id: int, entity: Ent
     return response_frame(api_key, version, correlation_id, encode_entity(entity))
 
 
-@reads_request()
 def decode_request(header: RequestHeader, frame: Frame) -> Entity:
     """Request of a frame without size prefix. raises: PeerViolation
 
     Trailing bytes are ignored, as in Kafka: librdkafka leaves three bytes behind some Metadata requests.
     """
+    return _decode_decided(header, frame) if header.api_key in FORWARDED else _decode_request(header, frame)
+
+
+def _read_request(header: RequestHeader, frame: Frame) -> Entity:
     return _decode(frame, request_class(header.api_key, header.api_version), header.body_position)[0]
+
+
+_decode_decided = reads_request(MAX_DECIDED)(_read_request)
+_decode_request = reads_request(MAX_ITEMS)(_read_request)
 
 
 def encode_answer(api_key: int, version: int, correlation_id: int, fields: Mapping[str, object]) -> bytes:

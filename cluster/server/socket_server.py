@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, ResumeReading, Send
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import FETCH, PRODUCE
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.cpu import CpuTimes, HandlerTime
 from cluster.server.network_thread import Acceptor, NetworkThread
@@ -27,6 +28,8 @@ from cluster.server.throttled_channels import ThrottledChannels
 from cluster.slices import Slices
 from replica.errors import PeerViolation
 from replica.trace.events import Recorder
+
+SHORT_BYTES: Final = 8 * 1024
 
 
 class Gate(Protocol):
@@ -233,7 +236,7 @@ class SocketServer:
             self._requests.dequeued(connection)
         if self.times_threads:
             self.thread_times.began(connection)
-        if self.connections.is_of_node(connection):
+        if self.connections.is_of_node(connection) or _is_short(frame):
             self._serve(connection, peer, frame, now_us)
         elif not self._slices.begin(partial(self._serve, connection, peer, frame, now_us)):
             self._paused[connection] = None
@@ -297,3 +300,11 @@ class SocketServer:
             if thread is None or not thread.hold(action):
                 out.append(action)
         return out
+
+
+def _is_short(frame: bytearray) -> bool:
+    """Whether it is a Produce or a Fetch of few partitions, which are not worth a slice of their own."""
+    return len(frame) < SHORT_BYTES and frame[:2] in (_PRODUCE, _FETCH)
+
+
+_PRODUCE, _FETCH = PRODUCE.to_bytes(2), FETCH.to_bytes(2)
