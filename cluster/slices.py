@@ -32,6 +32,8 @@ SLICE_US: Final = 5_000
 GAP_US: Final = 1_000
 MAX_ITEMS: Final = 100_000
 MAX_PARTITIONS: Final = 20_000
+MANY_PARTITIONS: Final = 500
+"""So many partitions of a Produce or a Fetch are answered in slices."""
 MAX_DECIDED: Final = 10_000
 """As many as an operation may write records. source: QuorumController.MAX_RECORDS_PER_USER_OP"""
 MAX_BYTES: Final = 16 << 20

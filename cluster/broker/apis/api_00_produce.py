@@ -27,7 +27,7 @@ from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_pro
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import PRODUCE
-from cluster.slices import paced
+from cluster.slices import MANY_PARTITIONS, paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -48,6 +48,7 @@ class ProduceHandler:
         self._handler_time = broker.handler_time
         self._quotas = broker.client_quotas
         self._access = broker.access
+        self._slices = broker.responder.slices
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -68,8 +69,17 @@ class ProduceHandler:
                 else:
                     entries.append((wanted, None if records is None else memoryview(records)))
         size_bytes = len(frame) if self._quotas.is_enabled else 0
-        respond = partial(self._respond, connection, header, size_bytes, request.acks, ids, refused)
-        if not self._may_use(connection, request.transactional_id) and any(is_transactional(it) for _, it in entries):
+        answer = partial(self._respond, connection, header, size_bytes, request.acks, ids, refused)
+
+        def respond(results: ProduceResults, cause: int | None) -> None:
+            if len(results) + len(refused) < MANY_PARTITIONS:
+                answer(results, cause)
+            else:
+                self._slices.begin(partial(answer, results, cause))
+
+        if not self._may_use(connection, request.transactional_id) and any(
+            is_transactional(it) for _, it in paced(entries)
+        ):
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             respond({name: ProducePartitionResponse(name.partition, error) for name, _ in entries}, None)
             return
