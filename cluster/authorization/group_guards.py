@@ -22,6 +22,7 @@ from cluster.authorization.guard import (
     needs,
 )
 from cluster.protocol.entities import Entity
+from cluster.slices import paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 
@@ -76,7 +77,7 @@ def _described(field: str) -> Guard:
 
         def amend(values: Values) -> Values:
             groups = listed(values, "groups")
-            for group in groups:
+            for group in paced(groups):
                 if group["error_code"] is ErrorCode.NONE:
                     operations = asked.operations(ResourceType.GROUP, str(group["group_id"]))
                     group["authorized_operations"] = operations
@@ -100,7 +101,7 @@ def consumer_group_describe(asked: Inquiry) -> Verdict:
 
     def amend(values: Values) -> Values:
         shown = values if earlier is None else earlier(values)
-        return {**shown, "groups": [_without_topics(asked, group) for group in listed(shown, "groups")]}
+        return {**shown, "groups": [_without_topics(asked, group) for group in paced(listed(shown, "groups"))]}
 
     return Passed(verdict.request, amend)
 
@@ -137,7 +138,9 @@ def list_groups(asked: Inquiry) -> Verdict:
         return Passed(asked.request)
 
     def amend(values: Values) -> Values:
-        shown = [one for one in listed(values, "groups") if asked.on_group(Operation.DESCRIBE, str(one["group_id"]))]
+        shown = [
+            one for one in paced(listed(values, "groups")) if asked.on_group(Operation.DESCRIBE, str(one["group_id"]))
+        ]
         return {**values, "groups": shown}
 
     return Passed(asked.request, amend)
@@ -173,12 +176,12 @@ def _of_groups(asked: Inquiry) -> Verdict:
             amends[name] = partial(_only_described, asked)
         else:
             denied = [one for topic in group.topics if (one := _denied_offsets(asked, topic)) is not None]
-            names = [one["name"] for one in denied]
+            names = {one["name"] for one in denied}
             kept.append(replace(group, topics=tuple(one for one in group.topics if str(one.name) not in names)))
             amends[name] = partial(_with_denied, denied)
 
     def amend(values: Values) -> Values:
-        groups = [amends[str(group["group_id"])](group) for group in listed(values, "groups")]
+        groups = [amends[str(group["group_id"])](group) for group in paced(listed(values, "groups"))]
         return {**values, "groups": [*groups, *told]}
 
     return Passed(replace(asked.request, groups=tuple(kept)), amend) if kept else {"groups": told}
@@ -191,7 +194,7 @@ def _with_denied(denied: list[Values], values: Values) -> Values:
 
 
 def _only_described(asked: Inquiry, values: Values) -> Values:
-    shown = [one for one in listed(values, "topics") if asked.on_topic(Operation.DESCRIBE, str(one["name"]))]
+    shown = [one for one in paced(listed(values, "topics")) if asked.on_topic(Operation.DESCRIBE, str(one["name"]))]
     return {**values, "topics": shown}
 
 

@@ -5,7 +5,7 @@ The answer says what was left out. source: AuthHelper.scala, KafkaApis.scala
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -103,7 +103,7 @@ def with_more(values: Values, answers: str, told: Sequence[Values]) -> Values:
 def listed(values: Values, answers: str) -> list[Values]:
     """A list in an answer."""
     found = values.get(answers) or ()
-    assert isinstance(found, (list, tuple)), "a list of structures"
+    assert isinstance(found, Iterable), "a list of structures"
     return list(found)
 
 

@@ -15,11 +15,11 @@ from cluster.authorization import transaction_guards as transactions
 from cluster.authorization.authorizer import Access, Authorizer, Client
 from cluster.authorization.guard import Guard, Inquiry, Passed, Verdict, by_topic, on_cluster
 from cluster.config import BrokerConfig
-from cluster.messages.envelopes import FORWARDED
 from cluster.node import ConnectionId
 from cluster.protocol import cold, versions
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import FORWARDED
 from cluster.server.responder import Responder
 from controller.access import Operation
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from cluster.authorization.guard import NO_TOPIC, Inquiry, Passed, Values, Verdict, listed
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
+from cluster.slices import paced
 from controller.access import Operation, ResourceType
 
 NOT_ASKED = -(2**31)
@@ -21,7 +22,7 @@ def metadata(asked: Inquiry) -> Verdict:
     wants_all = request.topics is None or (asked.header.api_version == 0 and not request.topics)
     allowed: list[Entity] = []
     denied: list[Values] = []
-    for one in request.topics or ():
+    for one in paced(dict.fromkeys(request.topics or ())):
         refusal = _denied(asked, one)
         if refusal is None:
             allowed.append(one)
@@ -31,11 +32,11 @@ def metadata(asked: Inquiry) -> Verdict:
     def amend(values: Values) -> Values:
         topics = listed(values, "topics")
         if wants_all:
-            topics = [topic for topic in topics if asked.on_topic(Operation.DESCRIBE, str(topic["name"]))]
+            topics = [topic for topic in paced(topics) if asked.on_topic(Operation.DESCRIBE, str(topic["name"]))]
         elif not allowed:
             topics = []  # Version 0 takes the empty list for all.
         if getattr(request, "include_topic_authorized_operations", False):
-            for topic in topics:
+            for topic in paced(topics):
                 operations = asked.operations(ResourceType.TOPIC, str(topic["name"]))
                 topic["topic_authorized_operations"] = operations
         of_cluster = getattr(request, "include_cluster_authorized_operations", False)
@@ -82,20 +83,21 @@ def _may_be_made(asked: Inquiry, name: str) -> bool:
 def describe_topic_partitions(asked: Inquiry) -> Verdict:
     """The handler sees the topics that may be described, of those that are named or of all."""
     request = asked.request
-    named = [str(topic.name) for topic in request.topics]
-    names = [name for name in named or asked.image.topics if asked.on_topic(Operation.DESCRIBE, name)]
+    named = dict.fromkeys(str(topic.name) for topic in request.topics)
+    wanted = paced(named or list(asked.image.topics))
+    names = {name: None for name in wanted if asked.on_topic(Operation.DESCRIBE, name)}
     refused = [name for name in named if name not in names]
-    denied: list[Values] = [{"error_code": NO_TOPIC, "name": name, "partitions": []} for name in refused]
+    denied: list[Values] = [{"error_code": NO_TOPIC, "name": name, "partitions": []} for name in paced(refused)]
     cursor = request.cursor
     if cursor is not None and cursor.topic_name not in names and not named:
-        names = [name for name in names if name > cursor.topic_name]
+        names = {name: None for name in names if name > cursor.topic_name}
         cursor = None
     if not names:
         return {"topics": denied, "next_cursor": None}
 
     def amend(values: Values) -> Values:
         topics = listed(values, "topics")
-        for topic in topics:
+        for topic in paced(topics):
             topic["topic_authorized_operations"] = asked.operations(ResourceType.TOPIC, str(topic["name"]))
         return {**values, "topics": [*topics, *denied]}
 

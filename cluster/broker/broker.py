@@ -40,6 +40,7 @@ from cluster.server.cpu import CpuTimes
 from cluster.server.request_log import RequestLog
 from cluster.server.responder import Refusals, Responder
 from cluster.server.socket_server import SocketServer
+from cluster.slices import Slices
 from cluster.wall_clock import WallClock
 from controller.features import TRANSACTION_VERSION, level_of
 from controller.image import MetadataImage
@@ -75,6 +76,7 @@ class BrokerCore:
         security: ListenerSecurity = OPEN,
         cpu: CpuTimes | None = None,
         stopwatch: Callable[[], int] | None = None,
+        slicing: Callable[[], int] | None = None,
         works_apart: bool = False,
         rests_above: int = MANY,
         phase_us: int = 0,
@@ -84,6 +86,7 @@ class BrokerCore:
         security: what clients from outside have to prove
         cpu: the times of work; None: no work takes time
         stopwatch: the time of the trace, by which every request is measured; None: none is
+        slicing: the time also within a step, by which long requests are sliced; None: they are not
         works_apart: long computations run apart from all else
         rests_above: in a follower's fetch session of more partitions than this, those without news rest (resting.py)
         phase_us: where in their periods its periodic checks fall, see ReplicaManager
@@ -106,6 +109,13 @@ class BrokerCore:
         self._controllers = controllers
         self._outbox = Outbox()
         self._channels = Channels()
+        slices = Slices(
+            now=now,
+            clock=slicing,
+            timers=self._outbox.timers,
+            take_up=lambda work, now_us: self._server.handlers.submit(work, now_us),
+        )
+        self._slices = slices
         self._server = SocketServer(
             node=identity.name,
             config=config,
@@ -117,6 +127,7 @@ class BrokerCore:
             on_gone=self._connection_gone,
             requests=None if stopwatch is None else RequestLog(identity.name, recorder, stopwatch),
             clock=stopwatch or now,
+            slices=slices,
         )
         self._client_quotas = ClientQuotas(
             node=identity.name,
@@ -131,7 +142,7 @@ class BrokerCore:
         self._access = access_to(security, config, self.cache, self._server.connections)
         self._locks = PartitionLocks()
         refusals = Refusals(identity.name, self._server.connections, recorder)
-        self._responder = Responder(self._outbox, self._server.connections, self._client_quotas, refusals)
+        self._responder = Responder(self._outbox, self._server.connections, self._client_quotas, slices, refusals)
         self.is_open = False
         self.logs: BrokerLogs
         self.replicas: ReplicaManager
@@ -359,6 +370,7 @@ class BrokerCore:
         if not self.is_open:
             return
         self.is_open = False
+        self._slices.clear()
         self.lifecycle.stopped()
         self.logs.close_clean(self.lifecycle.broker_epoch, self.replicas.high_watermarks())
         self._outbox.exit()

@@ -7,6 +7,7 @@ source: ControllerApis.handleEnvelopeRequest, EnvelopeUtils.handleEnvelopeReques
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from cluster.authorization.authorizer import Authorizer, Client
 from cluster.authorization.guard import Passed, Verdict
@@ -23,6 +24,7 @@ from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE
 from cluster.quotas.mutation_quotas import MUTATIONS, MutationQuota, MutationQuotas
+from cluster.slices import Slices
 from controller.features import ALL_FEATURES_OR_NONE, is_elr_enabled
 from controller.image import MetadataImage
 from controller.inputs import ControllerInput, OnReply, Reply, SeveralReply
@@ -37,11 +39,13 @@ class ForwardedRequests:
     active: the state of the active controller, None while this one is not
     decide: the answer comes once what it decides is committed
     describe: the values of an answer to DescribeQuorum
+    slices: in which long ones are read and answered
     """
 
     def __init__(
         self,
         *,
+        slices: Slices,
         config: BrokerConfig,
         rules: Rules,
         super_users: tuple[str, ...] | None,
@@ -50,6 +54,7 @@ class ForwardedRequests:
         decide: Callable[[ControllerInput, OnReply, int], None],
         describe: Callable[[Entity, int], dict[str, object]],
     ) -> None:
+        self._slices = slices
         self._config = config
         self._rules = rules
         self._super_users = super_users
@@ -60,6 +65,9 @@ class ForwardedRequests:
         self._quotas = MutationQuotas(config.controller_quota_window_num, config.controller_quota_window_size_seconds)
 
     def received(self, connection: ConnectionId, envelope: RequestHeader, frame: bytearray, now_us: int) -> None:
+        self._slices.begin(partial(self._received, connection, envelope, frame, now_us))
+
+    def _received(self, connection: ConnectionId, envelope: RequestHeader, frame: bytearray, now_us: int) -> None:
         """Errors in what a client sent do not close the broker's connection."""
 
         def respond(response: bytes | ErrorCode) -> None:
@@ -100,6 +108,9 @@ class ForwardedRequests:
             )
 
             def answer(reply: Reply | None) -> None:
+                self._slices.begin(partial(answer_with, reply))
+
+            def answer_with(reply: Reply | None) -> None:
                 if isinstance(reply, SeveralReply):
                     throttled = {"throttle_time": quota.throttle_ms} if quota is not None and quota.throttle_ms else {}
                     values = asked.answer(reply.replies)
@@ -107,7 +118,11 @@ class ForwardedRequests:
                 else:
                     respond(ErrorCode.NOT_CONTROLLER)
 
-            self._decide(asked.as_input(now_us), answer, now_us)
+            decided = asked.as_input(now_us)
+            if self._active() is not state:  # It was deposed while the request was read.
+                respond(ErrorCode.NOT_CONTROLLER)
+                return
+            self._decide(decided, answer, now_us)
 
     def _passed(
         self, header: RequestHeader, request: Entity, client: Client, state: ControllerState | None

@@ -40,6 +40,7 @@ from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import ENVELOPE, FETCH, FETCH_SNAPSHOT
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
+from cluster.slices import Slices
 from cluster.wall_clock import WallClock
 from controller.inputs import Action as Decided
 from controller.inputs import (
@@ -91,9 +92,12 @@ class ControllerCore:
         chronicle: Chronicle,
         security: ListenerSecurity = OPEN,
         session_check_phase_us: int | None = None,
+        now: Callable[[], int] = lambda: 0,
+        slicing: Callable[[], int] | None = None,
     ) -> None:
         """security: what it asks of clients from outside, and leaves in a new cluster's metadata
         session_check_phase_us: where in their interval its checks for ended sessions fall, see PeriodicCheck
+        now, slicing: as of a broker
         """
         self.controller_id = controller_id
         self.state: ControllerState | None = None
@@ -117,7 +121,9 @@ class ControllerCore:
             self._name, config, self._outbox, recorder, nodes_only=security.keeps_clients_from_controllers
         )
         self._decisions = DecisionQueue(recorder, chronicle)
+        self._slices = Slices(now=now, clock=slicing, timers=self._outbox.timers)
         self._forwarded = ForwardedRequests(
+            slices=self._slices,
             config=config,
             rules=rules,
             super_users=security.super_users,
@@ -175,6 +181,7 @@ class ControllerCore:
     def _stop(self, now_us: int) -> None:
         if self.is_open:
             self.is_open = False
+            self._slices.clear()
             self.log.close_clean()
             self._outbox.exit()
 

@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
@@ -41,7 +42,7 @@ from replica.log.files.file_slice import FileSlice
 Topic = str | UUID
 SIZE_PREFIX_BYTES = 4
 IDENTITY_BYTES = 16
-SEEN_RECORDS_MAX, SEEN_BYTES_MAX = 10_000, 2 << 20
+SEEN_RECORDS_MAX, SEEN_BYTES_MAX, SEEN_HEADERS_MAX = 10_000, 2 << 20, 10_000
 """Of one batch; the records of a larger one are counted and not read: their names are numbers."""
 
 
@@ -229,7 +230,7 @@ def records_seen(batch: memoryview, count: int) -> tuple[RecordSeen, ...]:
     if count > SEEN_RECORDS_MAX:
         return ()
     try:
-        records = read_records(batch, SEEN_BYTES_MAX)
+        records = read_records(batch, SEEN_BYTES_MAX, limit_headers=SEEN_HEADERS_MAX)
     except KafkaError:
         return ()
     return tuple(map(_seen, records)) if len(records) == count else ()
@@ -237,7 +238,7 @@ def records_seen(batch: memoryview, count: int) -> tuple[RecordSeen, ...]:
 
 def _single_batch(records: memoryview) -> BatchHeader | None:
     """The header of a batch that the broker may take: one per partition, whole, and as full as it says."""
-    found = list(batches(records))
+    found = list(islice(batches(records), 2))
     if len(found) != 1:
         return None
     header = found[0][1]

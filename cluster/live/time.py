@@ -65,6 +65,11 @@ class LiveTime:
     def stopwatch(self) -> Callable[[], int] | None:
         return self.clock_us if self.measures_requests else None
 
+    @property
+    def slicing(self) -> Callable[[], int] | None:
+        """The time also within a step, by which long requests are sliced."""
+        return self.clock_us
+
     def clock_us(self) -> int:
         """The microseconds that `now_us` stood at if a step began now."""
         return (time.monotonic_ns() - self._started_ns) // 1000

@@ -12,44 +12,8 @@ from typing import NamedTuple
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.primitives import NO_TAGS, decodes, read_text, string
-from cluster.protocol.versions import (
-    ALTER_CLIENT_QUOTAS,
-    ALTER_CONFIGS,
-    ALTER_PARTITION_REASSIGNMENTS,
-    ALTER_USER_SCRAM_CREDENTIALS,
-    CREATE_ACLS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_ACLS,
-    DELETE_TOPICS,
-    DESCRIBE_QUORUM,
-    ELECT_LEADERS,
-    ENVELOPE,
-    INCREMENTAL_ALTER_CONFIGS,
-    LIST_PARTITION_REASSIGNMENTS,
-    UNREGISTER_BROKER,
-    UPDATE_FEATURES,
-)
+from cluster.protocol.versions import ENVELOPE, FORWARDED
 from replica.errors import ErrorCode, PeerViolation
-
-FORWARDED = (
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    CREATE_PARTITIONS,
-    ALTER_CONFIGS,
-    INCREMENTAL_ALTER_CONFIGS,
-    ELECT_LEADERS,
-    ALTER_PARTITION_REASSIGNMENTS,
-    LIST_PARTITION_REASSIGNMENTS,
-    ALTER_CLIENT_QUOTAS,
-    DESCRIBE_QUORUM,
-    ALTER_USER_SCRAM_CREDENTIALS,
-    CREATE_ACLS,
-    DELETE_ACLS,
-    UNREGISTER_BROKER,
-    UPDATE_FEATURES,
-)
-"""Requests that clients send to a broker and the controller answers (ApiKeys.forwardable)."""
 
 ENVELOPE_VERSION = 0
 _PRINCIPAL_VERSION = b"\0\0"

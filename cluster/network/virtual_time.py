@@ -28,6 +28,8 @@ class VirtualTime:
     def __init__(self, trace: TraceLog, *, measures_requests: bool = False) -> None:
         self.now_us = 0
         self.events = 0
+        self.slicing: Callable[[], int] | None = None
+        """Nothing takes time, and long requests are not sliced."""
         self.stopwatch: Callable[[], int] | None = (lambda: self.now_us) if measures_requests else None
         self._trace = trace
         self._queue: list[tuple[int, int, int | None, Callback]] = []

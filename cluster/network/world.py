@@ -159,6 +159,10 @@ class Time(Protocol):
     def stopwatch(self) -> Callable[[], int] | None:
         """Microseconds since the run began, within a step as well; None: requests are not to be measured."""
 
+    @property
+    def slicing(self) -> Callable[[], int] | None:
+        """As `stopwatch`, by which long requests are sliced; None: they are not."""
+
     def wall_clock(self) -> WallClock:
         """A new one, for one machine; it shows the right time."""
 

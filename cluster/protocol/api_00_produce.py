@@ -33,9 +33,11 @@ from cluster.protocol.headers import RequestHeader, request_frame, response_body
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
     INT32,
+    MAX_INT32,
     NO_TAGS,
     Frame,
     check_consumed,
+    cut_text,
     decodes,
     error_of,
     length,
@@ -48,6 +50,7 @@ from cluster.protocol.primitives import (
     tagged,
 )
 from cluster.protocol.versions import PRODUCE, is_flexible
+from cluster.slices import MAX_PARTITIONS, counted, paced, reads_request
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import UNKNOWN_OFFSET, Offset
@@ -129,6 +132,7 @@ def encode_produce_request(version: int, correlation_id: int, client_id: str | N
     return request_frame(PRODUCE, version, correlation_id, client_id, b"".join(parts))
 
 
+@reads_request(MAX_PARTITIONS, MAX_INT32)
 @decodes("a Produce request")
 def decode_produce_request(header: RequestHeader, frame: Frame) -> ProduceRequest:
     """Request of a frame without size prefix; records are memoryviews into it (writable if the frame is).
@@ -161,7 +165,7 @@ def _read_batches(frame: Frame, position: int, version: int) -> tuple[list[tuple
     view = memoryview(frame)
     count, position = read_count(frame, position, flexible, 5)
     batches: list[tuple[int, memoryview | None]] = []
-    for _ in range(count):
+    for _ in counted(count):
         (partition,) = INT32.unpack_from(frame, position)
         size, position = read_length(frame, position + 4, flexible)
         if size < 0:
@@ -187,9 +191,9 @@ def encode_produce_response(
     """A whole response frame, size prefix included."""
     flexible = is_flexible(PRODUCE, version)
     parts = [length(len(topics), flexible)]
-    for topic, partitions in topics:
+    for topic, partitions in paced(topics):
         parts += (_encode_topic(topic, version), length(len(partitions), flexible))
-        parts += (_partition_response(version, part) for part in partitions)
+        parts += (_partition_response(version, part) for part in paced(partitions))
         if flexible:
             parts.append(NO_TAGS)
     parts.append(INT32.pack(throttle_time_ms))
@@ -210,8 +214,8 @@ def _partition_response(version: int, part: ProducePartitionResponse) -> bytes:
     tags = NO_TAGS if flexible else b""
     parts = [start, length(len(part.record_errors), flexible)]
     for index, message in part.record_errors:
-        parts += (INT32.pack(index), string(message, flexible), tags)
-    parts.append(string(part.error_message, flexible))
+        parts += (INT32.pack(index), string(cut_text(message), flexible), tags)
+    parts.append(string(cut_text(part.error_message), flexible))
     if version >= 10 and part.current_leader is not None:
         tags = tagged({CURRENT_LEADER_TAG: part.current_leader.encoded()})
     parts.append(tags)

@@ -7,6 +7,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from cluster.protocol.primitives import Frame, read_count, read_text, read_uuid, skip_tagged, string
+from cluster.slices import counted
 
 Topic = str | UUID
 """A topic's name, or in later versions its id (KIP-516)."""
@@ -42,7 +43,7 @@ def read_by_topic(
     """
     count, position = read_count(frame, position, flexible, 2)
     topics = []
-    for _ in range(count):
+    for _ in counted(count):
         topic, position = read_topic(frame, position, version)
         partitions, position = read_partitions(frame, position, version)
         if flexible:

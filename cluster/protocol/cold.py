@@ -34,7 +34,7 @@ import functools
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
@@ -48,11 +48,13 @@ from cluster.protocol.entities import (
     decode_entity,
     encode_entity,
     implicit_default,
+    is_of_answer,
     shapes,
 )
 from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
 from cluster.protocol.primitives import Frame, check_consumed, decodes, error_of
-from cluster.protocol.versions import CONTROL_PLANE, VERSIONS, api_name
+from cluster.protocol.versions import CONTROL_PLANE, FORWARDED, VERSIONS, api_name
+from cluster.slices import MAX_DECIDED, MAX_ITEMS, paced, reads_request
 
 Converter = Callable[[Any], Any]
 
@@ -137,10 +139,11 @@ def _defaults(entity_type: type) -> dict[str, Any]:
 @functools.cache
 def _converters(entity_type: type) -> dict[str, Converter | None]:
     """How each field's plain value becomes kio's; None where it is the same. Metadata is made often."""
-    return {name: _converter(shape) for name, shape in shapes(entity_type).items()}
+    of_answer = is_of_answer(entity_type)
+    return {name: _converter(shape, of_answer=of_answer) for name, shape in shapes(entity_type).items()}
 
 
-def _converter(shape: Shape) -> Converter | None:
+def _converter(shape: Shape, *, of_answer: bool) -> Converter | None:
     item = _item_converter(shape)
     if not shape.is_array:
         return item
@@ -148,7 +151,9 @@ def _converter(shape: Shape) -> Converter | None:
     def convert(values: Any) -> Any:
         if values is None:
             return None
-        return tuple(values) if item is None else tuple(map(item, values))
+        if item is None:
+            return tuple(values)
+        return tuple(map(item, paced(values) if of_answer else values))
 
     return convert
 
@@ -219,7 +224,39 @@ def decode_request(header: RequestHeader, frame: Frame) -> Entity:
 
     Trailing bytes are ignored, as in Kafka: librdkafka leaves three bytes behind some Metadata requests.
     """
+    return _decode_decided(header, frame) if header.api_key in FORWARDED else _decode_request(header, frame)
+
+
+def _read_request(header: RequestHeader, frame: Frame) -> Entity:
     return _decode(frame, request_class(header.api_key, header.api_version), header.body_position)[0]
+
+
+_decode_decided = reads_request(MAX_DECIDED)(_read_request)
+_decode_request = reads_request(MAX_ITEMS)(_read_request)
+
+
+def encode_answer(api_key: int, version: int, correlation_id: int, fields: Mapping[str, object]) -> bytes:
+    """As `encode_response` of `response`, item by item: a list may be an iterator, and is not kept beside its bytes."""
+    entity_type = response_class(api_key, version)
+    written = dict(fields)
+    for name, item_type in _structures_of(entity_type):
+        items = fields.get(name)
+        if items is not None:
+            assert isinstance(items, Iterable), "a list of structures"
+            written[name] = tuple(
+                encode_entity(make(item_type, **item) if isinstance(item, dict) else item) for item in paced(items)
+            )
+    return encode_response(api_key, version, correlation_id, make(entity_type, **written))
+
+
+@functools.cache
+def _structures_of(entity_type: type) -> list[tuple[str, type]]:
+    """Fields that are arrays of structures."""
+    return [
+        (name, shape.entity)
+        for name, shape in shapes(entity_type).items()
+        if shape.is_array and shape.entity is not None and shape.tag is None
+    ]
 
 
 def decode_response(api_key: int, version: int, frame: Frame) -> Entity:

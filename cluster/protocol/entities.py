@@ -30,6 +30,7 @@ from cluster.protocol.primitives import (
     INT64,
     NO_TAGS,
     Frame,
+    cut_text,
     error_of,
     length,
     read_count,
@@ -41,6 +42,7 @@ from cluster.protocol.primitives import (
     string,
     tagged,
 )
+from cluster.slices import array, counted, paced
 from replica.errors import ErrorCode, PeerViolation
 
 Entity = Any
@@ -163,10 +165,10 @@ def _array_reader(read_item: Reader, flexible: bool, is_nullable: bool, item_byt
         if count < 0:
             return None, position
         items = []
-        for _ in range(count):
+        for _ in counted(count):
             item, position = read_item(frame, position)
             items.append(item)
-        return tuple(items), position
+        return array(items), position
 
     return read
 
@@ -297,18 +299,21 @@ def encode_entity(entity: Entity) -> bytes:
 def entity_writer(entity_type: type) -> Writer:
     """Writer of one kio class."""
     flexible: bool = entity_type.__flexible__  # type: ignore[attr-defined]
+    of_answer = is_of_answer(entity_type)
     plain: list[tuple[str, Writer]] = []
     by_tag: list[tuple[int, str, Writer, Any]] = []
     defaults = {field.name: field.default for field in dataclasses.fields(entity_type)}
     for name, shape in shapes(entity_type).items():
         if shape.tag is None:
-            plain.append((name, _field_writer(shape, flexible)))
+            plain.append((name, _field_writer(shape, flexible, of_answer=of_answer)))
         else:
             # A tagged field that has its default is left out, so null never has to be written.
-            writer = _field_writer(shape._replace(is_nullable=False), flexible)
+            writer = _field_writer(shape._replace(is_nullable=False), flexible, of_answer=of_answer)
             by_tag.append((shape.tag, name, writer, defaults[name]))
 
     def write(entity: Entity) -> bytes:
+        if entity.__class__ is bytes:
+            return entity  # Written already, see cold.encode_answer.
         parts = [write_field(getattr(entity, name)) for name, write_field in plain]
         if by_tag:
             parts.append(
@@ -327,14 +332,20 @@ def entity_writer(entity_type: type) -> Writer:
     return write
 
 
-def _field_writer(shape: Shape, flexible: bool) -> Writer:
+def is_of_answer(entity_type: type) -> bool:
+    """Whether it is a response or a structure in one: its texts are cut where they are too long, and its arrays made
+    and written in slices. A request of our own is never left half made."""
+    return entity_type.__module__.endswith("response")
+
+
+def _field_writer(shape: Shape, flexible: bool, *, of_answer: bool) -> Writer:
     if shape.entity is not None:
         write_item = entity_writer(shape.entity)
     else:
         assert shape.kafka_type is not None
-        write_item = _primitive_writer(shape.kafka_type, flexible)
+        write_item = _primitive_writer(shape.kafka_type, flexible, of_answer=of_answer)
     if shape.is_array:
-        return _array_writer(write_item, flexible)
+        return _array_writer(write_item, flexible, of_answer=of_answer)
     return _nullable_writer(write_item) if shape.entity is not None and shape.is_nullable else write_item
 
 
@@ -342,16 +353,16 @@ def _nullable_writer(write_entity: Writer) -> Writer:
     return lambda entity: b"\xff" if entity is None else b"\x01" + write_entity(entity)
 
 
-def _array_writer(write_item: Writer, flexible: bool) -> Writer:
+def _array_writer(write_item: Writer, flexible: bool, *, of_answer: bool) -> Writer:
     def write(items: tuple[Any, ...] | None) -> bytes:
         if items is None:
             return length(-1, flexible)
-        return b"".join([length(len(items), flexible), *map(write_item, items)])
+        return b"".join([length(len(items), flexible), *map(write_item, paced(items) if of_answer else items)])
 
     return write
 
 
-def _primitive_writer(kafka_type: str, flexible: bool) -> Writer:
+def _primitive_writer(kafka_type: str, flexible: bool, *, of_answer: bool) -> Writer:
     match kafka_type:
         case "timedelta_i32":
             pack = INT32.pack
@@ -363,6 +374,8 @@ def _primitive_writer(kafka_type: str, flexible: bool) -> Writer:
             pack_time = INT64.pack
             return lambda value: pack_time((value - EPOCH) // ONE_MS)
         case "string":
+            if of_answer:
+                return lambda value: string(cut_text(value), flexible)
             return lambda value: string(value, flexible)
         case "uuid":
             return lambda value: (value or NO_ID).bytes

@@ -36,6 +36,7 @@ from cluster.protocol.primitives import (
     tagged,
 )
 from cluster.protocol.versions import FETCH, is_flexible
+from cluster.slices import MAX_PARTITIONS, counted, reads_request
 from replica.ids import (
     NO_BROKER,
     NO_BROKER_EPOCH,
@@ -163,6 +164,7 @@ def _tags_of_partition(version: int, part: FetchPartition) -> bytes:
     return tagged(tags) if tags else NO_TAGS
 
 
+@reads_request(MAX_PARTITIONS)
 @decodes("a Fetch request")
 def decode_fetch_request(header: RequestHeader, frame: Frame) -> FetchRequest:
     """Request of a frame without size prefix. Versions 4 to 6 have no session: id 0, epoch -1.
@@ -228,7 +230,7 @@ def _read_rest(frame: Frame, position: int, version: int) -> Rest:
 def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[list[FetchPartition], int]:
     count, position = read_count(frame, position, version >= 12, _ASKED_V4.size)
     partitions = []
-    for _ in range(count):
+    for _ in counted(count):
         if version >= 12:
             part = FetchPartition(*_ASKED_V12.unpack_from(frame, position))
             tags, position = read_tagged(frame, position + _ASKED_V12.size)
@@ -262,6 +264,7 @@ def _with_tags(part: FetchPartition, tags: Mapping[int, bytes], version: int) ->
 
 def _read_forgotten(frame: Frame, position: int, version: int) -> tuple[tuple[int, ...], int]:
     count, position = read_count(frame, position, version >= 12, 4)
+    counted(count)
     indexes: tuple[int, ...] = Struct(f">{count}i").unpack_from(frame, position)
     return indexes, position + 4 * count
 

@@ -38,6 +38,8 @@ INT64 = Struct(">q")
 MAX_INT32 = 2**31 - 1
 MAX_TEXT_BYTES = 2**15 - 1
 """Of any string, also where its length would allow more. source: MessageDataGenerator"""
+MAX_ARRAY_ITEMS, MAX_TAGGED_FIELDS = 1_000_000, 10_000
+"""source: the generated readers of 4.4"""
 NO_TAGS = b"\x00"
 
 _ERROR_CODES = {int(code): code for code in ErrorCode}
@@ -118,12 +120,14 @@ def read_count(
     else:
         (count,) = INT32.unpack_from(frame, position)
         position += 4
-    if count >= 0 and count * item_bytes <= len(frame) - position:
+    if 0 <= count <= MAX_ARRAY_ITEMS and count * item_bytes <= len(frame) - position:
         return count, position
     if count == -1:
         if nullable:
             return count, position
         raise PeerViolation("an array that must be there is null")
+    if count > MAX_ARRAY_ITEMS:
+        raise PeerViolation(f"an array claims {count} items, {MAX_ARRAY_ITEMS} are allowed")
     raise PeerViolation(f"an array claims {count} items where {len(frame) - position} bytes are left")
 
 
@@ -188,6 +192,8 @@ def read_tagged(frame: Frame, position: int) -> tuple[dict[int, bytes], int]:
     if frame[position] == 0:
         return {}, position + 1
     count, position = read_uvarint(frame, position)
+    if count > MAX_TAGGED_FIELDS:
+        raise PeerViolation(f"a structure claims {count} tagged fields, {MAX_TAGGED_FIELDS} are allowed")
     fields: dict[int, bytes] = {}
     for _ in range(count):  # Each turn eats two bytes or more, or runs off the end.
         tag, position = read_uvarint(frame, position)
@@ -238,13 +244,27 @@ def length(value: int, flexible: bool) -> bytes:
     return _ONE_BYTE[value + 1] if value < 0x7F else uvarint(value + 1)
 
 
-@functools.lru_cache(maxsize=1024)
 def string(text: str | None, flexible: bool) -> bytes:
     """A nullable string."""
     if text is None:
         return b"\x00" if flexible else b"\xff\xff"
+    return _string(text, flexible) if len(text) > REMEMBERED_TEXT_MAX else _remembered_string(text, flexible)
+
+
+def _string(text: str, flexible: bool) -> bytes:
     data = text.encode()
     return (uvarint(len(data) + 1) if flexible else INT16.pack(len(data))) + data
+
+
+_remembered_string = functools.lru_cache(maxsize=1024)(_string)
+REMEMBERED_TEXT_MAX = 256
+
+
+def cut_text(text: str | None) -> str | None:
+    """The text of an answer, cut where no string could hold it: it may quote a name that is as long as any may be."""
+    if text is None or len(text) <= MAX_TEXT_BYTES // 4 or len(data := text.encode()) <= MAX_TEXT_BYTES:
+        return text
+    return data[:MAX_TEXT_BYTES].decode(errors="ignore")
 
 
 def tagged(fields: Mapping[int, bytes]) -> bytes:

@@ -258,3 +258,23 @@ def is_flexible(key: int, version: int) -> bool:
 def has_flexible_response_header(key: int, version: int) -> bool:
     """True for response header v1. ApiVersions keeps v0 for ever: the client does not know yet what we speak."""
     return key != API_VERSIONS and version >= _FIRST_FLEXIBLE[key]
+
+
+FORWARDED: Final = (
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    CREATE_PARTITIONS,
+    ALTER_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    ELECT_LEADERS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    ALTER_CLIENT_QUOTAS,
+    DESCRIBE_QUORUM,
+    ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_ACLS,
+    DELETE_ACLS,
+    UNREGISTER_BROKER,
+    UPDATE_FEATURES,
+)
+"""Requests that clients send to a broker and the controller answers (ApiKeys.forwardable)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from cluster.event_limit import EventLimit, outsider
@@ -27,6 +28,7 @@ from cluster.protocol.versions import (
 )
 from cluster.quotas.client_quotas import ClientQuotas
 from cluster.server.accepted_connections import AcceptedConnections
+from cluster.slices import Slices, paced
 from replica.errors import RETRIABLE, ErrorCode
 from replica.trace.events import OffsetCommitRefused, Recorder, RequestRefused
 from replica.wording import member_name, shown
@@ -150,7 +152,7 @@ def _errors(values: Mapping[str, object], depth: int, of: str = "") -> Iterator[
         yield error, of
     for value in values.values() if depth else ():
         if isinstance(value, (list, tuple)):
-            for one in value:
+            for one in paced(value):
                 if isinstance(one, Mapping):
                     yield from _errors(one, depth - 1, of)
 
@@ -163,14 +165,20 @@ def _text_of(request: object, field: str) -> str | None:
 class Responder:
     """Answers of every API but Produce, Fetch and ApiVersions, which encode their own.
 
-    refusals: states those that say no
+    slices: in which long answers are made     refusals: states those that say no
     """
 
-    __slots__ = ("_amends", "_connections", "_outbox", "_quotas", "refusals")
+    __slots__ = ("_amends", "_connections", "_outbox", "_quotas", "refusals", "slices")
 
     def __init__(
-        self, outbox: Outbox, connections: AcceptedConnections, quotas: ClientQuotas, refusals: Refusals
+        self,
+        outbox: Outbox,
+        connections: AcceptedConnections,
+        quotas: ClientQuotas,
+        slices: Slices,
+        refusals: Refusals,
     ) -> None:
+        self.slices = slices
         self._outbox = outbox
         self._connections = connections
         self._quotas = quotas
@@ -195,6 +203,12 @@ class Responder:
 
     def answer(self, connection: ConnectionId, header: RequestHeader, **values: object) -> None:
         """values: fields of the response, as `cold.response` takes them. Nothing, if the connection is gone."""
+        if self._connections.is_of_node(connection):
+            self._answer(connection, header, values)
+        else:
+            self.slices.begin(partial(self._answer, connection, header, values))
+
+    def _answer(self, connection: ConnectionId, header: RequestHeader, values: dict[str, object]) -> None:
         if connection in self._connections:
             if self._amends and connection in self._amends:
                 values = self._amends.pop(connection)(values)
@@ -203,8 +217,7 @@ class Responder:
                 throttle_ms = self._quotas.answered(connection, header)
                 if throttle_ms and _tells_throttle(header):
                     values = {**values, "throttle_time": throttle_ms}
-            entity = cold.response(header.api_key, header.api_version, **values)
-            frame = cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
+            frame = cold.encode_answer(header.api_key, header.api_version, header.correlation_id, values)
             self._outbox.respond(connection, (frame,), header.api_key)
 
     def pass_on(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, ResumeReading, Send
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import FETCH, PRODUCE
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.cpu import CpuTimes, HandlerTime
 from cluster.server.network_thread import Acceptor, NetworkThread
@@ -24,8 +25,11 @@ from cluster.server.request_handlers import RequestHandlers
 from cluster.server.request_log import RequestLog
 from cluster.server.thread_times import ThreadTimes
 from cluster.server.throttled_channels import ThrottledChannels
+from cluster.slices import Slices
 from replica.errors import PeerViolation
 from replica.trace.events import Recorder
+
+SHORT_BYTES: Final = 8 * 1024
 
 
 class Gate(Protocol):
@@ -45,6 +49,7 @@ class SocketServer:
     on_gone: called for every connection that is over, whichever end closed it
     requests: notified of every request that is done; None: not needed
     clock: microseconds, by which handlers are timed
+    slices: of long requests of clients
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class SocketServer:
         on_gone: Callable[[ConnectionId], None] = lambda connection: None,
         requests: RequestLog | None,
         clock: Callable[[], int],
+        slices: Slices,
     ) -> None:
         self.connections = AcceptedConnections(node, config, outbox, recorder, self._gone)
         self.handlers = RequestHandlers(config.num_io_threads, config.queued_max_requests, on_room=self._unblock)
@@ -75,6 +81,7 @@ class SocketServer:
         self.gate: Gate | None = None
         """None: clients need not authenticate."""
         self._requests = requests
+        self._slices = slices
         self._max_request_bytes = config.socket_request_max_bytes
         self._max_connections = config.max_connections
         self._acceptor = Acceptor(
@@ -92,6 +99,8 @@ class SocketServer:
         self._in_use = config.num_network_threads
         self._blocked: deque[NetworkThread] = deque()
         """Those that stand before the full request channel, first come first."""
+        self._paused: dict[ConnectionId, None] = {}
+        """Whose request is done in slices, and has some before it."""
         self._thread_of: dict[ConnectionId, NetworkThread] = {}
         self._assigned = 0
         self._unassigned: dict[ConnectionId, bytearray] = {}
@@ -150,6 +159,7 @@ class SocketServer:
     def _gone(self, connection: ConnectionId) -> None:
         self._unassigned.pop(connection, None)
         self._too_early.pop(connection, None)
+        self._paused.pop(connection, None)
         thread = self._thread_of.pop(connection, None)
         if thread is not None:
             thread.gone(connection)
@@ -226,16 +236,30 @@ class SocketServer:
             self._requests.dequeued(connection)
         if self.times_threads:
             self.thread_times.began(connection)
+        if self.connections.is_of_node(connection) or _is_short(frame):
+            self._serve(connection, peer, frame, now_us)
+        elif not self._slices.begin(partial(self._serve, connection, peer, frame, now_us)):
+            self._paused[connection] = None
+        if self.times_threads:
+            self.thread_times.worked(connection)
+
+    def _serve(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> None:
         try:
             header = self._handle(connection, peer, frame, now_us)
             if self._requests is not None:
                 self._requests.told(connection, peer, header)
         except PeerViolation as violation:
             self.connections.close(connection, str(violation))
-        if self.times_threads:
-            self.thread_times.worked(connection)
+        except Exception:  # A bug in Highwater: nobody waits for an answer that does not come.
+            self.connections.close(connection, "closed after a bug")
+            raise
+        if connection in self._paused:
+            del self._paused[connection]
+            self._handled(connection, now_us)
 
     def _handled(self, connection: ConnectionId, now_us: int) -> None:
+        if connection in self._paused:
+            return
         if self._requests is not None:
             self._requests.handled(connection)
         if self.times_threads:
@@ -276,3 +300,11 @@ class SocketServer:
             if thread is None or not thread.hold(action):
                 out.append(action)
         return out
+
+
+def _is_short(frame: bytearray) -> bool:
+    """Whether it is a Produce or a Fetch of few partitions, which are not worth a slice of their own."""
+    return len(frame) < SHORT_BYTES and frame[:2] in (_PRODUCE, _FETCH)
+
+
+_PRODUCE, _FETCH = PRODUCE.to_bytes(2), FETCH.to_bytes(2)

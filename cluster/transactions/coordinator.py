@@ -7,7 +7,7 @@ partition, whose leader epoch is the coordinator epoch. A new leader reads its l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from cluster.transactions.beginning import Beginnings
@@ -102,7 +102,7 @@ class TransactionCoordinator:
         return transaction
 
     def listed(
-        self, producer_ids: Sequence[int], states: Sequence[State] | None, longer_than_ms: int, now_us: int
+        self, producer_ids: Collection[int], states: Sequence[State] | None, longer_than_ms: int, now_us: int
     ) -> list[TransactionMetadata]:
         """producer_ids: empty for all     states: None for all     longer_than_ms: open for so long; -1: any time
 

@@ -117,6 +117,7 @@ class Cores:
             stopwatch=self._fabric.time.stopwatch,
             phase_us=self._check_phase_us(name, incarnation) or 0,
             heartbeat_phase_us=self._heartbeat_phase_us(name, incarnation),
+            slicing=self._fabric.time.slicing,
             works_apart=self._fabric.is_live,
             rests_above=FEW if self._fabric.is_live else MANY,
         )
@@ -164,6 +165,8 @@ class Cores:
             recorder=self._trace,
             security=self._fabric.security,
             session_check_phase_us=self._check_phase_us(name, incarnation),
+            now=lambda: self._fabric.time.now_us,
+            slicing=self._fabric.time.slicing,
         )
 
     def client(

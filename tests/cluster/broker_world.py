@@ -148,6 +148,7 @@ class BrokerWorld:
     endpoints: tuple[Endpoint, ...] = ()
     """Of b1, beside its first listener."""
     cpu: CpuTimes | None = None
+    slicing: Callable[[], int] | None = None
 
     def __init__(self, root: Path, rules: Rules = PROFILES["kafka-3.9"], **config: str) -> None:
         self._rules = rules
@@ -197,6 +198,8 @@ class BrokerWorld:
             clock=WallClock(),
             recorder=self.trace,
             security=self.security,
+            now=lambda: self.now_us,
+            slicing=self.slicing,
         )
         self.controller_answers = True
         self._from_controller(self.controller.start(self.now_us))
@@ -224,6 +227,7 @@ class BrokerWorld:
             security=self.security,
             now=lambda: self.now_us,
             cpu=self.cpu,
+            slicing=self.slicing,
         )
         self._from_broker(self.broker.start(self.now_us))
         self._settle()

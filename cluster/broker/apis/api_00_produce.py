@@ -27,6 +27,7 @@ from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_pro
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import PRODUCE
+from cluster.slices import MANY_PARTITIONS, paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -47,6 +48,7 @@ class ProduceHandler:
         self._handler_time = broker.handler_time
         self._quotas = broker.client_quotas
         self._access = broker.access
+        self._slices = broker.responder.slices
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -55,11 +57,11 @@ class ProduceHandler:
         entries: Entries = []
         refused: Refused = {}
         ids: dict[str, UUID] = {}
-        for topic, partitions in request.topics:
+        for topic, partitions in paced(request.topics):
             name = self._cache.topic_name(topic)
             if isinstance(topic, UUID) and name is not None:
                 ids[name] = topic
-            for number, records in partitions:
+            for number, records in paced(partitions):
                 wanted = None if name is None else TopicPartition(name, number)
                 if wanted is None or self._is_another_topic(topic, wanted):
                     unknown = ProducePartitionResponse(number, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -67,8 +69,17 @@ class ProduceHandler:
                 else:
                     entries.append((wanted, None if records is None else memoryview(records)))
         size_bytes = len(frame) if self._quotas.is_enabled else 0
-        respond = partial(self._respond, connection, header, size_bytes, request.acks, ids, refused)
-        if not self._may_use(connection, request.transactional_id) and any(is_transactional(it) for _, it in entries):
+        answer = partial(self._respond, connection, header, size_bytes, request.acks, ids, refused)
+
+        def respond(results: ProduceResults, cause: int | None) -> None:
+            if len(results) + len(refused) < MANY_PARTITIONS:
+                answer(results, cause)
+            else:
+                self._slices.begin(partial(answer, results, cause))
+
+        if not self._may_use(connection, request.transactional_id) and any(
+            is_transactional(it) for _, it in paced(entries)
+        ):
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             respond({name: ProducePartitionResponse(name.partition, error) for name, _ in entries}, None)
             return
@@ -96,8 +107,8 @@ class ProduceHandler:
     ) -> Entries:
         """The others are `refused`."""
         topics = dict.fromkeys(name.topic for name, _ in entries)
-        denied = [name for name in topics if not self._access.allows_topic(connection, Operation.WRITE, name)]
-        for name, _ in entries:
+        denied = {name for name in paced(topics) if not self._access.allows_topic(connection, Operation.WRITE, name)}
+        for name, _ in paced(entries):
             if name.topic in denied:
                 told = ProducePartitionResponse(name.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 refused.setdefault(ids.get(name.topic, name.topic), []).append(told)
@@ -135,7 +146,7 @@ class ProduceHandler:
             return
         topics: Refused = {}
         hints: LeaderHints | None = None
-        for name, result in results.items():
+        for name, result in paced(results.items()):
             if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and header.api_version >= FIRST_WITH_LEADER_HINTS:
                 hints = hints or LeaderHints(self._cache, self._connections.listener(connection))
                 result = replace(result, current_leader=hints.leader_of(name))

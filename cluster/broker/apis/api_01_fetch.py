@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from cluster.broker.apis.api import Api, BrokerParts
@@ -34,6 +35,7 @@ from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FETCH
+from cluster.slices import MANY_PARTITIONS, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Offset, TopicPartition
@@ -59,6 +61,7 @@ class FetchHandler:
         self._quotas = broker.client_quotas
         self._access = broker.access
         self._recorder = broker.recorder
+        self._slices = broker.responder.slices
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -71,7 +74,7 @@ class FetchHandler:
         wanted: dict[TopicPartition, RequestedPartition] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
         is_inconsistent = False
-        for asked in context.asked():
+        for asked in paced(context.asked()):
             error = self._refusal(asked)
             if self._access.is_on and asked.name and not self._may_read(connection, request.replica_id, asked.name):
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -101,7 +104,11 @@ class FetchHandler:
             resting.listeners = [lambda asked: _note(wanted, asked)]
 
         def respond(results: FetchResults, now_us: int) -> None:
-            self._respond(params, header, context, wanted, refused, results, now_us)
+            answer = partial(self._respond, params, header, context, wanted, refused, results, now_us)
+            if len(results) + len(refused) < MANY_PARTITIONS or params.from_follower:
+                answer()
+            else:
+                self._slices.begin(answer)
 
         # What the metadata does not know is answered beside the rest, and ends no waiting for it.
         self._logs.fetch_records(params, [(name, asked.entry) for name, asked in wanted.items()], respond, now_us)
@@ -136,7 +143,7 @@ class FetchHandler:
             return
         hints: LeaderHints | None = None
         by_key: dict[Key, FetchPartitionResponse] = {}
-        for name, result in results:
+        for name, result in paced(results):
             if result.error in MOVED and header.api_version >= FIRST_WITH_LEADER_HINTS:
                 hints = hints or LeaderHints(self._cache, self._connections.listener(connection))
                 result = replace(result, current_leader=hints.leader_of(name))

@@ -29,6 +29,7 @@ from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import LIST_OFFSETS
+from cluster.slices import paced
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import (
     DEBUGGING_CONSUMER,
@@ -97,6 +98,7 @@ class ListOffsetsHandler:
         self._replicas = broker.replicas
         self._outbox = broker.outbox
         self._answer = broker.responder.answer
+        self._slices = broker.responder.slices
         self._works_apart = broker.works_apart
 
     def __call__(
@@ -106,16 +108,16 @@ class ListOffsetsHandler:
         replica_id = int(request.replica_id)
         read_committed = int(getattr(request, "isolation_level", READ_UNCOMMITTED)) == READ_COMMITTED
         wanted = [(str(topic.name), entry) for topic in request.topics for entry in topic.partitions]
-        asked = Counter((topic, int(entry.partition_index)) for topic, entry in wanted)
+        asked = Counter((topic, int(entry.partition_index)) for topic, entry in paced(wanted))
         reader = TimestampReader(works_apart=self._works_apart)
         found: list[Values] = []
 
         def go_on(now_us: int) -> None:
-            for topic, entry in wanted[len(found) :]:
+            for topic, entry in paced(wanted[len(found) :]):
                 try:
                     found.append(self._offset(topic, entry, version, replica_id, asked, reader, read_committed))
                 except TakesLong as long:
-                    self._outbox.work_apart(partial(reader.read, long.batch), go_on)
+                    self._outbox.work_apart(partial(reader.read, long.batch), begin_again)
                     return
             answers = iter(found)
             topics = [
@@ -123,6 +125,9 @@ class ListOffsetsHandler:
                 for topic in request.topics
             ]
             self._answer(connection, header, topics=topics)
+
+        def begin_again(now_us: int) -> None:
+            self._slices.begin(partial(go_on, now_us))
 
         go_on(now_us)
 

@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from cluster.broker.apis.api import Api, BrokerParts, Values
 from cluster.broker.apis.cluster_view import (
@@ -35,12 +36,15 @@ from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import METADATA
+from cluster.slices import paced
 from controller.image import PartitionRegistration, TopicImage
 from controller.topics import is_internal
 from replica.errors import ErrorCode
 from replica.ids import CLUSTER_ID, NO_BROKER
 
 FIRST_BY_TOPIC_ID = 12
+MADE_AT_ONCE = 1_000
+"""So many topics one request creates. Differs from Kafka, where it is any number."""
 
 
 class MetadataHandler:
@@ -62,9 +66,9 @@ class MetadataHandler:
             self._answer(connection, header, topics=refused, controller_id=NO_BROKER)
             return
         if request.topics is None or (version == 0 and not request.topics):
-            topics = [self._topic(name, topic, version) for name, topic in sorted(image.topics.items())]
+            topics = [self._topic(name, topic, version) for name, topic in paced(sorted(image.topics.items()))]
         else:
-            topics = [self._asked_topic(topic, version) for topic in request.topics]
+            topics = [self._asked_topic(topic, version) for topic in paced(dict.fromkeys(request.topics))]
             self._create_missing(request, topics, now_us)
         if getattr(request, "include_topic_authorized_operations", False):
             for topic in topics:
@@ -95,12 +99,13 @@ class MetadataHandler:
         return self._topic(known, self._cache.image.topics[known], version)
 
     def _create_missing(self, request: Entity, topics: Sequence[Values], now_us: int) -> None:
-        """They are not there yet; the client repeats its request."""
+        """They are not there yet; the client repeats its request, and gets what is left beyond MADE_AT_ONCE."""
         if not self._config.auto_create_topics_enable or not getattr(request, "allow_auto_topic_creation", True):
             return
         missing = [topic["name"] for topic in topics if topic["error_code"] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         if missing:
-            self._create_topics([wanted_topic(str(name), self._config) for name in dict.fromkeys(missing)], now_us)
+            names = islice(dict.fromkeys(map(str, missing)), MADE_AT_ONCE)
+            self._create_topics([wanted_topic(name, self._config) for name in names], now_us)
 
     def _topic(self, name: str, topic: TopicImage | None, version: int) -> Values:
         if topic is None:

@@ -15,6 +15,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_TOPIC_PARTITIONS
+from cluster.slices import paced
 from controller.image import TopicImage
 from controller.topics import is_internal
 from replica.errors import ErrorCode
@@ -42,13 +43,13 @@ class DescribeTopicPartitionsHandler:
             self._answer(connection, header, topics=answer, next_cursor=None)
             return
         limit = max(1, min(self._config.max_request_partition_size_limit, int(request.response_partition_limit)))
-        names = sorted(name for name in dict.fromkeys(asked or image.topics) if name >= first)
+        names = sorted(name for name in paced(dict.fromkeys(asked or image.topics)) if name >= first)
         topics, cursor = self._page(names, start if first else 0, first, limit)
         self._answer(connection, header, topics=topics, next_cursor=cursor)
 
     def _page(self, names: Sequence[str], start: int, first: str, limit: int) -> tuple[list[Values], Values | None]:
         topics: list[Values] = []
-        for name in names:
+        for name in paced(names):
             topic = self._cache.image.topics.get(name)
             if limit == 0:
                 return topics, {"topic_name": name, "partition_index": 0}

@@ -20,8 +20,8 @@ from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
-from cluster.messages.envelopes import FORWARDED
 from cluster.outbox import Outbox
+from cluster.protocol.versions import FORWARDED
 from cluster.server.responder import Handler, Responder
 from controller.inputs import ElectReply, OnReply
 from replica.errors import ErrorCode

@@ -25,6 +25,7 @@ from cluster.protocol.api_01_fetch import (
     size_of,
 )
 from cluster.protocol.by_topic import Topic
+from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset, TopicPartition
@@ -281,7 +282,7 @@ class FetchSessionCache:
 
 def _entries(request: FetchRequest) -> dict[Key, FetchPartition]:
     """A partition that is named twice counts once, as it is named last (FetchRequest.fetchData)."""
-    return {(topic, entry.partition): entry for topic, partitions in request.topics for entry in partitions}
+    return {(topic, entry.partition): entry for topic, partitions in paced(request.topics) for entry in partitions}
 
 
 class SessionlessFetch:
@@ -296,7 +297,7 @@ class SessionlessFetch:
         self._names = names
 
     def asked(self) -> list[RequestedPartition]:
-        return [_asked(topic, self._names(topic), entry) for (topic, _), entry in self._entries.items()]
+        return [_asked(topic, self._names(topic), entry) for (topic, _), entry in paced(self._entries.items())]
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         return Answered(ErrorCode.NONE, NO_SESSION, results)
@@ -327,7 +328,7 @@ class FullFetch(SessionlessFetch):
 
     def answer(self, results: dict[Key, FetchPartitionResponse], now_us: int) -> Answered:
         partitions: dict[Key, CachedPartition] = {}
-        for key, result in results.items():
+        for key, result in paced(results.items()):
             cached = partitions[key] = CachedPartition(_asked(key[0], self._names(key[0]), self._entries[key]))
             cached.high_watermark, cached.log_start_offset = result.high_watermark, result.log_start_offset
         session_id = self._cache.create(

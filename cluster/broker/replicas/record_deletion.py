@@ -12,6 +12,7 @@ from typing import NamedTuple
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.outbox import Outbox
+from cluster.slices import paced
 from cluster.timers import Timer
 from controller.topics import is_internal
 from replica.errors import ErrorCode, KafkaError
@@ -55,7 +56,7 @@ class RecordDeletion:
     ) -> None:
         """offsets: first to be kept of each partition; -1 keeps what is above the high watermark"""
         delayed = _Delayed({}, {}, respond)
-        for name, offset in offsets.items():
+        for name, offset in paced(offsets.items()):
             try:
                 delayed.required[name] = self._delete(name, offset, peer)
             except KafkaError as error:

@@ -14,6 +14,7 @@ from cluster.messages.admin.config_entries import is_list
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.config_resources import APPEND, BROKER, BROKER_LOGGER, DELETE, GROUP, SET, SUBTRACT, TOPIC
 from cluster.protocol.entities import Entity
+from cluster.slices import paced
 from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeGroupConfig, SingleReply
 from controller.topics import check_legal
 from replica.config import TopicConfig
@@ -37,7 +38,7 @@ def _alter(asked: AdminRequest, changes_of: Callable[[Mapping[str, str], Sequenc
     resources = [(int(one.resource_type), str(one.resource_name), one.configs) for one in asked.request.resources]
     counts = Counter((kind, name) for kind, name, _ in resources)
     entries = []
-    for kind, name, configs in resources:
+    for kind, name, configs in paced(resources):
         if counts[kind, name] > 1:
             refusal = refused(ErrorCode.INVALID_REQUEST, "a resource is named more than once")
             entries.append(Entry(name, refusal, kind=kind))

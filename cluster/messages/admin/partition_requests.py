@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Literal
 
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
+from cluster.slices import paced
 from controller.inputs import AlterReassignment, ElectLeader, SingleReply
 from replica.errors import ErrorCode
 
@@ -29,7 +30,7 @@ def elect_leaders(asked: AdminRequest) -> RequestEntries:
         ]
     else:
         wanted = [(str(topic.topic), int(number)) for topic in named for number in topic.partitions]
-    entries = [_election(asked, topic, number, kind) for topic, number in wanted]
+    entries = [_election(asked, topic, number, kind) for topic, number in paced(wanted)]
 
     def values(replies: Sequence[SingleReply]) -> dict[str, object]:
         results = [

@@ -5,6 +5,7 @@ source: AlterClientQuotasRequest.entries, ClientQuotaControlManager.alterClientQ
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
@@ -46,8 +47,8 @@ def alter_client_quotas(asked: AdminRequest) -> RequestEntries:
 
 def _change(asked: AdminRequest, entity: QuotaEntity, ops: Sequence[Entity]) -> AlterClientQuota | TopicReply:
     keys = [str(op.key) for op in ops]
-    for key in keys:
-        if keys.count(key) > 1:
+    for key, count in Counter(keys).items():
+        if count > 1:
             return refused(ErrorCode.INVALID_REQUEST, f"{key} is given more than once")
     return AlterClientQuota(
         now_us=asked.now_us,

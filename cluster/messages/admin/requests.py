@@ -14,6 +14,7 @@ from uuid import UUID
 from cluster.config import BrokerConfig
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
+from cluster.slices import Items, paced
 from controller.image import MetadataImage
 from controller.inputs import PartitionQuota, Several, SingleInput, SingleReply, TopicReply
 from replica.errors import ErrorCode
@@ -53,21 +54,20 @@ class Entry(NamedTuple):
 
 
 class RequestEntries(NamedTuple):
-    """values: the fields of the answer, of one reply for each entry"""
+    """values: the fields of the answer, of one reply for each entry; it pauses where it goes from one to the next"""
 
     entries: Sequence[Entry]
     values: Callable[[Sequence[SingleReply]], dict[str, object]]
 
     def as_input(self, now_us: int) -> Several:
-        inputs = (entry.what for entry in self.entries if not isinstance(entry.what, TopicReply))
+        inputs = (entry.what for entry in paced(self.entries) if not isinstance(entry.what, TopicReply))
         return Several(now_us=now_us, inputs=tuple(inputs))
 
     def answer(self, decided: Iterable[SingleReply]) -> dict[str, object]:
         """decided: the replies to `as_input`, in its order"""
         replies = iter(decided)
-        return self.values(
-            [entry.what if isinstance(entry.what, TopicReply) else next(replies) for entry in self.entries]
-        )
+        told = (entry.what if isinstance(entry.what, TopicReply) else next(replies) for entry in paced(self.entries))
+        return self.values(Items(told))
 
 
 def error_fields(reply: SingleReply) -> dict[str, object]:

@@ -12,6 +12,7 @@ from uuid import UUID
 from cluster.messages.admin.config_entries import Dynamic, settings_of_all, topic_entries
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
+from cluster.slices import paced
 from controller.image import MetadataImage
 from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, SingleReply
 from controller.topics import check_name
@@ -32,12 +33,12 @@ def create_topics(asked: AdminRequest) -> RequestEntries:
     names = Counter(str(topic.name) for topic in request.topics)
     entries: list[Entry] = [
         Entry(name, refused(ErrorCode.INVALID_REQUEST, f"topic {name} is named more than once"))
-        for name, count in names.items()
+        for name, count in paced(names.items())
         if count > 1
     ]
     wanted = [topic for topic in request.topics if names[str(topic.name)] == 1]
     size = sum(1 + max(int(topic.num_partitions), len(topic.assignments)) for topic in wanted)
-    for topic in wanted:
+    for topic in paced(wanted):
         name = str(topic.name)
         try:
             _check_size(size)
@@ -166,8 +167,8 @@ def _named(request: Entity) -> list[tuple[str | None, UUID | None]]:
 def _deletions(asked: AdminRequest) -> Iterator[Entry]:
     """Each topic once: a topic that is named twice, by name or by id, is refused."""
     named = Counter(_named(asked.request))
-    chosen = Counter(_resolved(asked.image, name, topic_id) for name, topic_id in named)
-    for (name, topic_id), count in named.items():
+    chosen = Counter(_resolved(asked.image, name, topic_id) for name, topic_id in paced(named))
+    for (name, topic_id), count in paced(named.items()):
         resolved = _resolved(asked.image, name, topic_id)
         if name is None and topic_id is None:
             refusal = refused(ErrorCode.INVALID_REQUEST, "neither the name of a topic nor its id is given")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields, refused
 from cluster.protocol.entities import Entity
+from cluster.slices import paced
 from controller.image import MetadataImage
 from controller.inputs import AlterScramCredential, SingleReply
 from replica.errors import ErrorCode
@@ -35,7 +36,7 @@ def alter_user_scram_credentials(asked: AdminRequest) -> RequestEntries:
     counts = Counter(one.user for one in alterations)
     twice = refused(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
     by_user = {one.user: one for one in alterations}
-    entries = [Entry(user, one if counts[user] == 1 else twice) for user, one in by_user.items()]
+    entries = [Entry(user, one if counts[user] == 1 else twice) for user, one in paced(by_user.items())]
 
     def values(replies: Sequence[SingleReply]) -> dict[str, object]:
         told = zip(entries, replies, strict=True)
@@ -50,7 +51,7 @@ def describe_user_scram_credentials(request: Entity, image: MetadataImage) -> di
     counts = Counter(named) if request.users else Counter(dict.fromkeys(named, 1))
     return {
         "error_code": ErrorCode.NONE,
-        "results": [{"user": user, **_described(user, counts[user], image)} for user in counts],
+        "results": ({"user": user, **_described(user, counts[user], image)} for user in counts),
     }
 
 

@@ -19,6 +19,9 @@ XERIAL_MAGIC = b"\x82SNAPPY\0"
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 """Snappy as Kafka's clients write it: this, then blocks with their length before them. Some write one bare block."""
 XERIAL_BLOCK_BYTES = 32 * 1024
+GZIP_MEMBERS_MAX, SNAPPY_BLOCKS_MAX, ZSTD_FRAMES_MAX = 100, 1_000, 1_000
+"""In one batch: each takes its time, however little is inside. Differs from Kafka, which takes any number."""
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LZ4_FLAGS = 4
 """Position of the frame descriptor's first byte."""
 LZ4_INDEPENDENT_BLOCKS = 0x20
@@ -33,7 +36,7 @@ class BadStream(Exception):
 
 
 class TooMuchInside(Exception):
-    """The decompressed data would exceed the limit; at most the limit was kept in memory."""
+    """The decompressed data would exceed the limit, in bytes or in parts; at most the limit was kept in memory."""
 
 
 def decompress(codec: str, body: bytes | memoryview, limit_bytes: int) -> bytes:
@@ -55,7 +58,7 @@ def _gunzip(body: bytes | memoryview, limit_bytes: int) -> bytes:
     """All members of the stream; trailing bytes that are no member are ignored (GZIPInputStream.readTrailer)."""
     parts: list[bytes] = []
     rest: bytes | memoryview = body
-    while True:
+    for _ in range(GZIP_MEMBERS_MAX):
         inflater = zlib.decompressobj(wbits=31)
         try:
             # One byte more than is allowed says that there is more; 0 would mean no limit.
@@ -70,6 +73,7 @@ def _gunzip(body: bytes | memoryview, limit_bytes: int) -> bytes:
         rest = inflater.unused_data
         if not rest.startswith(GZIP_MAGIC):
             return b"".join(parts)
+    raise TooMuchInside("gzip")
 
 
 def _unsnappy(body: bytes | memoryview, limit_bytes: int) -> bytes:
@@ -78,6 +82,8 @@ def _unsnappy(body: bytes | memoryview, limit_bytes: int) -> bytes:
         return _snappy_block(content, limit_bytes)
     parts: list[bytes] = []
     place = len(XERIAL_HEADER)
+    if content.count(XERIAL_MAGIC) > SNAPPY_BLOCKS_MAX:
+        raise TooMuchInside("snappy")
     while place + _BLOCK_LENGTH.size <= len(content):
         if content.startswith(XERIAL_MAGIC, place):  # two streams, one after the other
             place += len(XERIAL_HEADER)
@@ -86,6 +92,8 @@ def _unsnappy(body: bytes | memoryview, limit_bytes: int) -> bytes:
         place += _BLOCK_LENGTH.size
         if not 0 <= length <= len(content) - place:
             raise BadStream(f"snappy: a block of {length} bytes, {len(content) - place} are left")
+        if len(parts) == SNAPPY_BLOCKS_MAX:
+            raise TooMuchInside("snappy")
         parts.append(_snappy_block(content[place : place + length], limit_bytes))
         limit_bytes -= len(parts[-1])
         place += length
@@ -111,6 +119,8 @@ def _unlz4(body: bytes | memoryview, limit_bytes: int) -> bytes:
 def _unzstd(body: bytes | memoryview, limit_bytes: int) -> bytes:
     if not len(body):
         return b""  # no frame is no error (ZstdInputStream)
+    if bytes(body).count(ZSTD_MAGIC) > ZSTD_FRAMES_MAX:
+        raise TooMuchInside("zstd")
     return _into_buffer("zstd", cramjam.zstd.decompress_into, body, limit_bytes)
 
 

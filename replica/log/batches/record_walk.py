@@ -15,8 +15,16 @@ RECORD_BYTES_MIN = 7
 """Size, attributes, deltas of time and offset, lengths of key and value, count of headers: a byte each."""
 
 
+HEADERS_MAX = 150_000
+"""Of the records of one batch, together. Differs from Kafka, which takes as many as the bytes hold."""
+
+
 class MalformedRecords(Exception):
     """The bytes are not the records that the header announces."""
+
+
+class TooManyHeaders(Exception):
+    """The records have more than HEADERS_MAX."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ class Walked:
 def walk(body: bytes, count: int) -> Walked:
     """Every byte of `body` belongs to one of `count` records, whose offset deltas are 0, 1, 2, ...
 
-    raises: MalformedRecords
+    raises: MalformedRecords, TooManyHeaders
 
     Differs from Kafka: it does not look at the offset deltas of a batch that is not compressed, nor at the sizes of
     the records of a compressed one. Such records have offsets that another has, or no consumer can read them.
@@ -39,7 +47,7 @@ def walk(body: bytes, count: int) -> Walked:
         raise MalformedRecords(f"{len(body)} bytes are too few for {count} records")
     deltas: list[int] = []
     keyless: list[int] = []
-    place = 0
+    place = headers = 0
     try:
         # The hot path of Produce: a number of one or two bytes, as nearly all are, is read here and not in a call.
         for index in range(count):
@@ -100,7 +108,8 @@ def walk(body: bytes, count: int) -> Walked:
                 place += number >> 1
 
             if body[place]:
-                place = _skip_headers(body, place)
+                count_here, place = _skip_headers(body, place, HEADERS_MAX - headers)
+                headers += count_here
             else:
                 place += 1
             if place != end:
@@ -112,11 +121,14 @@ def walk(body: bytes, count: int) -> Walked:
     return Walked(deltas, keyless)
 
 
-def _skip_headers(body: bytes, place: int) -> int:
-    """raises: MalformedRecords, IndexError at the end of the body"""
+def _skip_headers(body: bytes, place: int, most: int) -> tuple[int, int]:
+    """(their number, the place behind them)     raises: MalformedRecords, TooManyHeaders, IndexError at the end of the
+    body"""
     count, place = _number(body, place, VARINT_BYTES_MAX)
     if count & 1 or count >> 1 > len(body) - place:
         raise MalformedRecords(f"{_signed(count)} headers in the {len(body) - place} bytes that are left")
+    if count >> 1 > most:
+        raise TooManyHeaders
     for _ in range(count >> 1):
         name_bytes, place = _number(body, place, VARINT_BYTES_MAX)
         if name_bytes & 1:
@@ -124,7 +136,7 @@ def _skip_headers(body: bytes, place: int) -> int:
         content_bytes, place = _number(body, place + (name_bytes >> 1), VARINT_BYTES_MAX)
         if not content_bytes & 1:
             place += content_bytes >> 1
-    return place
+    return count >> 1, place
 
 
 def _number(body: bytes, place: int, bytes_max: int) -> tuple[int, int]:

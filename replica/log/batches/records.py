@@ -18,7 +18,7 @@ from replica.errors import ErrorCode, KafkaError
 from replica.frozen import dataclass
 from replica.ids import UNDEFINED_EPOCH, LeaderEpoch, Offset
 from replica.log.batches.codecs import CODECS, BadStream, TooMuchInside, compress, decompress
-from replica.log.batches.record_walk import MalformedRecords, walk
+from replica.log.batches.record_walk import HEADERS_MAX, MalformedRecords, TooManyHeaders, walk
 
 Bytes = bytes | bytearray | memoryview
 
@@ -347,19 +347,24 @@ def _sealed(base_offset: Offset, leader_epoch: LeaderEpoch, fields: tuple[int, .
 
 
 def read_records(
-    batch: Bytes, limit_bytes: int = DECOMPRESSED_BYTES_MAX, header: BatchHeader | None = None
+    batch: Bytes,
+    limit_bytes: int = DECOMPRESSED_BYTES_MAX,
+    header: BatchHeader | None = None,
+    limit_headers: int = HEADERS_MAX,
 ) -> list[Record]:
     """The records of one whole batch, in offset order.
 
     limit_bytes: of the records, decompressed     header: of the batch, if it has been read already
-    raises: KafkaError CORRUPT_MESSAGE (no records, or too many bytes), UNSUPPORTED_COMPRESSION_TYPE (no known codec)
+    limit_headers: of the records, together
+    raises: KafkaError CORRUPT_MESSAGE (no records, or too many bytes or headers), UNSUPPORTED_COMPRESSION_TYPE (no codec)
     """
     header = header or read_header(batch)
     body = body_of(batch, header, limit_bytes)
     try:
         records, position = [], 0
         for _ in range(header.record_count):
-            record, position = _read_record(body, position, header)
+            record, position = _read_record(body, position, header, limit_headers)
+            limit_headers -= len(record.headers)
             records.append(record)
     except IndexError as error:
         raise corrupt(f"batch at offset {header.base_offset}: {error}") from error
@@ -381,7 +386,7 @@ def _timestamps(batch: Bytes, header: BatchHeader) -> list[int]:
         return [header.max_timestamp] * header.record_count
     try:
         deltas = walk(body_of(batch, header, DECOMPRESSED_BYTES_MAX), header.record_count).timestamp_deltas
-    except MalformedRecords as error:
+    except (MalformedRecords, TooManyHeaders) as error:
         raise corrupt(f"batch at offset {header.base_offset}: {error}") from error
     return [as_int64(header.base_timestamp + delta) for delta in deltas]
 
@@ -398,7 +403,7 @@ def body_of(batch: Bytes, header: BatchHeader, limit_bytes: int) -> bytes:
         raise corrupt(f"batch at offset {header.base_offset}: more than {limit_bytes} bytes inside") from bomb
 
 
-def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+def _read_record(body: bytes, position: int, header: BatchHeader, most_headers: int) -> tuple[Record, int]:
     length, position = _get_varint(body, position)
     end = position + length
     if not position < end <= len(body):
@@ -409,6 +414,8 @@ def _read_record(body: bytes, position: int, header: BatchHeader) -> tuple[Recor
     value, position = _get_bytes(body, position)
     count, position = _get_varint(body, position)
     headers = []
+    if count > most_headers:
+        raise IndexError("its records have too many headers")
     for _ in range(count):
         name, position = _get_bytes(body, position)
         if name is None:

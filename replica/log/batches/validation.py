@@ -18,7 +18,14 @@ from replica.config import NEVER, TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch, Offset
 from replica.log.batches.codecs import CODECS, BadStream, TooMuchInside, decompress
-from replica.log.batches.record_walk import RECORD_BYTES_MIN, MalformedRecords, Walked, walk
+from replica.log.batches.record_walk import (
+    HEADERS_MAX,
+    RECORD_BYTES_MIN,
+    MalformedRecords,
+    TooManyHeaders,
+    Walked,
+    walk,
+)
 from replica.log.batches.records import (
     BATCH_HEADER_BYTES,
     CODEC_MASK,
@@ -49,7 +56,7 @@ INSIDE_BYTES_MAX, INSIDE_RECORDS_MAX = 16 << 20, 150_000
 
 Differs from Kafka, which has no limit: 600 KB of gzip keep one of its threads busy with 600 MB.
 """
-SHORT_WORK_RECORDS, SHORT_WORK_COMPRESSED_BYTES = 5_000, 8 * 1024
+SHORT_WORK_RECORDS, SHORT_WORK_BYTES, SHORT_WORK_COMPRESSED_BYTES = 5_000, 64 * 1024, 8 * 1024
 """Of one request, looked into at once: some milliseconds."""
 RECORD_ERRORS_MAX = 1000
 """Simplified: Kafka names every record that is wrong."""
@@ -141,7 +148,7 @@ def look_inside(batch: Bytes, header: BatchHeader, limits: InsideLimits) -> Walk
             raise _too_much_inside(f"{header.record_count} records, {limits.records} are allowed")
         return _walk(body, header.record_count)
     except TooMuchInside as bomb:
-        raise _too_much_inside(f"more than {limits.size_bytes} bytes") from bomb
+        raise _too_much_inside(f"more than {limits.size_bytes} bytes, or very many parts") from bomb
     except BadStream as error:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
@@ -151,6 +158,8 @@ def _walk(body: bytes, record_count: int) -> Walked:
         return walk(body, record_count)
     except MalformedRecords as error:
         raise _invalid(str(error)) from error
+    except TooManyHeaders as error:
+        raise _too_much_inside(f"more than {HEADERS_MAX} headers") from error
 
 
 def _too_much_inside(what: str) -> KafkaError:
@@ -160,15 +169,19 @@ def _too_much_inside(what: str) -> KafkaError:
 def takes_long(request: Iterable[memoryview | None]) -> bool:
     """Whether looking into what a request holds may take so long that others should not have to wait for it.
 
-    A compressed batch does not show how much is inside: a few hundred bytes can be all that is allowed.
+    A compressed batch does not show how much is inside: a few hundred bytes can be all that is allowed. And a record of
+    any batch may be nothing but headers.
     """
-    records = compressed_bytes = 0
+    records = size_bytes = compressed_bytes = 0
     for batch in request:
         if batch is not None and len(batch) >= BATCH_HEADER_BYTES:
             records += _INT32.unpack_from(batch, COUNT_POSITION)[0]
+            size_bytes += len(batch)
             if batch[CODEC_POSITION] & CODEC_MASK:
                 compressed_bytes += len(batch)
-    return records > SHORT_WORK_RECORDS or compressed_bytes > SHORT_WORK_COMPRESSED_BYTES
+    return (
+        records > SHORT_WORK_RECORDS or size_bytes > SHORT_WORK_BYTES or compressed_bytes > SHORT_WORK_COMPRESSED_BYTES
+    )
 
 
 Inspected = Walked | KafkaError

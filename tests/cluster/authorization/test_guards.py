@@ -12,9 +12,8 @@ from sasl_world import ALICE
 from cluster.authorization.guards import GUARDS
 from cluster.broker.api_table import APIS
 from cluster.broker.apis.refusals import Refused
-from cluster.messages.envelopes import FORWARDED
 from cluster.protocol import versions as v
-from cluster.protocol.versions import api_name
+from cluster.protocol.versions import FORWARDED, api_name
 from controller.access import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from replica.errors import ErrorCode
 

@@ -11,6 +11,7 @@ from cluster.sampled_rate import Rate
 from cluster.server.cpu import CpuTimes, HandlerTime
 from cluster.server.request_handlers import RequestHandlers
 from cluster.server.socket_server import SocketServer
+from cluster.slices import Slices
 from replica.trace.events import TraceLog
 
 MS, S = 1000, 1_000_000
@@ -75,6 +76,7 @@ def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], *
         handle=handle,
         requests=None,
         clock=lambda: 0,
+        slices=Slices(now=lambda: 0, clock=None, timers=outbox.timers),
     )
     server.open(0)
     return server

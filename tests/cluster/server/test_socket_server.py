@@ -17,6 +17,7 @@ from cluster.server.cpu import CpuTimes
 from cluster.server.request_handlers import RequestHandlers
 from cluster.server.request_log import RequestLog
 from cluster.server.socket_server import SocketServer
+from cluster.slices import Slices
 from replica.config import ConfigError
 from replica.errors import PeerViolation
 from replica.trace.events import ConnectionClosed, RequestCompleted, TraceLog, TraceRow
@@ -49,6 +50,7 @@ class ServerWorld:
             handle=self._handle,
             requests=RequestLog("b1", self.trace, lambda: self.now_us) if is_watched else None,
             clock=lambda: self.now_us,
+            slices=Slices(now=lambda: self.now_us, clock=None, timers=self.outbox.timers),
         )
         if is_open:
             self.server.open(0)

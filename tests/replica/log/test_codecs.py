@@ -13,7 +13,17 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.log.batches.codecs import CODECS, BadStream, TooMuchInside, compress, decompress
+from replica.log.batches.codecs import (
+    CODECS,
+    GZIP_MEMBERS_MAX,
+    SNAPPY_BLOCKS_MAX,
+    XERIAL_HEADER,
+    ZSTD_FRAMES_MAX,
+    BadStream,
+    TooMuchInside,
+    compress,
+    decompress,
+)
 
 MIB = 1 << 20
 codecs = st.sampled_from(CODECS[1:])
@@ -66,3 +76,21 @@ def test_streams_of_other_libraries():
 def test_lz4_blocks_that_depend_on_each_other_are_none_for_kafka():
     with pytest.raises(BadStream, match="depend"):
         decompress("lz4", lz4.frame.compress(bytes(range(256)) * 1000, block_linked=True), MIB)
+
+
+@pytest.mark.parametrize("content", [b"", b"x"])
+def test_a_stream_of_very_many_parts_is_as_much_work_as_a_bomb(content):
+    member, block = gzip.compress(content), bytes(cramjam.snappy.compress_raw(content))
+    gzipped = {parts: member * parts for parts in (GZIP_MEMBERS_MAX, GZIP_MEMBERS_MAX + 1, 40_000)}
+    blocks = {parts: XERIAL_HEADER + (len(block).to_bytes(4) + block) * parts for parts in (SNAPPY_BLOCKS_MAX, 200_000)}
+    assert decompress("gzip", gzipped[GZIP_MEMBERS_MAX], MIB) == content * GZIP_MEMBERS_MAX
+    assert decompress("snappy", blocks[SNAPPY_BLOCKS_MAX], MIB) == content * SNAPPY_BLOCKS_MAX
+    for codec, stream in (
+        ("gzip", gzipped[GZIP_MEMBERS_MAX + 1]),
+        ("gzip", gzipped[40_000]),
+        ("snappy", blocks[200_000]),
+        ("snappy", XERIAL_HEADER * 60_000),
+        ("zstd", zstandard.ZstdCompressor().compress(content) * (ZSTD_FRAMES_MAX + 1)),
+    ):
+        with pytest.raises(TooMuchInside):
+            decompress(codec, stream, MIB)

@@ -11,9 +11,10 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import decode_varint
 
+from replica.errors import ErrorCode, KafkaError
 from replica.log.batches.codecs import CODECS
-from replica.log.batches.record_walk import MalformedRecords, walk
-from replica.log.batches.records import BATCH_HEADER_BYTES, CRC_START, read_header
+from replica.log.batches.record_walk import HEADERS_MAX, MalformedRecords, walk
+from replica.log.batches.records import BATCH_HEADER_BYTES, CRC_START, build_batch, read_header, read_records
 from replica.log.batches.validation import InsideLimits, look_inside
 
 LIMITS = InsideLimits(1 << 20, 10_000)
@@ -96,3 +97,23 @@ def test_the_work_is_bounded_by_the_bytes_and_not_by_the_count():
     with pytest.raises(MalformedRecords):
         walk(Counting(b"\x0c\0\0\0\1\1\0" * 100), 2**31 - 1)
     assert Counting.looked_at <= 700
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("records", [1, 3])
+def test_headers_are_counted_over_all_records(codec, records):
+    """15 kB of gzip hold five million."""
+    for more in (0, 1):
+        heads = [("", None)] * (HEADERS_MAX // records)
+        of_each = [heads] * (records - 1) + [heads + [("", None)] * (HEADERS_MAX % records + more)]
+        pairs = [(None, None)] * records
+        batch = build_batch(pairs, timestamp_ms=0, compression=codec, headers=[tuple(one) for one in of_each])
+        header = read_header(batch)
+        if not more:
+            assert len(look_inside(batch, header, LIMITS).timestamp_deltas) == records
+            continue
+        with pytest.raises(KafkaError) as refusal:
+            look_inside(batch, header, LIMITS)
+        assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        with pytest.raises(KafkaError):
+            read_records(batch)

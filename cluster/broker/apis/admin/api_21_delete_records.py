@@ -18,6 +18,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DELETE_RECORDS
+from cluster.slices import paced
 from replica.ids import TopicPartition
 
 
@@ -37,7 +38,7 @@ class DeleteRecordsHandler:
         }
 
         def respond(results: Mapping[TopicPartition, Deleted]) -> None:
-            topics = [
+            topics = (
                 {
                     "name": topic,
                     "partitions": [
@@ -46,11 +47,11 @@ class DeleteRecordsHandler:
                             "low_watermark": results[name].low_watermark,
                             "error_code": results[name].error,
                         }
-                        for name in names
+                        for name in paced(names)
                     ],
                 }
                 for topic, names in groupby(sorted(results), key=lambda name: name.topic)
-            ]
+            )
             self._answer(connection, header, topics=topics)
 
         timeout_us = cold.milliseconds(request.timeout) * 1000

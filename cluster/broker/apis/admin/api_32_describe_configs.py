@@ -29,6 +29,7 @@ from cluster.protocol.config_resources import BROKER, BROKER_LOGGER, GROUP, TOPI
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_CONFIGS
+from cluster.slices import paced
 from controller.features import is_elr_enabled
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
@@ -49,7 +50,9 @@ class DescribeConfigsHandler:
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request = cold.decode_request(header, frame)
-        self._answer(connection, header, results=[self._described(request, one) for one in request.resources])
+        # Differs from Kafka: a resource that is named twice in the same words is described once.
+        resources = dict.fromkeys(request.resources)
+        self._answer(connection, header, results=(self._described(request, one) for one in paced(resources)))
 
     def _described(self, request: Entity, resource: Entity) -> Values:
         kind, name = int(resource.resource_type), str(resource.resource_name)
@@ -58,7 +61,7 @@ class DescribeConfigsHandler:
             entries = self._entries(kind, name)
         except KafkaError as error:
             return {**result, "error_code": error.code, "error_message": error.message}
-        wanted = resource.configuration_keys
+        wanted = frozenset(resource.configuration_keys or ())
         found = [entry for entry in entries if not wanted or entry.name in wanted]
         return {**result, "error_code": ErrorCode.NONE, "configs": [_config(request, entry) for entry in found]}
 

@@ -14,6 +14,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ALTER_REPLICA_LOG_DIRS
+from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.manager import LogManager
@@ -43,7 +44,7 @@ class AlterReplicaLogDirsHandler:
         managers = {str(manager.root): manager for manager in self._logs.directories.values()}
         failed = frozenset(map(str, self._logs.failed_roots))
         topics: dict[str, list[Values]] = {}
-        for name, path in places.items():
+        for name, path in paced(places.items()):
             error = ErrorCode.KAFKA_STORAGE_ERROR if path in failed else self._moved(name, managers.get(path))
             answer: Values = {"partition_index": name.partition, "error_code": error}
             topics.setdefault(name.topic, []).append(answer)

@@ -18,6 +18,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_LOG_DIRS
+from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.manager import LogManager
@@ -62,7 +63,7 @@ class DescribeLogDirsHandler:
                             "offset_lag": self._offset_lag(name, manager),
                             "is_future_key": False,
                         }
-                        for name in partitions
+                        for name in paced(partitions)
                     ],
                 }
                 for topic, partitions in groupby(names, key=lambda name: name.topic)

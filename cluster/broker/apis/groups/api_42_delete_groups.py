@@ -15,6 +15,11 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DELETE_GROUPS
+from cluster.slices import paced
+from replica.errors import ErrorCode
+
+DELETED_AT_ONCE = 500
+"""So many groups are one decision of the coordinator."""
 
 
 class DeleteGroupsHandler:
@@ -27,16 +32,23 @@ class DeleteGroupsHandler:
     ) -> None:
         request = cold.decode_request(header, frame)
         group_ids = tuple(dict.fromkeys(str(group_id) for group_id in request.groups_names))
+        errors: dict[str, ErrorCode] = {}
 
         def answer(result: inputs.Result) -> None:
             assert isinstance(result, inputs.DeleteGroupsResult)
-            results = [{"group_id": group_id, "error_code": error} for group_id, error in result.errors.items()]
-            self._answer(connection, header, results=results)
+            errors.update(result.errors)
+            if len(errors) == len(group_ids):
+                told = ({"group_id": group_id, "error_code": errors[group_id]} for group_id in group_ids)
+                self._answer(connection, header, results=told)
 
-        def make_input(number: int) -> inputs.DeleteGroups:
-            return inputs.DeleteGroups(now_us=now_us, request=number, group_ids=group_ids)
+        def delete(some: tuple[str, ...]) -> None:
+            def make_input(number: int) -> inputs.DeleteGroups:
+                return inputs.DeleteGroups(now_us=now_us, request=number, group_ids=some)
 
-        self._service.submit(connection, make_input, answer, now_us)
+            self._service.submit(connection, make_input, answer, now_us)
+
+        for first in paced(range(0, max(len(group_ids), 1), DELETED_AT_ONCE)):
+            delete(group_ids[first : first + DELETED_AT_ONCE])
 
 
 API = Api(

@@ -14,6 +14,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import OFFSET_DELETE
+from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 
@@ -33,11 +34,11 @@ class OffsetDeleteHandler:
             for topic in request.topics
             for one in topic.partitions
         ]
-        known = tuple(name for name in names if exists(self._cache, name))
+        known = tuple(name for name in paced(names) if exists(self._cache, name))
 
         def answer(result: Result) -> None:
             assert isinstance(result, DeleteOffsetsResult)
-            topics = error_of_each(names, result.errors) if result.error is ErrorCode.NONE else []
+            topics = error_of_each(names, result.errors) if result.error is ErrorCode.NONE else ()
             self._answer(connection, header, error_code=result.error, topics=topics)
 
         def make_input(number: int) -> DeleteOffsets:

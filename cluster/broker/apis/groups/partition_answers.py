@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cluster.broker.apis.api import Values
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.protocol.entities import Entity
+from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import UNDEFINED_EPOCH, TopicPartition
 
@@ -48,15 +49,19 @@ def _commit_of(one: Entity, now_ms: int, expires_ms: int) -> OffsetAndMetadata:
     )
 
 
-def by_topic(partitions: Iterable[tuple[TopicPartition, Values]]) -> list[Values]:
-    """Answers about partitions, gathered by topic in the order in which topics first come."""
+def by_topic(partitions: Iterable[tuple[TopicPartition, Values]]) -> Iterator[Values]:
+    """Answers about partitions, gathered by topic in the order in which topics first come.
+
+    They are gathered when the answer is written, which is done in slices.
+    """
     topics: dict[str, list[Values]] = {}
-    for name, answer in partitions:
+    for name, answer in paced(partitions):
         topics.setdefault(name.topic, []).append(answer)
-    return [{"name": topic, "partitions": answers} for topic, answers in topics.items()]
+    for topic, answers in topics.items():
+        yield {"name": topic, "partitions": answers}
 
 
-def error_of_each(names: Sequence[TopicPartition], errors: Mapping[TopicPartition, ErrorCode]) -> list[Values]:
+def error_of_each(names: Sequence[TopicPartition], errors: Mapping[TopicPartition, ErrorCode]) -> Iterator[Values]:
     """Partitions that the coordinator was not asked about do not exist."""
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return by_topic(

@@ -22,6 +22,7 @@ from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN
+from cluster.slices import paced
 from cluster.transactions.inputs import AddPartitions, AddResult, TransactionResult
 from cluster.transactions.transaction import BUMPS_EPOCH
 from replica.errors import ErrorCode
@@ -64,7 +65,7 @@ class AddPartitionsToTxnHandler:
 
         if not asked:
             self._respond(connection, header, answered)
-        for one in asked.values():
+        for one in paced(asked.values()):
             self._add(connection, one, partial(take, one.transactional_id), now_us)
 
     def _asked(self, api_version: int, request: Entity) -> dict[str, _Asked]:
@@ -92,12 +93,12 @@ class AddPartitionsToTxnHandler:
         }
 
     def _add(self, connection: ConnectionId, asked: _Asked, respond: Callable[[Errors], None], now_us: int) -> None:
-        known = [name for name in asked.partitions if self._cache.image.partition(*name) is not None]
-        if len(known) < len(asked.partitions):
+        known = {name for name in paced(asked.partitions) if self._cache.image.partition(*name) is not None}
+        if not known.issuperset(asked.partitions):
             respond(
                 {
                     name: ErrorCode.OPERATION_NOT_ATTEMPTED if name in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    for name in asked.partitions
+                    for name in paced(asked.partitions)
                 }
             )
             return
@@ -114,16 +115,16 @@ class AddPartitionsToTxnHandler:
     def _respond(self, connection: ConnectionId, header: RequestHeader, answered: Mapping[str, Errors]) -> None:
         version = header.api_version
         if version < FIRST_OF_MANY:
-            results = [result for errors in answered.values() for result in _results(version, errors)]
+            results = (result for errors in answered.values() for result in _results(version, errors))
             self._answer(connection, header, results_by_topic_v3_and_below=results)
         elif any(ErrorCode.UNSUPPORTED_VERSION in errors.values() for errors in answered.values()):
             # In Kafka it is an exception, which ends the request.
             self._answer(connection, header, error_code=ErrorCode.UNSUPPORTED_VERSION)
         else:
-            found = [
+            found = (
                 {"transactional_id": name, "topic_results": _results(version, errors)}
                 for name, errors in answered.items()
-            ]
+            )
             self._answer(connection, header, results_by_transaction=found)
 
 
@@ -133,7 +134,7 @@ def _partitions(topics: Sequence[Entity]) -> tuple[TopicPartition, ...]:
 
 def _results(version: int, errors: Errors) -> list[Values]:
     topics: dict[str, list[Values]] = {}
-    for name, error in errors.items():
+    for name, error in paced(errors.items()):
         result: Values = {"partition_index": name.partition, "partition_error_code": error_in(version, error)}
         topics.setdefault(name.topic, []).append(result)
     return [{"name": topic, "results_by_partition": results} for topic, results in topics.items()]

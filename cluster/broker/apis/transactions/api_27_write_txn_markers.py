@@ -16,6 +16,7 @@ from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import PRODUCE, VERSIONS, WRITE_TXN_MARKERS
+from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
@@ -39,14 +40,13 @@ class WriteTxnMarkersHandler:
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:
         request = cold.decode_request(header, frame)
-        results: list[ProduceResults | None] = [None] * len(request.markers)
+        results: dict[int, ProduceResults] = {}
 
         def written(place: int, found: ProduceResults, cause: int | None) -> None:
             results[place] = found
-            answers = [one for one in results if one is not None]
-            if len(answers) == len(results):
-                pairs = zip(request.markers, answers, strict=True)
-                self._answer(connection, header, markers=[_answered(marker, one) for marker, one in pairs])
+            if len(results) == len(request.markers):
+                markers = (_answered(marker, results[place]) for place, marker in enumerate(request.markers))
+                self._answer(connection, header, markers=markers)
 
         for place, marker in enumerate(request.markers):
             self._write(marker, peer, partial(written, place), now_us)
@@ -73,7 +73,7 @@ class WriteTxnMarkersHandler:
                     )
                 ),
             )
-            for name in names
+            for name in paced(names)
         ]
 
         def respond(results: ProduceResults, cause: int | None) -> None:

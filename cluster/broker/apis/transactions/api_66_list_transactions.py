@@ -36,7 +36,7 @@ class ListTransactionsHandler:
         try:
             pattern = _pattern(getattr(request, "transactional_id_pattern", None))
             found = self._service.coordinator.listed(
-                [int(one) for one in request.producer_id_filters],
+                {int(one) for one in request.producer_id_filters},
                 states if names else None,
                 int(getattr(request, "duration_filter", ANY_TIME)),
                 now_us,
