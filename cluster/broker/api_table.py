@@ -100,7 +100,7 @@ class ServedApis:
     def __init__(self, broker: BrokerParts) -> None:
         made = ((key, api.serve(broker)) for key, api in APIS.items())
         self._handlers = {key: handler for key, handler in made if handler is not None}
-        self._guards = Guards(broker.access, broker.responder, broker.config) if broker.access.is_on else None
+        self._guards = Guards(broker.access, broker.responder, broker.config)
         self.offered = {key: found for key, found in offered_under(broker.rules).items() if key in self._handlers}
 
     def handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
@@ -109,7 +109,7 @@ class ServedApis:
         handler = self._handlers.get(header.api_key)
         if handler is None:
             raise PeerViolation(f"api {header.api_key} is not served here")
-        if self._guards is not None:
+        if header.api_key in self._guards.keys:
             left = self._guards.passed(connection, header, frame)
             if left is None:
                 return header
