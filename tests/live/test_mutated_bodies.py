@@ -182,7 +182,7 @@ def events(served: Served) -> list[TraceEvent]:
 
 
 def unregistered(told: Sequence[TraceEvent]) -> list[str]:
-    """Brokers that a client had unregistered, as any may without rules; they stay fenced until they are started again."""
+    """Brokers that a client had unregistered, as any may without rules: they stay fenced until they start again."""
     fenced = [event for event in told if isinstance(event, trace.BrokerFenced)]
     return [event.broker for event in fenced if "unregistered" in event.reason]
 
