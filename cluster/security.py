@@ -1,6 +1,7 @@
 """What the servers of a world ask of clients from outside: nothing, unless options of `highwater serve` say so.
 
-Connections between the nodes of a cluster, and of a scenario's own clients, are known by where they come from.
+Connections between the nodes of a cluster, and of a scenario's own clients, are known by the secret of the run
+(cluster/live/peers.py).
 # Differs from Kafka: there a listener has a protocol, and the nodes of the cluster have one of their own.
 """
 
@@ -120,10 +121,6 @@ class ListenerSecurity:
         """Clients of a listener need not authenticate. listener: its name, "" for the first"""
         other = next((one for one in self.listeners if one.name == listener), None)
         return not self.is_on if other is None else not other.has_sasl
-
-    @property
-    def keeps_clients_from_controllers(self) -> bool:
-        return self.is_on or self.super_users is not None
 
     @property
     def protocol(self) -> str:

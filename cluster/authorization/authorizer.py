@@ -58,7 +58,11 @@ class Authorizer:
 class Access:
     """What those may do who have connections to one broker.
 
-    authorizer: None: all may do everything     client: at the other end; None: it is a node of the cluster
+    authorizer: None: all may do everything but what nodes of the cluster do (CLUSTER_ACTION)
+    client: at the other end; None: it is a node of the cluster
+
+    # Differs from Kafka: without an authorizer Kafka believes any client that speaks as a broker. Here the trace would
+    # say of a broker what a stranger did.
     """
 
     __slots__ = ("_client", "authorizer", "is_on")
@@ -73,7 +77,11 @@ class Access:
 
     def allows(self, connection: ConnectionId, operation: Operation, kind: ResourceType, name: str) -> bool:
         client = self._client(connection)
-        return self.authorizer is None or client is None or self.authorizer.allows(client, operation, kind, name)
+        if client is None:
+            return True
+        if self.authorizer is None:
+            return operation is not Operation.CLUSTER_ACTION
+        return self.authorizer.allows(client, operation, kind, name)
 
     def allows_topic(self, connection: ConnectionId, operation: Operation, name: str) -> bool:
         return self.allows(connection, operation, ResourceType.TOPIC, name)

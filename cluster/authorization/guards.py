@@ -15,6 +15,7 @@ from cluster.authorization import transaction_guards as transactions
 from cluster.authorization.authorizer import Access, Authorizer, Client
 from cluster.authorization.guard import Guard, Inquiry, Passed, Verdict, by_topic, on_cluster
 from cluster.config import BrokerConfig
+from cluster.messages.refusals import error_values
 from cluster.node import ConnectionId
 from cluster.protocol import cold, versions
 from cluster.protocol.entities import Entity
@@ -22,9 +23,19 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FORWARDED
 from cluster.server.responder import Responder
 from controller.access import Operation
+from replica.errors import ErrorCode
 
 _NO_OFFSET: Final = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
 _NO_EPOCH: Final = {"leader_epoch": -1, "end_offset": -1}
+OF_NODES: Final = (
+    versions.LEADER_AND_ISR,
+    versions.STOP_REPLICA,
+    versions.UPDATE_METADATA,
+    versions.CONTROLLED_SHUTDOWN,
+    versions.ALTER_PARTITION,
+)
+"""Requests of nodes of the cluster to brokers, beside followers' Fetch; all others go to controllers, which take none
+from clients. source: ApiKeys.clusterAction"""
 _epochs: Final = by_topic(Operation.DESCRIBE, topic="topic", number="partition", empty=_NO_EPOCH)
 
 
@@ -33,6 +44,7 @@ def _offset_for_leader_epoch(asked: Inquiry) -> Verdict:
 
 
 GUARDS: Final[Mapping[int, Guard]] = {
+    **dict.fromkeys(OF_NODES, on_cluster(Operation.CLUSTER_ACTION)),
     versions.LIST_OFFSETS: by_topic(Operation.DESCRIBE, empty=_NO_OFFSET),
     versions.METADATA: topics.metadata,
     versions.OFFSET_COMMIT: groups.offset_commit,
@@ -96,20 +108,28 @@ def verdict_of(
 
 
 class Guards:
-    """Those of one broker; what it forwards is the controller's to look at."""
+    """Those of one broker; what it forwards is the controller's to look at.
+
+    keys: APIs whose requests are looked at
+    """
 
     def __init__(self, access: Access, responder: Responder, config: BrokerConfig) -> None:
         self._access = access
         self._responder = responder
         self._config = config
+        looked_at = (*OF_NODES, versions.WRITE_TXN_MARKERS) if access.authorizer is None else GUARDS
+        self.keys = frozenset(key for key in looked_at if key not in FORWARDED)
 
     def passed(self, connection: ConnectionId, header: RequestHeader, frame: bytearray) -> bytearray | None:
         """What is left of a request; None: it is answered.     raises: PeerViolation"""
         client, authorizer = self._access.client(connection), self._access.authorizer
-        if client is None or authorizer is None or header.api_key in FORWARDED or header.api_key not in GUARDS:
+        if client is None or header.api_key not in self.keys:
             return frame
         request = cold.decode_request(header, frame)
-        verdict = verdict_of(header, request, client, authorizer, self._config)
+        if authorizer is None:
+            verdict = _without_rules(header, request)
+        else:
+            verdict = verdict_of(header, request, client, authorizer, self._config)
         if not isinstance(verdict, Passed):
             self._responder.answer(connection, header, **verdict)
             return None
@@ -118,3 +138,13 @@ class Guards:
         if verdict.request is request:
             return frame
         return frame[: header.body_position] + cold.encode_body(verdict.request)
+
+
+def _without_rules(header: RequestHeader, request: Entity) -> Verdict:
+    """An admin client ends a transaction that hangs with a marker of its own, which always is an abort (KIP-664).
+
+    # Differs from Kafka: see `Access`.
+    """
+    if header.api_key == versions.WRITE_TXN_MARKERS and not any(one.transaction_result for one in request.markers):
+        return Passed(request)
+    return error_values(header, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -100,7 +100,7 @@ class ServedApis:
     def __init__(self, broker: BrokerParts) -> None:
         made = ((key, api.serve(broker)) for key, api in APIS.items())
         self._handlers = {key: handler for key, handler in made if handler is not None}
-        self._guards = Guards(broker.access, broker.responder, broker.config) if broker.access.is_on else None
+        self._guards = Guards(broker.access, broker.responder, broker.config)
         self._refusals = broker.responder.refusals
         self.offered = {key: found for key, found in offered_under(broker.rules).items() if key in self._handlers}
 
@@ -111,7 +111,7 @@ class ServedApis:
         if handler is None:
             raise PeerViolation(f"api {header.api_key} is not served here")
         self._refusals.asked(connection, header, frame)
-        if self._guards is not None:
+        if header.api_key in self._guards.keys:
             left = self._guards.passed(connection, header, frame)
             if left is None:
                 return header

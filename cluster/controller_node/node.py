@@ -117,9 +117,7 @@ class ControllerCore:
         self._draw = draw
         self._outbox = Outbox()
         self._channels = Channels()
-        self._connections = AcceptedConnections(
-            self._name, config, self._outbox, recorder, nodes_only=security.keeps_clients_from_controllers
-        )
+        self._connections = AcceptedConnections(self._name, config, self._outbox, recorder, nodes_only=True)
         self._decisions = DecisionQueue(recorder, chronicle)
         self._slices = Slices(now=now, clock=slicing, timers=self._outbox.timers)
         self._forwarded = ForwardedRequests(

@@ -69,9 +69,7 @@ class RegistryCore:
         self._disk = disk
         self._recorder = recorder
         self._outbox = Outbox()
-        self._connections = AcceptedConnections(
-            self._node, config, self._outbox, recorder, nodes_only=security.keeps_clients_from_controllers
-        )
+        self._connections = AcceptedConnections(self._node, config, self._outbox, recorder, nodes_only=True)
         self._teller = RegistryTeller(self.registry, self._node, names)
         self._sessions: dict[ConnectionId, SessionId] = {}
         self._logs: LogManager

@@ -1,6 +1,7 @@
 """The acceptor of one machine's server socket.
 
-A connection opened in this process has a known client; any other client is known by the client.id of its first request.
+A connection that may be a node's begins with a proof (peers.py); any other client is known by the client.id of its
+first request.
 source: SocketServer.Acceptor
 """
 
@@ -8,10 +9,12 @@ from __future__ import annotations
 
 import errno
 import socket
+import time
 from typing import TYPE_CHECKING
 
 import trio
 
+from cluster.live.peers import Address, RunSecret
 from cluster.live.sockets import prepare
 from cluster.live.tcp_connection import TcpConnection
 
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 
 ACCEPTED_PER_TURN = 20
 """Then other tasks have their turn (Processor.ConnectionQueueSize)."""
+PROVES_WITHIN_S = 5.0
+"""A node sends its proof as soon as it is connected."""
+UNPROVEN_MAX = 64
+"""So many connections that may be of nodes wait for their proofs; of more, the oldest are closed."""
 PAUSE_S = 0.1
 """Pause in accepting when the process has no file descriptor left, or as many connections as it may."""
 
@@ -39,6 +46,8 @@ class SocketAcceptor:
         self._server = server
         self._listener = listener
         self._open = True
+        self._since_ns = time.monotonic_ns()
+        self._unproven: dict[socket.socket, trio.CancelScope] = {}
 
     async def run(self) -> None:
         accepted = 0
@@ -74,14 +83,44 @@ class SocketAcceptor:
                 raise
         return self._open and self._host.process is self._process
 
-    def _take(self, sock: socket.socket, caller: tuple[str, int]) -> None:
+    def _take(self, sock: socket.socket, caller: Address) -> None:
         if self._host.process is not self._process:
             sock.close()
             return
         prepare(sock)
+        server: Address = sock.getsockname()[:2]
+        # Clients come by other listeners.
+        node = self._fabric.expected(caller, server) if self._listener is None else None
+        if node is None:
+            self._admit(sock, caller, None)
+        else:
+            self._fabric.nursery.start_soon(self._meet, sock, caller, server, node)
+
+    async def _meet(self, sock: socket.socket, caller: Address, server: Address, node: str) -> None:
+        """Admit a node once it has proved that it is one; close everything else that comes from its address."""
+        if len(self._unproven) == UNPROVEN_MAX:
+            next(iter(self._unproven.values())).cancel()
+        proof, secret = b"", self._fabric.secret
+        with trio.move_on_after(PROVES_WITHIN_S) as scope:
+            self._unproven[sock] = scope
+            proof = await _first_bytes(sock)
+        del self._unproven[sock]
+        if secret.holds(proof, caller, server, self._since_ns) and _send(sock, secret.answer(proof)):
+            self._admit(sock, caller, node)
+            return
+        sock.close()
+        if proof and self._open:
+            self._fabric.time.enter()
+            reason = f"it comes from the address of {node} and does not know the secret of this run"
+            self._fabric.events.closed(self._host.name, f"{caller[0]}:{caller[1]}", reason)
+
+    def _admit(self, sock: socket.socket, caller: Address, node: str | None) -> None:
+        if self._host.process is not self._process:
+            sock.close()
+            return
         self._fabric.time.enter()
         try:
-            end = self._fabric.accepted(self._host, sock, caller, self._listener)
+            end = self._fabric.accepted(self._host, sock, caller, node, self._listener)
         except OSError:  # It was over before TLS could begin.
             sock.close()
             return
@@ -94,5 +133,32 @@ class SocketAcceptor:
     def close(self) -> None:
         if self._open:
             self._open = False
+            for scope in self._unproven.values():
+                scope.cancel()
             trio.lowlevel.notify_closing(self._server)
             self._server.close()
+
+
+async def _first_bytes(sock: socket.socket) -> bytes:
+    """As many as a proof has; fewer if the connection ends, or if it is not a node that begins."""
+    data = b""
+    while len(data) < RunSecret.PROOF_BYTES and RunSecret.BEGINNING.startswith(data[: len(RunSecret.BEGINNING)]):
+        try:
+            chunk = sock.recv(RunSecret.PROOF_BYTES - len(data))
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(sock)
+        except OSError:
+            break
+        else:
+            if not chunk:
+                break
+            data += chunk
+    return data
+
+
+def _send(sock: socket.socket, data: bytes) -> bool:
+    """A few bytes, which a new connection has room for. False if it is over."""
+    try:
+        return sock.send(data) == len(data)
+    except OSError:
+        return False

@@ -19,7 +19,7 @@ from cluster.event_limit import EndsOfConnections
 from cluster.live.acceptor import SocketAcceptor
 from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
-from cluster.live.peers import OTHERS, OUTSIDERS_MAX, UNNAMED
+from cluster.live.peers import OTHERS, OUTSIDERS_MAX, UNNAMED, Address, RunSecret
 from cluster.live.request_memory import RequestMemory
 from cluster.live.sockets import LOOPBACK, PortTaken, ServerPort, can_be_dialed, raise_descriptor_limit, tcp_socket
 from cluster.live.tcp_connection import TcpConnection
@@ -33,7 +33,6 @@ from cluster.security import OPEN, ListenerSecurity, ServerListener
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog
 
-Address = tuple[str, int]
 SYN_BYTES = 60
 WORKERS = 2
 """Threads for long work; their number also bounds their memory."""
@@ -82,9 +81,12 @@ class TcpFabric:
         bind_host: str = LOOPBACK,
         ports: dict[str, int] | None = None,
         security: ListenerSecurity = OPEN,
+        secret: RunSecret | None = None,
     ) -> None:
+        """secret: of the run that another process has begun"""
         self.time = time
         self.security = security
+        self.secret = secret or RunSecret()
         self._tls = None if security.tls is None else server_context(security.tls)
         self.network = network
         self.events = LiveNetworkEvents(trace, api_name)
@@ -107,8 +109,8 @@ class TcpFabric:
         self._workers = trio.CapacityLimiter(WORKERS)
         self._trace = trace
         self._outsiders: dict[str, None] = {}
-        self._callers: dict[Address, TcpConnection] = {}
-        """Ends that were opened here and are not yet accepted, by their own address."""
+        self._callers: dict[tuple[Address, Address], TcpConnection] = {}
+        """Ends that were opened here and are not yet accepted, by both addresses."""
 
     # ------------------------------------------------------------------------------------------------------ machines
 
@@ -165,26 +167,29 @@ class TcpFabric:
         for acceptor in self._acceptors.pop(name, ()):
             acceptor.close()
 
-    def accepted(
-        self, host: Host, sock: socket.socket, caller: Address, listener: ServerListener | None
-    ) -> TcpConnection:
-        """Our end of an accepted connection; known by name if the other end is in this process.
+    def expected(self, caller: Address, server: Address) -> str | None:
+        """The machine that a connection with these addresses claims to come from; None: it comes from outside."""
+        near = self._callers.get((caller, server))
+        return None if near is None else near.host.name
 
-        listener: None: the first, which all nodes use; a client that comes by another is from outside
+    def accepted(
+        self, host: Host, sock: socket.socket, caller: Address, node: str | None, listener: ServerListener | None
+    ) -> TcpConnection:
+        """Our end of an accepted connection.
+
+        node: which has proved that it is at the other end; None: a client from outside
+        listener: None: the first, which all nodes use
         raises: OSError, if it is over already
         """
-        near = self._callers.pop(caller, None)
-        if near is not None:
-            known: str | None = near.host.name
-        else:
-            known = self.neighbour(caller) if listener is None else None
         has_tls = listener is None or listener.has_tls
-        if known is None and has_tls and self._tls is not None:
+        if node is None and has_tls and self._tls is not None:
             sock = secured(sock, self._tls)
-        end = TcpConnection(self, host, known or UNNAMED, sock, accepted=True)
-        if near is not None:
-            end.pair_with(near)
-        elif known is None:
+        end = TcpConnection(self, host, node or UNNAMED, sock, accepted=True)
+        if node is not None:
+            near = self._callers.pop((caller, sock.getsockname()[:2]), None)
+            if near is not None:
+                end.pair_with(near)
+        else:
             name = self.security.clients_first if listener is None else listener.name
             end.comes_from(f"{caller[0]}:{caller[1]}", name)
         self._ends[end] = None
@@ -192,9 +197,9 @@ class TcpFabric:
 
     # What a world must know that is not the only one of its cluster: see `neighbours`.
 
-    def neighbour(self, caller: Address) -> str | None:
-        """The machine in another process that has opened a connection from this address."""
-        return None
+    def proves_itself(self, name: str) -> bool:
+        """The server on this machine is one of ours, wherever it runs."""
+        return self.is_here(name)
 
     def is_here(self, name: str) -> bool:
         """The server on this machine is in this process."""
@@ -287,10 +292,10 @@ class TcpFabric:
             self.bind(sock, source.name)
             error = sock.connect_ex(address) if can_be_dialed(address) else errno.EINVAL
             # Known before any task can accept it: no other task has run since.
-            caller = sock.getsockname()[:2]
+            key = sock.getsockname()[:2], address
             if self.is_here(name):
                 end.tells_causes()
-                self._callers[caller] = end
+                self._callers[key] = end
             if error == errno.EINPROGRESS:
                 await trio.lowlevel.wait_writable(sock)
                 error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -298,9 +303,12 @@ class TcpFabric:
             end.hang_up()
             raise
         if error:
-            self._callers.pop(caller, None)
+            self._callers.pop(key, None)
             end.hang_up()
             raise ConnectionGone("refused")
+        if self.proves_itself(name):
+            proof = self.secret.proof(*key)
+            end.begin_with(proof, self.secret.answer(proof))
         self._ends[end] = None
         return end
 

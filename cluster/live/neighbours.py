@@ -1,8 +1,8 @@
 """The live world of one process among several that are one cluster together.
 
-Each machine of the cluster connects from a loopback address of its own, so that the other end knows who it is before
-the first byte; the kernel's word that a connection has ended is not believed while the network between the two is cut
-or the other machine has no power, for then it would not have come.
+Each machine of the cluster connects from a loopback address of its own, which says who claims to be at the other end,
+and proves it (peers.py); the kernel's word that a connection has ended is not believed while the network between the
+two is cut or the other machine has no power, for then it would not have come.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 
-from cluster.live.fabric import Address, TcpFabric
+from cluster.live.fabric import TcpFabric
+from cluster.live.peers import Address, RunSecret
 from cluster.live.time import LiveTime
 from cluster.network.links import Network
 from cluster.security import OPEN, ListenerSecurity
@@ -40,8 +41,11 @@ class NeighbourFabric(TcpFabric):
         bind_host: str,
         ports: dict[str, int] | None = None,
         security: ListenerSecurity = OPEN,
+        secret: RunSecret | None = None,
     ) -> None:
-        super().__init__(time, network, trace, api_name, bind_host=bind_host, ports=ports, security=security)
+        super().__init__(
+            time, network, trace, api_name, bind_host=bind_host, ports=ports, security=security, secret=secret
+        )
         self._servers = servers
         self._sources = sources
         self.dark: tuple[str, ...] = ()
@@ -52,8 +56,11 @@ class NeighbourFabric(TcpFabric):
                 return name
         return super().name_of(address)
 
-    def neighbour(self, caller: Address) -> str | None:
+    def expected(self, caller: Address, server: Address) -> str | None:
         return next((name for name, source in self._sources.items() if source == caller[0]), None)
+
+    def proves_itself(self, name: str) -> bool:
+        return name in self._servers
 
     def is_here(self, name: str) -> bool:
         return False

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
 from cluster.live.control import PACKET_BYTES, SETTLE_S, DiskState, LinkState, NodeState, Reset
-from cluster.live.fabric import Address
 from cluster.live.gathering import GatheringTime
 from cluster.live.neighbours import NeighbourFabric, source_of
 from cluster.live.node_life import OwnProcess
+from cluster.live.peers import Address, RunSecret
 from cluster.live.remote_core import RemoteCore
 from cluster.live.remote_host import RemoteHost
 from cluster.live.time import Started
@@ -40,6 +40,7 @@ class NodeOrder:
     reads_along: bool
     measures_requests: bool
     security: ListenerSecurity
+    secret: RunSecret = field(repr=False)
     state: NodeState
 
 
@@ -112,6 +113,7 @@ class ProcessFabric(NeighbourFabric):
             reads_along=self._reads_along,
             measures_requests=self.time.measures_requests,
             security=self.security,
+            secret=self.secret,
             state=state,
         )
 

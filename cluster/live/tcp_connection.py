@@ -8,6 +8,7 @@ frame has left its file, as it would have in a simulation: its bytes wait in a m
 from __future__ import annotations
 
 import contextlib
+import hmac
 import socket
 import struct
 from collections import deque
@@ -68,6 +69,8 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self._unmute_when_sent = False
         self._parking = Parking()
         self._sock_open = True
+        self._answer_due = b""
+        """The rest of what only a node can answer; while it is due, nothing is sent, and nothing else is believed."""
         self._entrance: Entrance | None = None
         """Of a client from outside."""
         self._tap: ConnectionTap | None = None
@@ -152,7 +155,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
         """Read what there is; false: there was nothing, and it has waited, or the end. raises: FrameTooLarge"""
         try:
             before_bytes = self._frames.large_bytes
-            count = self._frames.fill()
+            count = self._hear_answer() if self._answer_due else self._frames.fill()
             if self.accepted and self._frames.large_bytes:
                 self._fabric.request_memory.grow(self, self._frames.large_bytes - before_bytes)
         except BlockingIOError:
@@ -177,6 +180,23 @@ class TcpConnection(Passage[Sequence[Segment]]):
         self.end(reason)
 
     # ------------------------------------------------------------------------------------------------------ the peer
+
+    def begin_with(self, proof: bytes, answer: bytes) -> None:
+        """Prove to a node that this is one; frames wait until it has answered."""
+        self._answer_due, self._writing = answer, True
+        with contextlib.suppress(OSError):  # It is over: reading will say so.
+            self._sock.send(proof)
+
+    def _hear_answer(self) -> int:
+        """Read what there is of it, and return its length. raises: OSError"""
+        data = self._sock.recv(len(self._answer_due))
+        if not hmac.compare_digest(data, self._answer_due[: len(data)]):
+            self.give_up(f"what listens at the address of {self.peer} does not know the secret of this run")
+            return len(data)
+        self._answer_due = self._answer_due[len(data) :]
+        if not self._answer_due:
+            self._fabric.nursery.start_soon(self._go_on_writing)
+        return len(data)
 
     def tells_causes(self) -> None:
         """The other end will be in this process."""
@@ -404,7 +424,8 @@ class TcpConnection(Passage[Sequence[Segment]]):
         not known when the kernel has carried it, so a delay of its link is over.
         """
         if self._sock_open:
-            self._frames.fill_up()
+            if not self._answer_due:
+                self._frames.fill_up()
             if self._entrance is not None:
                 self._frames.keep_while(partial(self._entrance.lets_in, self.peer))
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)

@@ -40,10 +40,10 @@ from cluster.live.control import (
     packets,
     unpack_order,
 )
-from cluster.live.fabric import Address
 from cluster.live.neighbours import NeighbourFabric
 from cluster.live.node_life import OwnProcess
 from cluster.live.observations import Observation, Topic
+from cluster.live.peers import Address
 from cluster.live.pickling import pickled, unpickled
 from cluster.live.processes import NodeOrder
 from cluster.live.time import LiveTime
@@ -233,6 +233,7 @@ class NodeFabric(NeighbourFabric):
             bind_host=order.bind_host,
             ports={order.name: order.servers[order.name][1]},
             security=order.security,
+            secret=order.secret,
         )
         self.events_of_step = events_of_step
         self._tell = tell

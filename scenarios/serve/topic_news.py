@@ -1,4 +1,6 @@
-"""Topics that clients make and delete on a live cluster, as lines for its terminal."""
+"""Topics of a live cluster, as lines for its terminal: those that clients make and delete, and that of the transaction
+coordinators while it cannot be written.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal
 
-from replica.ids import INTERNAL_TOPICS, TopicPartition
+from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.alike import TOGETHER_US
 from replica.trace.events import TraceRow
@@ -16,6 +18,9 @@ from scenarios.language.record_sets import format_record_names, split_record_nam
 from scenarios.language.values.reading import shortened
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
+
+WITHOUT_COORDINATOR_MAX = 100
+"""So many transactional ids have a line of their own while what their coordinator decides cannot be kept."""
 
 Change = Literal["made", "grown", "deleted"]
 
@@ -46,9 +51,20 @@ class TopicNews:
         self._deletions: dict[StoryLine, None] = {}
         """Lines of the story that are here, too."""
         self._waits_until_us = 0
+        self._refusals: list[StoryLine] = []
+        self._unwritten: tuple[int, str] | None = None
+        """The latest refusal of a write to the coordinators' topic: its number and its reason."""
+        self._without_coordinator: dict[str, None] = {}
+        """Transactional ids that have had their line, until their coordinator writes again."""
 
     def wants(self, kind: type) -> bool:
-        return kind in (trace.PartitionCreated, trace.TopicDeleted)
+        return kind in (
+            trace.PartitionCreated,
+            trace.TopicDeleted,
+            trace.ProduceRefused,
+            trace.TransactionRefused,
+            trace.TransactionStateChanged,
+        )
 
     def __call__(self, row: TraceRow) -> None:
         match row.event:
@@ -61,6 +77,20 @@ class TopicNews:
             case trace.TopicDeleted() as event if event.topic not in INTERNAL_TOPICS:
                 self._changed(event.topic, _Burst(row.at_us, "deleted", event.reason))
                 self._deletions[StoryLine(row.at_us, "note", event.reason)] = None
+            case trace.ProduceRefused(topic=topic, reason=reason) if topic == TRANSACTIONS_TOPIC:
+                self._unwritten = row.seq, reason
+            case trace.TransactionRefused() as event if self._unwritten and self._unwritten[0] in row.causes:
+                self._refused(row.at_us, event, self._unwritten[1])
+            case trace.TransactionStateChanged() as event:
+                self._without_coordinator.pop(event.transactional_id, None)
+
+    def _refused(self, at_us: int, event: trace.TransactionRefused, why: str) -> None:
+        """A client asks again until it gives up, so the first refusal is a line."""
+        name, known = event.transactional_id, self._without_coordinator
+        if name not in known and len(known) < WITHOUT_COORDINATOR_MAX:
+            known[name] = None
+            text = f"{event.node} refuses {event.api} of transactional.id {name} with {event.error} ({why})"
+            self._refusals.append(StoryLine(at_us, "refused", text))
 
     def among(self, story: Iterable[StoryLine], now_us: int) -> list[StoryLine]:
         """The next lines of the story and those of topics, by time. What waits is due with any other line."""
@@ -76,9 +106,10 @@ class TopicNews:
         return True
 
     def _take(self, now_us: int) -> list[StoryLine]:
-        if not self._bursts:
+        if not self._bursts and not self._refusals:
             return []
-        lines = [StoryLine(burst.at_us, "note", _text(burst)) for burst in self._bursts]
+        lines = [*self._refusals, *(StoryLine(burst.at_us, "note", _text(burst)) for burst in self._bursts)]
+        self._refusals.clear()
         self._bursts.clear()
         self._latest.clear()
         self._waits_until_us = now_us + TOGETHER_US

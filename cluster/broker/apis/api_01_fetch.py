@@ -38,7 +38,7 @@ from cluster.protocol.versions import FETCH
 from cluster.slices import MANY_PARTITIONS, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
-from replica.ids import BrokerId, Offset, TopicPartition
+from replica.ids import Offset, TopicPartition
 from replica.trace.events import RecordsSent
 
 FIRST_FROM_ANY_REPLICA = 11
@@ -68,7 +68,8 @@ class FetchHandler:
     ) -> None:
         request = decode_fetch_request(header, frame)
         context = self._fetch_sessions.context(request, header.api_version, now_us)
-        resting = context.resting
+        may_fetch = request.replica_id < 0 or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
+        resting = context.resting if may_fetch else None
         if resting is not None:
             self._fetches.fetched_again(resting, request.replica_id, now_us)
         wanted: dict[TopicPartition, RequestedPartition] = {}
@@ -76,7 +77,12 @@ class FetchHandler:
         is_inconsistent = False
         for asked in paced(context.asked()):
             error = self._refusal(asked)
-            if self._access.is_on and asked.name and not self._may_read(connection, request.replica_id, asked.name):
+            if not may_fetch or (
+                self._access.is_on
+                and request.replica_id < 0
+                and asked.name
+                and not self._access.allows_topic(connection, Operation.READ, asked.name.topic)
+            ):
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             if error is ErrorCode.NONE and asked.name is not None:
                 wanted[asked.name] = asked
@@ -96,7 +102,8 @@ class FetchHandler:
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             leader_only=header.api_version < FIRST_FROM_ANY_REPLICA,
-            from_follower=request.replica_id >= 0,  # -2 is a debugging consumer (FetchRequest.isValidBrokerId).
+            # -2 is a debugging consumer (FetchRequest.isValidBrokerId).
+            from_follower=may_fetch and request.replica_id >= 0,
             resting=resting,
             read_committed=request.isolation == READ_COMMITTED and request.replica_id < 0,
         )
@@ -122,11 +129,6 @@ class FetchHandler:
         # A session goes on asking for the topic that had this name when its id was resolved.
         is_another = isinstance(asked.topic, UUID) and self._cache.topic_name(asked.topic) != asked.name.topic
         return ErrorCode.INCONSISTENT_TOPIC_ID if is_another else ErrorCode.NONE
-
-    def _may_read(self, connection: ConnectionId, replica_id: BrokerId, name: TopicPartition) -> bool:
-        if replica_id >= 0:
-            return self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
-        return self._access.allows_topic(connection, Operation.READ, name.topic)
 
     def _respond(
         self,

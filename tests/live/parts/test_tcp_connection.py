@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
 import struct
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ import trio.testing
 
 from cluster.live.fabric import TcpFabric
 from cluster.live.observations import ConnectionEnded, Observation, ProduceAnswered, ProduceArrived, Topic
+from cluster.live.peers import RunSecret
 from cluster.live.request_memory import RequestMemory
 from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
@@ -29,7 +32,14 @@ from cluster.node import Segment
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request, encode_produce_response
 from replica.log.files.file_slice import FileSlice
 from replica.log.files.open_files import OpenFile
-from replica.trace.events import MessageDropped, MessageHeld, MessageReleased, TraceLog, TraceRow
+from replica.trace.events import (
+    ConnectionClosed,
+    MessageDropped,
+    MessageHeld,
+    MessageReleased,
+    TraceLog,
+    TraceRow,
+)
 
 pytestmark = pytest.mark.live
 
@@ -65,8 +75,7 @@ class Bench:
                     host.process = Process(shell=shell)
                 self.b.listen()
                 nursery.start_soon(self.time.drive, 60_000_000, self._between, trio.lowlevel.checkpoint)
-                self.near = await self.fabric.connect(self.a, *self.fabric.address("b", 0))
-                self.far = await self.accept()
+                self.near, self.far = await self.connected()
                 self.far.allow(100 * MIB)
                 with trio.fail_after(30):
                     await test(self)
@@ -78,6 +87,16 @@ class Bench:
     def _between(self) -> bool:
         self.driver_saw = len(self.ended)
         return False
+
+    async def connected(self) -> tuple[TcpConnection, TcpConnection]:
+        """A connection whose ends know each other: until then the near one sends nothing."""
+        near = await self.fabric.connect(self.a, *self.fabric.address("b", 0))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.read, near)
+            far = await self.accept()
+            await self.wait_for(lambda: not near._writing)
+            nursery.cancel_scope.cancel()
+        return near, far
 
     async def accept(self) -> TcpConnection:
         assert self.b.listener is not None
@@ -191,6 +210,70 @@ def test_where_no_machine_can_be_is_refused_without_looking_it_up(address: tuple
     async def test(bench: Bench) -> None:
         with pytest.raises(ConnectionGone, match="refused"):
             await bench.fabric.connect(bench.a, *address)
+
+    Bench().run(test)
+
+
+def test_a_proof_is_for_one_connection_of_one_run() -> None:
+    caller, server = ("127.77.0.1", 40_000), ("127.0.0.1", 9092)
+    secret, began_ns = RunSecret(), time.monotonic_ns()
+    proof = secret.proof(caller, server)
+    assert len(proof) == RunSecret.PROOF_BYTES and RunSecret(secret.key).holds(proof, caller, server, began_ns)
+    assert not RunSecret().holds(proof, caller, server, began_ns), "of another run"
+    assert not secret.holds(proof, ("127.77.0.1", 40_001), server, began_ns)
+    assert not secret.holds(proof, caller, ("127.0.0.1", 9093), began_ns)
+    assert not secret.holds(proof, caller, server, time.monotonic_ns()), "made before the server listened"
+    for place in range(len(proof)):
+        assert not secret.holds(proof[:place], caller, server, 0)
+        assert not secret.holds(proof[:place] + bytes([proof[place] ^ 1]) + proof[place + 1 :], caller, server, 0)
+    assert secret.answer(proof) not in (RunSecret().answer(proof), proof[-32:])
+
+
+def test_what_has_the_addresses_of_a_connection_of_ours_is_no_node_without_a_proof() -> None:
+    """Our end may be gone before it was accepted; the kernel may give its port to another program then."""
+
+    async def test(bench: Bench) -> None:
+        server = bench.fabric.address("b", 0)
+        for words in (b"", b"\0\0\0\1", RunSecret().proof(("127.0.0.1", 1), server)):
+            with trio.socket.socket() as stranger:
+                await stranger.bind(("127.0.0.1", 0))
+                bench.fabric._callers[stranger.getsockname(), server] = bench.near
+                await stranger.connect(server)
+                await stranger.send(words)
+                if not words:
+                    stranger.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(ConnectionError):
+                    assert await stranger.recv(1) == b""
+        bench.near.send(frame(b"still there"), FETCH, "request", None)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, bench.far)
+            await bench.wait_for(lambda: bench.received)
+            nursery.cancel_scope.cancel()
+        told = [row.event for row in bench.events(ConnectionClosed)]
+        assert len(told) == 2 and all("does not know the secret" in event.reason for event in told)
+
+    Bench().run(test)
+
+
+def test_what_listens_in_the_place_of_a_node_is_sent_nothing_and_believed_nothing() -> None:
+    async def test(bench: Bench) -> None:
+        server = bench.fabric.address("b", 0)
+        bench.b.process = None
+        bench.fabric.deaf(bench.b)
+        with socket.socket() as squatter:
+            squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            squatter.bind(server)
+            squatter.listen()
+            near = await bench.fabric.connect(bench.a, *server)
+            near.send(frame(b"a secret"), FETCH, "request", None)
+            sock, _ = squatter.accept()
+            with sock:
+                assert len(sock.recv(1000)) == RunSecret.PROOF_BYTES
+                sock.sendall(b"".join(map(bytes, frame(b"an answer that is as long as the proof"))))
+                await bench.read(near)
+                with contextlib.suppress(ConnectionError):
+                    assert sock.recv(1000) == b""
+        assert bench.received == [] and "does not know the secret" in bench.ended[0]
 
     Bench().run(test)
 
@@ -516,8 +599,7 @@ def test_large_requests_that_wait_for_a_handler_are_counted_until_nobody_needs_t
         memory = bench.fabric.request_memory = RequestMemory(8 * MIB)
 
         async def send_one(nursery: trio.Nursery) -> TcpConnection:
-            near = await bench.fabric.connect(bench.a, *bench.fabric.address("b", 0))
-            far = await bench.accept()
+            near, far = await bench.connected()
             far.allow(100 * MIB)
             nursery.start_soon(bench.read, far, queue.append)
             near.send(frame(bytes(3 * MIB)), FETCH, "request", None)

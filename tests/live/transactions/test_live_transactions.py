@@ -13,6 +13,7 @@ from aiokafka.errors import ProducerFenced
 from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from live_cluster import SMALL_COORDINATORS, LiveCluster, live_cluster
+from serving import fault, serving
 
 from replica.trace.events import HeldBackOffsetDropped, OffsetCommitted, TransactionStateChanged
 from tests.waiting import wait_for
@@ -219,3 +220,23 @@ def test_aiokafka_commits_offsets_with_the_transaction(tmp_path: Path) -> None:
         wait_for(lambda: of_billing(cluster, OffsetCommitted))
         assert [event.offset for event in of_billing(cluster, OffsetCommitted)] == [1]
         assert len(of_billing(cluster, HeldBackOffsetDropped)) == 1
+
+
+def test_the_terminal_tells_why_a_coordinator_refuses(tmp_path: Path) -> None:
+    """Its log has two replicas, of which two must be in the ISR, and one broker is away."""
+    wanted = ("replication.factor=2", "min.isr=2")
+    log = [word for one in wanted for word in ("--set", f"cluster.config.transaction.state.log.{one}")]
+    small = [word for one in SETTINGS for word in ("--set", one)]
+    with serving(tmp_path, "--topic", "orders:1:2", *small, *log, brokers=2) as served:
+        made = producer(served.bootstrap, "pay")
+        transaction(made, "a", commit=True)
+        fault(tmp_path, "kill", "b2")
+        made.begin_transaction()
+        made.produce("orders", value=b"b", partition=0)
+        made.flush(10)
+        fault(tmp_path, "start", "b2")
+        made.commit_transaction(PATIENCE_S)
+        served.stop()
+    said = " ".join(served.errors.split())
+    assert said.count("b1 refuses AddPartitionsToTxn of transactional.id pay with COORDINATOR_NOT_AVAILABLE (") == 1
+    assert "for __transaction_state-" in said and "the ISR {b1} is smaller than min.insync.replicas=2)" in said

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica.ids import TopicPartition
-from replica.trace.events import PartitionCreated, TopicDeleted, TraceLog
+from replica.trace.events import (
+    PartitionCreated,
+    ProduceRefused,
+    TopicDeleted,
+    TraceLog,
+    TransactionRefused,
+    TransactionStateChanged,
+)
 from scenarios.observe.story import StoryLine
 from scenarios.serve.topic_news import TopicNews
 
@@ -143,3 +150,55 @@ def test_topics_of_the_scenario_and_of_coordinators_are_no_news() -> None:
     cluster.delete("orders")
     cluster.make("orders", ["b3"])
     assert cluster.said(6) == ["an operator deletes orders", "topic orders is made: 1 partition, RF 2; b3 leads"]
+
+
+class Coordinator(Cluster):
+    def refuse(self, name: str, *, api: str = "AddPartitionsToTxn", topic: str = "__transaction_state") -> None:
+        refused = ProduceRefused(
+            node="b1", peer="b1", topic=topic, partition=0, error="NOT_ENOUGH_REPLICAS", reason="the ISR {b1} is small"
+        )
+        error = "COORDINATOR_NOT_AVAILABLE"
+        self.log.emit(
+            TransactionRefused(
+                node="b1", transactional_id=name, api=api, producer_id=1, producer_epoch=0, error=error, reason="no"
+            ),
+            self.log.emit(refused),
+        )
+
+    def go_on(self, name: str) -> None:
+        self.log.emit(
+            TransactionStateChanged(
+                node="b1", transactional_id=name, producer_id=1, producer_epoch=0, previous_state="Empty",
+                state="Ongoing", partitions=(), fences=False, reason="it has begun",
+            )
+        )  # fmt: skip
+
+
+def test_a_coordinator_that_cannot_write_is_told_once_for_each_outage() -> None:
+    cluster = Coordinator()
+    for _ in range(3):
+        cluster.refuse("pay")
+    cluster.refuse("bill", api="InitProducerId")
+    told = (
+        "b1 refuses AddPartitionsToTxn of transactional.id pay with COORDINATOR_NOT_AVAILABLE (the ISR {b1} is small)"
+    )
+    assert cluster.said(0) == [told, told.replace("AddPartitionsToTxn", "InitProducerId").replace("pay", "bill")]
+    cluster.refuse("pay")
+    assert cluster.said(1_000_000) == []
+    cluster.go_on("pay")
+    for name in ("pay", "bill"):
+        cluster.refuse(name)
+    assert cluster.said(2_000_000) == [told]
+
+
+def test_what_a_client_did_wrong_is_no_news() -> None:
+    cluster = Coordinator()
+    cluster.refuse("pay", topic="orders")
+    assert cluster.said(0) == []
+
+
+def test_so_many_transactional_ids_have_a_line() -> None:
+    cluster = Coordinator()
+    for number in range(1000):
+        cluster.refuse(f"t{number}")
+    assert len(cluster.said(0)) == 100
