@@ -24,8 +24,7 @@ NO_LIMIT = INT32_MAX
 """Integer.MAX_VALUE: Kafka's own "no limit" for connections."""
 INT16_MAX = 2**15 - 1
 """The most that keys of Kafka's type SHORT hold."""
-# Differs from Kafka, which takes as many as an INT holds: here each of them is made, perhaps on a laptop, for a file of
-# somebody else's.
+# Differs from Kafka: it takes as many as an INT holds. Here each of them is made, perhaps on a laptop.
 THREADS_MAX = 1000
 PARTITIONS_OF_TOPIC_MAX = 1000
 _IP_OVERRIDE = r"[^,\s]*[^,\s:]:[0-9]{1,9}"
