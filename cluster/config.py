@@ -26,8 +26,13 @@ from replica.ids import ACKS_ALL
 BASE_RELEASE: Final = "3.9"
 """The release whose defaults this file has."""
 HOUR_MS = 3_600_000
-NO_LIMIT = 2_147_483_647
+NO_LIMIT = INT32_MAX
 """Integer.MAX_VALUE: Kafka's own "no limit" for connections."""
+INT16_MAX = 2**15 - 1
+"""The most that keys of Kafka's type SHORT hold."""
+# Differs from Kafka: it takes as many as an INT holds. Here each of them is made, perhaps on a laptop.
+THREADS_MAX = 1000
+PARTITIONS_OF_TOPIC_MAX = 1000
 _IP_OVERRIDE = r"[^,\s]*[^,\s:]:[0-9]{1,9}"
 IP_OVERRIDES = rf"({_IP_OVERRIDE}(\s*,\s*{_IP_OVERRIDE})*)?"
 
@@ -62,35 +67,43 @@ class BrokerConfig(Config):
     replica_lag_time_max_ms: int = key("replica.lag.time.max.ms", 30_000, low=1)
     # Kafka 0.8 only, for `isr-lag: messages`; without effect in the other eras.
     replica_lag_max_messages: int = key("replica.lag.max.messages", 4000, low=1)
-    replica_fetch_wait_max_ms: int = key("replica.fetch.wait.max.ms", 500, low=0)
-    replica_fetch_min_bytes: int = key("replica.fetch.min.bytes", 1, low=0)
-    replica_fetch_max_bytes: int = key("replica.fetch.max.bytes", 1 << 20, low=0)
-    replica_fetch_response_max_bytes: int = key("replica.fetch.response.max.bytes", 10 << 20, low=0)
-    replica_fetch_backoff_ms: int = key("replica.fetch.backoff.ms", 1000, low=0)
-    replica_socket_timeout_ms: int = key("replica.socket.timeout.ms", 30_000, low=1)
+    replica_fetch_wait_max_ms: int = key("replica.fetch.wait.max.ms", 500, low=0, high=INT32_MAX)
+    replica_fetch_min_bytes: int = key("replica.fetch.min.bytes", 1, low=0, high=INT32_MAX)
+    replica_fetch_max_bytes: int = key("replica.fetch.max.bytes", 1 << 20, low=0, high=INT32_MAX)
+    replica_fetch_response_max_bytes: int = key("replica.fetch.response.max.bytes", 10 << 20, low=0, high=INT32_MAX)
+    replica_fetch_backoff_ms: int = key("replica.fetch.backoff.ms", 1000, low=0, high=INT32_MAX)
+    replica_socket_timeout_ms: int = key("replica.socket.timeout.ms", 30_000, low=1, high=INT32_MAX)
     replica_high_watermark_checkpoint_interval_ms: int = key(
         "replica.high.watermark.checkpoint.interval.ms", 5000, low=1
     )
-    num_replica_fetchers: int = key("num.replica.fetchers", 1, low=1)
-    fetch_max_bytes: int = key("fetch.max.bytes", 57_671_680, low=1024)
+    num_replica_fetchers: int = key("num.replica.fetchers", 1, low=1, high=THREADS_MAX)
+    fetch_max_bytes: int = key("fetch.max.bytes", 57_671_680, low=1024, high=INT32_MAX)
 
-    max_incremental_fetch_session_cache_slots: int = key("max.incremental.fetch.session.cache.slots", 1000, low=0)
+    max_incremental_fetch_session_cache_slots: int = key(
+        "max.incremental.fetch.session.cache.slots", 1000, low=0, high=INT32_MAX
+    )
 
     # membership
-    broker_heartbeat_interval_ms: int = key("broker.heartbeat.interval.ms", 2000, low=1)
-    broker_session_timeout_ms: int = key("broker.session.timeout.ms", 9000, low=1)
-    zookeeper_session_timeout_ms: int = key("zookeeper.session.timeout.ms", 0, low=0)
+    broker_heartbeat_interval_ms: int = key("broker.heartbeat.interval.ms", 2000, low=1, high=INT32_MAX)
+    broker_session_timeout_ms: int = key("broker.session.timeout.ms", 9000, low=1, high=INT32_MAX)
+    zookeeper_session_timeout_ms: int = key("zookeeper.session.timeout.ms", 0, low=0, high=INT32_MAX)
     """0: as long as broker.session.timeout.ms says, so that one file can be played in both eras."""
-    initial_broker_registration_timeout_ms: int = key("initial.broker.registration.timeout.ms", 60_000, low=1)
+    initial_broker_registration_timeout_ms: int = key(
+        "initial.broker.registration.timeout.ms", 60_000, low=1, high=INT32_MAX
+    )
     controlled_shutdown_enable: bool = key("controlled.shutdown.enable", True)
-    controlled_shutdown_max_retries: int = key("controlled.shutdown.max.retries", 3, low=1)
+    controlled_shutdown_max_retries: int = key("controlled.shutdown.max.retries", 3, low=1, high=INT32_MAX)
     controlled_shutdown_retry_backoff_ms: int = key("controlled.shutdown.retry.backoff.ms", 5000, low=0)
 
     # controller
-    controller_quorum_election_timeout_ms: int = key("controller.quorum.election.timeout.ms", 1000, low=1)
-    controller_quorum_fetch_timeout_ms: int = key("controller.quorum.fetch.timeout.ms", 2000, low=1)
-    controller_quorum_election_backoff_max_ms: int = key("controller.quorum.election.backoff.max.ms", 1000, low=0)
-    controller_quorum_request_timeout_ms: int = key("controller.quorum.request.timeout.ms", 2000, low=1)
+    controller_quorum_election_timeout_ms: int = key(
+        "controller.quorum.election.timeout.ms", 1000, low=1, high=INT32_MAX
+    )
+    controller_quorum_fetch_timeout_ms: int = key("controller.quorum.fetch.timeout.ms", 2000, low=1, high=INT32_MAX)
+    controller_quorum_election_backoff_max_ms: int = key(
+        "controller.quorum.election.backoff.max.ms", 1000, low=0, high=INT32_MAX
+    )
+    controller_quorum_request_timeout_ms: int = key("controller.quorum.request.timeout.ms", 2000, low=1, high=INT32_MAX)
     metadata_log_max_record_bytes_between_snapshots: int = key(
         "metadata.log.max.record.bytes.between.snapshots", 20 << 20, low=1
     )
@@ -99,15 +112,15 @@ class BrokerConfig(Config):
     allow_everyone_if_no_acl_found: bool = key("allow.everyone.if.no.acl.found", False)
     auto_create_topics_enable: bool = key("auto.create.topics.enable", True)
     delete_topic_enable: bool = key("delete.topic.enable", True)
-    default_replication_factor: int = key("default.replication.factor", 1, low=1)
-    num_partitions: int = key("num.partitions", 1, low=1)
+    default_replication_factor: int = key("default.replication.factor", 1, low=1, high=INT16_MAX)
+    num_partitions: int = key("num.partitions", 1, low=1, high=PARTITIONS_OF_TOPIC_MAX)
     # Not Kafka's: there a create.topic.policy.class.name decides such things.
-    max_partitions: int = key("max.partitions", 20_000, low=1)
+    max_partitions: int = key("max.partitions", 20_000, low=1, high=1_000_000)
 
     # log: defaults of the topic keys
-    min_insync_replicas: int = key("min.insync.replicas", 1, low=1)
+    min_insync_replicas: int = key("min.insync.replicas", 1, low=1, high=INT32_MAX)
     unclean_leader_election_enable: bool = key("unclean.leader.election.enable", False)
-    log_segment_bytes: int = key("log.segment.bytes", 1 << 30, low=1024)
+    log_segment_bytes: int = key("log.segment.bytes", 1 << 30, low=1024, high=INT32_MAX)
     # Defaults below `low`, and 0 in the first two of retention, stand for Kafka's null: the next key counts.
     log_roll_ms: int = key("log.roll.ms", 0, low=1, doc="Milliseconds after which a new segment is begun.")
     log_roll_hours: int = key(
@@ -115,9 +128,9 @@ class BrokerConfig(Config):
     )
     log_roll_jitter_ms: int = key("log.roll.jitter.ms", -1, low=0, doc="Spread of the times at which segments roll.")
     log_roll_jitter_hours: int = key("log.roll.jitter.hours", 0, low=0, high=INT32_MAX)
-    log_index_size_max_bytes: int = key("log.index.size.max.bytes", 10 << 20, low=12)
-    log_index_interval_bytes: int = key("log.index.interval.bytes", 4096, low=0)
-    message_max_bytes: int = key("message.max.bytes", 1_048_588, low=0)
+    log_index_size_max_bytes: int = key("log.index.size.max.bytes", 10 << 20, low=12, high=INT32_MAX)
+    log_index_interval_bytes: int = key("log.index.interval.bytes", 4096, low=0, high=INT32_MAX)
+    message_max_bytes: int = key("message.max.bytes", 1_048_588, low=0, high=INT32_MAX)
     log_flush_interval_messages: int = key("log.flush.interval.messages", NEVER, low=1)
     log_flush_interval_ms: int = key("log.flush.interval.ms", -1, low=0, doc="Longest time without a flush.")
     log_flush_scheduler_interval_ms: int = key(
@@ -128,7 +141,9 @@ class BrokerConfig(Config):
     )
     log_message_timestamp_before_max_ms: int = key("log.message.timestamp.before.max.ms", NEVER, low=0)
     log_message_timestamp_after_max_ms: int = key("log.message.timestamp.after.max.ms", NEVER, low=0)
-    log_flush_offset_checkpoint_interval_ms: int = key("log.flush.offset.checkpoint.interval.ms", 60_000, low=1)
+    log_flush_offset_checkpoint_interval_ms: int = key(
+        "log.flush.offset.checkpoint.interval.ms", 60_000, low=1, high=INT32_MAX
+    )
     log_segment_delete_delay_ms: int = key("log.segment.delete.delay.ms", 60_000, low=0)
     log_cleanup_policy: str = key(
         "log.cleanup.policy", "delete", pattern=CLEANUP_POLICIES, doc="delete, compact, both or empty"
@@ -158,73 +173,97 @@ class BrokerConfig(Config):
     log_cleaner_min_compaction_lag_ms: int = key("log.cleaner.min.compaction.lag.ms", 0, low=0)
     log_cleaner_max_compaction_lag_ms: int = key("log.cleaner.max.compaction.lag.ms", NEVER, low=1)
     log_cleaner_delete_retention_ms: int = key("log.cleaner.delete.retention.ms", 86_400_000, low=0)
-    producer_id_expiration_ms: int = key("producer.id.expiration.ms", 86_400_000, low=1)
-    producer_id_expiration_check_interval_ms: int = key("producer.id.expiration.check.interval.ms", 600_000, low=1)
+    producer_id_expiration_ms: int = key("producer.id.expiration.ms", 86_400_000, low=1, high=INT32_MAX)
+    producer_id_expiration_check_interval_ms: int = key(
+        "producer.id.expiration.check.interval.ms", 600_000, low=1, high=INT32_MAX
+    )
 
     log_dirs: str = key("log.dirs", "")
     log_dir_failure_timeout_ms: int = key("log.dir.failure.timeout.ms", 30_000, low=1)
 
     # groups
-    group_min_session_timeout_ms: int = key("group.min.session.timeout.ms", 6000, low=1)
-    group_max_session_timeout_ms: int = key("group.max.session.timeout.ms", 1_800_000, low=1)
-    group_initial_rebalance_delay_ms: int = key("group.initial.rebalance.delay.ms", 3000, low=0)
-    group_max_size: int = key("group.max.size", 2_147_483_647, low=1)
-    group_consumer_session_timeout_ms: int = key("group.consumer.session.timeout.ms", 45_000, low=1)
-    group_consumer_min_session_timeout_ms: int = key("group.consumer.min.session.timeout.ms", 45_000, low=1)
-    group_consumer_max_session_timeout_ms: int = key("group.consumer.max.session.timeout.ms", 60_000, low=1)
-    group_consumer_heartbeat_interval_ms: int = key("group.consumer.heartbeat.interval.ms", 5000, low=1)
-    group_consumer_min_heartbeat_interval_ms: int = key("group.consumer.min.heartbeat.interval.ms", 5000, low=1)
-    group_consumer_max_heartbeat_interval_ms: int = key("group.consumer.max.heartbeat.interval.ms", 15_000, low=1)
-    group_consumer_max_size: int = key("group.consumer.max.size", 2_147_483_647, low=1)
-    group_consumer_regex_refresh_interval_ms: int = key("group.consumer.regex.refresh.interval.ms", 600_000, low=10_000)
+    group_min_session_timeout_ms: int = key("group.min.session.timeout.ms", 6000, low=1, high=INT32_MAX)
+    group_max_session_timeout_ms: int = key("group.max.session.timeout.ms", 1_800_000, low=1, high=INT32_MAX)
+    group_initial_rebalance_delay_ms: int = key("group.initial.rebalance.delay.ms", 3000, low=0, high=INT32_MAX)
+    group_max_size: int = key("group.max.size", 2_147_483_647, low=1, high=INT32_MAX)
+    group_consumer_session_timeout_ms: int = key("group.consumer.session.timeout.ms", 45_000, low=1, high=INT32_MAX)
+    group_consumer_min_session_timeout_ms: int = key(
+        "group.consumer.min.session.timeout.ms", 45_000, low=1, high=INT32_MAX
+    )
+    group_consumer_max_session_timeout_ms: int = key(
+        "group.consumer.max.session.timeout.ms", 60_000, low=1, high=INT32_MAX
+    )
+    group_consumer_heartbeat_interval_ms: int = key("group.consumer.heartbeat.interval.ms", 5000, low=1, high=INT32_MAX)
+    group_consumer_min_heartbeat_interval_ms: int = key(
+        "group.consumer.min.heartbeat.interval.ms", 5000, low=1, high=INT32_MAX
+    )
+    group_consumer_max_heartbeat_interval_ms: int = key(
+        "group.consumer.max.heartbeat.interval.ms", 15_000, low=1, high=INT32_MAX
+    )
+    group_consumer_max_size: int = key("group.consumer.max.size", 2_147_483_647, low=1, high=INT32_MAX)
+    group_consumer_regex_refresh_interval_ms: int = key(
+        "group.consumer.regex.refresh.interval.ms", 600_000, low=10_000, high=INT32_MAX
+    )
     # Differs from Kafka: in lower case alone.
     group_consumer_migration_policy: str = key(
         "group.consumer.migration.policy",
         "bidirectional",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
     )
-    offset_metadata_max_bytes: int = key("offset.metadata.max.bytes", 4096, low=0)
-    offsets_topic_num_partitions: int = key("offsets.topic.num.partitions", 50, low=1)
-    offsets_topic_replication_factor: int = key("offsets.topic.replication.factor", 3, low=1)
-    offsets_topic_segment_bytes: int = key("offsets.topic.segment.bytes", 100 << 20, low=1024)
-    offsets_commit_timeout_ms: int = key("offsets.commit.timeout.ms", 5000, low=1)
-    offsets_retention_minutes: int = key("offsets.retention.minutes", 10_080, low=1)
+    offset_metadata_max_bytes: int = key("offset.metadata.max.bytes", 4096, low=0, high=INT32_MAX)
+    offsets_topic_num_partitions: int = key("offsets.topic.num.partitions", 50, low=1, high=PARTITIONS_OF_TOPIC_MAX)
+    offsets_topic_replication_factor: int = key("offsets.topic.replication.factor", 3, low=1, high=INT16_MAX)
+    offsets_topic_segment_bytes: int = key("offsets.topic.segment.bytes", 100 << 20, low=1024, high=INT32_MAX)
+    offsets_commit_timeout_ms: int = key("offsets.commit.timeout.ms", 5000, low=1, high=INT32_MAX)
+    offsets_retention_minutes: int = key("offsets.retention.minutes", 10_080, low=1, high=INT32_MAX)
     offsets_retention_check_interval_ms: int = key("offsets.retention.check.interval.ms", 600_000, low=1)
 
     # transactions
-    transaction_state_log_num_partitions: int = key("transaction.state.log.num.partitions", 50, low=1)
-    transaction_state_log_replication_factor: int = key("transaction.state.log.replication.factor", 3, low=1)
-    transaction_state_log_min_isr: int = key("transaction.state.log.min.isr", 2, low=1)
-    transaction_state_log_segment_bytes: int = key("transaction.state.log.segment.bytes", 100 << 20, low=1024)
-    transaction_max_timeout_ms: int = key("transaction.max.timeout.ms", 900_000, low=1)
-    transactional_id_expiration_ms: int = key("transactional.id.expiration.ms", 604_800_000, low=1)
+    transaction_state_log_num_partitions: int = key(
+        "transaction.state.log.num.partitions", 50, low=1, high=PARTITIONS_OF_TOPIC_MAX
+    )
+    transaction_state_log_replication_factor: int = key(
+        "transaction.state.log.replication.factor", 3, low=1, high=INT16_MAX
+    )
+    transaction_state_log_min_isr: int = key("transaction.state.log.min.isr", 2, low=1, high=INT32_MAX)
+    transaction_state_log_segment_bytes: int = key(
+        "transaction.state.log.segment.bytes", 100 << 20, low=1024, high=INT32_MAX
+    )
+    transaction_max_timeout_ms: int = key("transaction.max.timeout.ms", 900_000, low=1, high=INT32_MAX)
+    transactional_id_expiration_ms: int = key("transactional.id.expiration.ms", 604_800_000, low=1, high=INT32_MAX)
     transaction_partition_verification_enable: bool = key("transaction.partition.verification.enable", True)
-    add_partitions_to_txn_retry_backoff_ms: int = key("add.partitions.to.txn.retry.backoff.ms", 20, low=1)
-    add_partitions_to_txn_retry_backoff_max_ms: int = key("add.partitions.to.txn.retry.backoff.max.ms", 100, low=0)
+    add_partitions_to_txn_retry_backoff_ms: int = key(
+        "add.partitions.to.txn.retry.backoff.ms", 20, low=1, high=INT32_MAX
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = key(
+        "add.partitions.to.txn.retry.backoff.max.ms", 100, low=0, high=INT32_MAX
+    )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = key(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, low=1
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, low=1, high=INT32_MAX
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = key(
-        "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000, low=1
+        "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000, low=1, high=INT32_MAX
     )
 
     # network
-    num_network_threads: int = key("num.network.threads", 3, low=1)
-    num_io_threads: int = key("num.io.threads", 8, low=1)
-    queued_max_requests: int = key("queued.max.requests", 500, low=1)
-    request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
-    socket_request_max_bytes: int = key("socket.request.max.bytes", 104_857_600, low=1024)
+    num_network_threads: int = key("num.network.threads", 3, low=1, high=THREADS_MAX)
+    num_io_threads: int = key("num.io.threads", 8, low=1, high=THREADS_MAX)
+    queued_max_requests: int = key("queued.max.requests", 500, low=1, high=INT32_MAX)
+    request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1, high=INT32_MAX)
+    socket_request_max_bytes: int = key("socket.request.max.bytes", 104_857_600, low=1024, high=INT32_MAX)
     connections_max_idle_ms: int = key("connections.max.idle.ms", 600_000, low=1)
     max_request_partition_size_limit: int = key("max.request.partition.size.limit", 2000, low=1, high=INT32_MAX)
-    max_connections: int = key("max.connections", NO_LIMIT, low=0)
-    max_connections_per_ip: int = key("max.connections.per.ip", NO_LIMIT, low=0)
+    max_connections: int = key("max.connections", NO_LIMIT, low=0, high=INT32_MAX)
+    max_connections_per_ip: int = key("max.connections.per.ip", NO_LIMIT, low=0, high=INT32_MAX)
     max_connections_per_ip_overrides: str = key(
         "max.connections.per.ip.overrides", "", pattern=IP_OVERRIDES, doc="address:number,address:number,..."
     )
     connections_max_reauth_ms: int = key("connections.max.reauth.ms", 0, low=0)
-    connection_failed_authentication_delay_ms: int = key("connection.failed.authentication.delay.ms", 100, low=0)
-    sasl_server_max_receive_size: int = key("sasl.server.max.receive.size", 524_288, low=1)
-    max_connection_creation_rate: int = key("max.connection.creation.rate", NO_LIMIT, low=1)
+    connection_failed_authentication_delay_ms: int = key(
+        "connection.failed.authentication.delay.ms", 100, low=0, high=INT32_MAX
+    )
+    sasl_server_max_receive_size: int = key("sasl.server.max.receive.size", 524_288, low=1, high=INT32_MAX)
+    max_connection_creation_rate: int = key("max.connection.creation.rate", NO_LIMIT, low=1, high=INT32_MAX)
 
     # quotas
     quota_window_num: int = key("quota.window.num", 11, low=1, high=INT32_MAX)
@@ -366,11 +405,11 @@ class GroupConfig(Config):
 
     WHAT: ClassVar[str] = "group"
 
-    consumer_session_timeout_ms: int = key(SESSION_TIMEOUT, 45_000, low=1)
-    consumer_heartbeat_interval_ms: int = key(HEARTBEAT_INTERVAL, 5000, low=1)
-    share_session_timeout_ms: int = key("share.session.timeout.ms", 45_000, low=1)
-    share_heartbeat_interval_ms: int = key("share.heartbeat.interval.ms", 5000, low=1)
-    share_record_lock_duration_ms: int = key("share.record.lock.duration.ms", 30_000, low=1)
+    consumer_session_timeout_ms: int = key(SESSION_TIMEOUT, 45_000, low=1, high=INT32_MAX)
+    consumer_heartbeat_interval_ms: int = key(HEARTBEAT_INTERVAL, 5000, low=1, high=INT32_MAX)
+    share_session_timeout_ms: int = key("share.session.timeout.ms", 45_000, low=1, high=INT32_MAX)
+    share_heartbeat_interval_ms: int = key("share.heartbeat.interval.ms", 5000, low=1, high=INT32_MAX)
+    share_record_lock_duration_ms: int = key("share.record.lock.duration.ms", 30_000, low=1, high=INT32_MAX)
     share_auto_offset_reset: str = key(
         "share.auto.offset.reset",
         "latest",
@@ -380,9 +419,9 @@ class GroupConfig(Config):
     share_isolation_level: str = key(
         "share.isolation.level", "read_uncommitted", choices=("read_committed", "read_uncommitted")
     )
-    streams_session_timeout_ms: int = key("streams.session.timeout.ms", 45_000, low=1)
-    streams_heartbeat_interval_ms: int = key("streams.heartbeat.interval.ms", 5000, low=1)
-    streams_num_standby_replicas: int = key("streams.num.standby.replicas", 0, low=0)
+    streams_session_timeout_ms: int = key("streams.session.timeout.ms", 45_000, low=1, high=INT32_MAX)
+    streams_heartbeat_interval_ms: int = key("streams.heartbeat.interval.ms", 5000, low=1, high=INT32_MAX)
+    streams_num_standby_replicas: int = key("streams.num.standby.replicas", 0, low=0, high=INT32_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,17 +432,17 @@ class ProducerConfig(Config):
 
     acks: str = key("acks", "all", choices=("0", "1", "all", "-1"))
     enable_idempotence: bool = key("enable.idempotence", True)
-    retries: int = key("retries", 2_147_483_647, low=0)
-    delivery_timeout_ms: int = key("delivery.timeout.ms", 120_000, low=0)
-    request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
+    retries: int = key("retries", 2_147_483_647, low=0, high=INT32_MAX)
+    delivery_timeout_ms: int = key("delivery.timeout.ms", 120_000, low=0, high=INT32_MAX)
+    request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1, high=INT32_MAX)
     retry_backoff_ms: int = key("retry.backoff.ms", 100, low=0)
     retry_backoff_max_ms: int = key("retry.backoff.max.ms", 1000, low=0)
-    max_in_flight_requests_per_connection: int = key("max.in.flight.requests.per.connection", 5, low=1)
+    max_in_flight_requests_per_connection: int = key("max.in.flight.requests.per.connection", 5, low=1, high=INT32_MAX)
     linger_ms: int = key("linger.ms", 0, low=0)
-    batch_size: int = key("batch.size", 16_384, low=0)
+    batch_size: int = key("batch.size", 16_384, low=0, high=INT32_MAX)
     buffer_memory: int = key("buffer.memory", 33_554_432, low=0)
     max_block_ms: int = key("max.block.ms", 60_000, low=0)
-    max_request_size: int = key("max.request.size", 1_048_576, low=0)
+    max_request_size: int = key("max.request.size", 1_048_576, low=0, high=INT32_MAX)
     metadata_max_age_ms: int = key("metadata.max.age.ms", 300_000, low=0)
     reconnect_backoff_ms: int = key("reconnect.backoff.ms", 50, low=0)
     reconnect_backoff_max_ms: int = key("reconnect.backoff.max.ms", 1000, low=0)
@@ -411,7 +450,7 @@ class ProducerConfig(Config):
     connections_max_idle_ms: int = key("connections.max.idle.ms", 540_000, low=1)
     compression_type: str = key("compression.type", "none", choices=("none", "gzip"))
     transactional_id: str = key("transactional.id", "")
-    transaction_timeout_ms: int = key("transaction.timeout.ms", 60_000, low=1)
+    transaction_timeout_ms: int = key("transaction.timeout.ms", 60_000, low=1, high=INT32_MAX)
     # Differs from Kafka: no class is loaded. These names stand for what the client has, and a record's name for text.
     key_serializer: str = key("key.serializer", SERIALIZERS[0], choices=SERIALIZERS)
     value_serializer: str = key("value.serializer", SERIALIZERS[0], choices=SERIALIZERS)
@@ -433,13 +472,13 @@ class ConsumerConfig(Config):
     WHAT: ClassVar[str] = "consumer"
 
     auto_offset_reset: str = key("auto.offset.reset", "latest", choices=("earliest", "latest", "none"))
-    fetch_min_bytes: int = key("fetch.min.bytes", 1, low=0)
-    fetch_max_wait_ms: int = key("fetch.max.wait.ms", 500, low=0)
-    fetch_max_bytes: int = key("fetch.max.bytes", 52_428_800, low=0)
-    max_partition_fetch_bytes: int = key("max.partition.fetch.bytes", 1 << 20, low=0)
-    max_poll_records: int = key("max.poll.records", 500, low=1)
+    fetch_min_bytes: int = key("fetch.min.bytes", 1, low=0, high=INT32_MAX)
+    fetch_max_wait_ms: int = key("fetch.max.wait.ms", 500, low=0, high=INT32_MAX)
+    fetch_max_bytes: int = key("fetch.max.bytes", 52_428_800, low=0, high=INT32_MAX)
+    max_partition_fetch_bytes: int = key("max.partition.fetch.bytes", 1 << 20, low=0, high=INT32_MAX)
+    max_poll_records: int = key("max.poll.records", 500, low=1, high=INT32_MAX)
     isolation_level: str = key("isolation.level", "read_uncommitted", choices=("read_uncommitted", "read_committed"))
-    request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1)
+    request_timeout_ms: int = key("request.timeout.ms", 30_000, low=1, high=INT32_MAX)
     retry_backoff_ms: int = key("retry.backoff.ms", 100, low=0)
     retry_backoff_max_ms: int = key("retry.backoff.max.ms", 1000, low=0)
     metadata_max_age_ms: int = key("metadata.max.age.ms", 300_000, low=0)
@@ -476,12 +515,12 @@ class GroupConsumerConfig(ConsumerConfig):
         "partition.assignment.strategy", "range", choices=("range", "cooperative-sticky"), is_list=True
     )
     group_instance_id: str = key("group.instance.id", "")
-    session_timeout_ms: int = key("session.timeout.ms", 45_000, low=1)
-    heartbeat_interval_ms: int = key("heartbeat.interval.ms", 3000, low=1)
-    max_poll_interval_ms: int = key("max.poll.interval.ms", 300_000, low=1)
+    session_timeout_ms: int = key("session.timeout.ms", 45_000, low=1, high=INT32_MAX)
+    heartbeat_interval_ms: int = key("heartbeat.interval.ms", 3000, low=1, high=INT32_MAX)
+    max_poll_interval_ms: int = key("max.poll.interval.ms", 300_000, low=1, high=INT32_MAX)
     # Differs from Kafka: there it is on. Here the application commits unless the file says that it does not.
     enable_auto_commit: bool = key("enable.auto.commit", False)
-    auto_commit_interval_ms: int = key("auto.commit.interval.ms", 5000, low=0)
+    auto_commit_interval_ms: int = key("auto.commit.interval.ms", 5000, low=0, high=INT32_MAX)
 
     def __post_init__(self) -> None:
         """source: Heartbeat.java; of KIP-848's members the brokers have both keys (GroupCoordinatorConfig)"""

@@ -139,7 +139,7 @@ def _coerce(name: str, value: object, item: Field[Any]) -> Any:
     if low is not None and number < low:
         raise ConfigError(name, f"{text} is below {low:g}")
     if number > high:
-        raise ConfigError(name, f"{text} is above {high}")
+        raise ConfigError(name, f"{text} is above {high:,}")
     return number
 
 

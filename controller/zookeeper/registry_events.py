@@ -78,7 +78,7 @@ class RegistryTeller:
                     topic=topic,
                     key=key,
                     value=value,
-                    min_isr=active(after, TopicConfig()).min_insync_replicas,
+                    min_isr=TopicConfig().with_own(after).min_insync_replicas,
                     reason=f"an operator sets {key} of topic {topic} {what}",
                 )
 

@@ -17,6 +17,7 @@ import click
 
 from replica.trace.error import TraceError
 from scenarios.observe.columns.lazy_names import write_json
+from scenarios.process.failures import lack_behind
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
@@ -111,7 +112,10 @@ def style_for_stdout(plain: bool) -> Style:
 
 
 def fail(message: str, code: ExitCode, fix: str | None = None) -> NoReturn:
-    """One clear error on stderr, then the exit code."""
+    """One clear error on stderr, then the exit code. If memory or descriptors ran out, it says
+    that instead of what could not be done for it."""
+    if (lack := lack_behind(sys.exception())) is not None:
+        message, code, fix = lack.what, ExitCode.MISSING, lack.fix
     click.echo(f"error: {message}", err=True)
     if fix is not None:
         click.echo(f"  = fix: {fix}", err=True)

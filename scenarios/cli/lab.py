@@ -21,6 +21,7 @@ from scenarios.cli.common import (
     style_for_stdout,
 )
 from scenarios.observe.columns.lazy_names import encodable
+from scenarios.process.failures import first_leaf, lack_behind
 from scenarios.process.whole_files import write_new, write_whole
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.folding import folded
@@ -110,25 +111,40 @@ def check(name: str, files: tuple[Path, ...], format_: str, plain: bool) -> int:
 
     A scenario is played under several seeds and within bounds; its own `expect` is not looked at.
     """
+    from scenarios.lab.exercise import Criterion, Judgement
     from scenarios.lab.hand_in import HandIn, read_hand_in
+    from scenarios.lab.sandbox import bounded_memory
     from scenarios.language.diagnostics import ScenarioInvalid
 
     if len(files) > FILES_MAX:
         raise click.UsageError(f"{len(files)} files: at most {FILES_MAX} at a time")
     exercise = _exercise(name)
-    all_passed = True
+    codes = {ExitCode.HELD}
     for path in files:
-        try:
-            hand_in = read_hand_in(path)
-            judgement = exercise.judge(hand_in)
-        except ScenarioInvalid as invalid:
-            hand_in, judgement = HandIn(str(path), "", "", ""), exercise.unreadable(invalid)
-        all_passed &= judgement.passed
+        hand_in = HandIn(str(path), "", "", "")
+        with bounded_memory():
+            try:
+                hand_in = read_hand_in(path)
+                judgement = exercise.judge(hand_in)
+                codes.add(ExitCode.HELD if judgement.passed else ExitCode.EXPECTATION_FAILED)
+            except ScenarioInvalid as invalid:
+                judgement = exercise.unreadable(invalid)
+                codes.add(ExitCode.EXPECTATION_FAILED)
+            except Exception as error:  # It must not keep the others from being marked.
+                lack = lack_behind(error)
+                why = (
+                    lack.what
+                    if lack is not None
+                    else f"a bug in highwater: {type(first_leaf(error)).__name__}: {error}"
+                )
+                judgement = Judgement([Criterion("judged", False, "it can be judged", why)])
+                codes.add(ExitCode.MISSING if lack is not None else ExitCode.OUR_BUG)
         if format_ == "json":
             click.echo(json.dumps(_line(exercise, hand_in, judgement)))
         else:
             click.echo(_screen(exercise, hand_in, judgement, style_for_stdout(plain)), nl=False)
-    return ExitCode.HELD if all_passed else ExitCode.EXPECTATION_FAILED
+    worst = (ExitCode.OUR_BUG, ExitCode.MISSING, ExitCode.EXPECTATION_FAILED, ExitCode.HELD)
+    return next(code for code in worst if code in codes)
 
 
 def _exercise(name: str) -> Exercise:

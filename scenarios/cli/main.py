@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import resource
 import sys
 import tempfile
 import traceback
@@ -13,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from scenarios.process.collector import collect_nothing_at_exit, collect_rarely
-from scenarios.process.failures import ProcessDied
+from scenarios.process.failures import ProcessDied, lack_behind
 from scenarios.process.own_python import import_only_what_is_installed
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.interruption import Interruption, interruptible
@@ -53,6 +54,7 @@ COMMANDS = {
     "completion": ("scenarios.cli.completion", "completion", "Let bash, zsh or fish complete commands and names."),
     "bench": ("scenarios.cli.bench", "bench", "Measure simulator, fetch path, live brokers and report."),
 }
+MEMORY_LEAST_BYTES = 384 << 20
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acked records died, and why.
 
   highwater list                      what can be broken
@@ -114,6 +116,7 @@ def main() -> NoReturn:
     """Entry point: every failure becomes one clear line and an exit code, never a traceback."""
     reopen_closed_streams()
     _must_be_somewhere()
+    _must_have_memory()
     import_only_what_is_installed()
     collect_rarely()
     collect_nothing_at_exit()
@@ -129,6 +132,15 @@ def _must_be_somewhere() -> None:
     except OSError as error:
         click.echo(f"error: the current directory is gone: {error.strerror}", err=True)
         click.echo("  = fix: cd to a folder that is there", err=True)
+        sys.exit(ExitCode.MISSING)
+
+
+def _must_have_memory() -> None:
+    """numpy's library of linear algebra ends the process with words of its own if it gets none."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < MEMORY_LEAST_BYTES:
+        click.echo(f"error: {limit >> 20:,} MiB are too little memory: that is the limit (ulimit -v)", err=True)
+        click.echo(f"  = fix: give it {MEMORY_LEAST_BYTES >> 20:,} MiB or more", err=True)
         sys.exit(ExitCode.MISSING)
 
 
@@ -154,7 +166,11 @@ def _run(interruption: Interruption) -> NoReturn:
         sys.exit(ExitCode.MISSING)
     except (
         Exception
-    ) as error:  # An exception that gets here is a bug in Highwater; the message says so, and where the details are.
+    ) as error:  # What gets here is a bug in Highwater, and the message says so, unless the machine lacks something.
+        if (lack := lack_behind(error)) is not None:
+            click.echo(f"error: {lack.what}", err=True)
+            click.echo(f"  = fix: {lack.fix}", err=True)
+            sys.exit(ExitCode.MISSING)
         click.echo(f"error: a bug in highwater: {type(error).__name__}: {error}", err=True)
         try:
             click.echo(f"  = the details for a report are in {_keep_traceback()}", err=True)

@@ -45,7 +45,7 @@ def checked_name(student: str) -> str:
 def read_hand_in(path: Path) -> HandIn:
     """raises: ScenarioInvalid when there is no text to judge"""
     problems = Problems()
-    text = read_text(path, str(path), problems)
+    text = read_text(path, str(path), problems, follow=False)
     if text is not None and len(text.encode()) > BYTES_MAX:
         title = f"`{path}` has {len(text.encode()):,} bytes; an answer may have {BYTES_MAX:,}"
         problems.add(Diagnostic(code="E102", title=title, place=None, file=str(path)))

@@ -5,8 +5,11 @@ The bounds are counted, not timed, so that a file is judged alike on every machi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import resource
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scenarios.language.expect import Expect
@@ -28,6 +31,7 @@ FIRINGS_MAX = 40
 DURATION_MAX_US = 120_000_000
 EVENTS_MAX = 60_000
 """of virtual time, in all runs of one check: its measure of processor time"""
+MEMORY_MAX_BYTES = 1 << 30
 
 
 class TooMuch(Exception):
@@ -36,6 +40,27 @@ class TooMuch(Exception):
 
 class CannotBePlayed(Exception):
     """A step asks for something that cannot be done at its moment; the text says what."""
+
+
+@contextmanager
+def bounded_memory() -> Iterator[None]:
+    """This process may grow by MEMORY_MAX_BYTES within the block: a file's bounds are the first line, this is the last.
+
+    raises: MemoryError in the block     where the system has no such limit, nothing is bounded
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        yield
+        return
+    wanted = pages * resource.getpagesize() + MEMORY_MAX_BYTES
+    within = min(limit for limit in (soft, hard, wanted) if limit != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_AS, (within, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 @dataclass(slots=True)

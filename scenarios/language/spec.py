@@ -44,6 +44,8 @@ RECORD_BYTES_MAX = 1 << 20
 BATCH_MAX = 100_000
 TRANSACTION_RECORDS_MAX = 10_000
 RUN_RECORDS_MAX = 10_000_000
+RUN_BYTES_MAX = 2 << 30
+"""Of all records; each replica keeps a copy on disk."""
 ABORT_EVERY_MAX = 1_000_000
 PHASES_END_US = 600_000_000
 """The longest period of a broker's checks (PeriodicProducerExpirationCheck), a multiple of Kafka's other ones."""

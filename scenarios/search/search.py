@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from scenarios.process.failures import lack_behind
 from scenarios.search.findings import Cause, Finding, cause_of, judge, kinds_of
 from scenarios.search.mix import mix_of
 from scenarios.search.schedules import Schedule, random_schedule
@@ -105,6 +106,8 @@ def _findings(schedule: Schedule) -> tuple[Finding, ...]:
     try:
         return judge(schedule)[1]
     except Exception as error:  # Any exception that stops a run belongs to its schedule, and must not end the search.
+        if lack_behind(error) is not None:  # This one belongs to the machine.
+            raise
         return (Finding(f"stopped by {type(error).__name__}", str(error)[:500], True),)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import signal
 import subprocess
 from pathlib import Path
@@ -34,8 +35,18 @@ def why_it_ended(error: BaseException, process: subprocess.Popen[bytes] | None, 
     last = log_tail(log)
     if "OutOfMemoryError" in text + last:
         return f"Spark's JVM ran out of memory: {MORE_MEMORY}"
+    if re.search(r"Could not (allocate|reserve)|insufficient memory|CMD: bad array subscript", last):
+        return f"Spark's JVM got no memory{_limit(resource.RLIMIT_AS, 'bytes', 'ulimit -v')}"
+    if re.search(r"Too many open files|Error loading java.security", last):
+        return f"Spark's JVM may open too few files{_limit(resource.RLIMIT_NOFILE, 'files', 'ulimit -n')}"
     how = f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
     return f"Spark's JVM {how}\n{last}".rstrip()
+
+
+def _limit(which: int, what: str, command: str) -> str:
+    """Of this process, which the JVM has inherited."""
+    limit, _ = resource.getrlimit(which)
+    return "" if limit == resource.RLIM_INFINITY else f": the limit is {limit:,} {what} ({command})"
 
 
 def _exit_code(process: subprocess.Popen[bytes] | None, within_s: float) -> int | None:

@@ -271,3 +271,36 @@ def test_our_own_bug_is_said_to_be_one(highwater: Highwater, tmp_path: Path, mon
     (details,) = tmp_path.glob("highwater-bug-*.txt")
     assert "on purpose" in details.read_text()
     assert runs_in(tmp_path / "runs") == []
+
+
+SHORT_OF = """
+import resource, sys
+from scenarios.cli.main import main
+sys.argv = ["highwater", *sys.argv[1:]]
+resource.setrlimit(resource.{limit}, ({most}, {most}))
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "words", "said"),
+    [
+        ("RLIMIT_NOFILE", 14, ["run", "mini.yaml"], "too many open files: this process may have 14 (ulimit -n)"),
+        ("RLIMIT_NOFILE", 24, ["serve", "--for", "1s", "--port", "23456"], "this process may have 24 (ulimit -n)"),
+        ("RLIMIT_NOFILE", 20, ["search", "--seeds", "1..2"], "too many open files: this process may have 20"),
+        ("RLIMIT_NOFILE", 40, ["sweep", "mini.yaml", "--seeds", "1..2"], "the limit is 40 files (ulimit -n)"),
+        ("RLIMIT_AS", 200 << 20, ["run", "mini.yaml"], "200 MiB are too little memory: that is the limit (ulimit -v)"),
+        ("RLIMIT_AS", 2000 << 20, ["sweep", "mini.yaml", "--seeds", "1..2"], "(ulimit -v)"),
+    ],
+)
+def test_what_the_machine_lacks_is_said_with_its_limit(
+    limit: str, most: int, words: list[str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mini.yaml").write_text(MINI)
+    program = SHORT_OF.format(limit=limit, most=most)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 6 and said in done.stderr, done.stderr
+    assert "a bug in" not in done.stderr + done.stdout

@@ -16,7 +16,7 @@ from scenarios.language.parse.process_order import (
 from scenarios.language.parse.topic_order import report_topics, sent_too_late
 from scenarios.language.record_sets import split_record_name
 from scenarios.language.selectors import Term
-from scenarios.language.spec import RUN_RECORDS_MAX, Scenario, Workload
+from scenarios.language.spec import RUN_BYTES_MAX, RUN_RECORDS_MAX, Scenario, Workload
 from scenarios.language.steps import DEFAULT, At, Payload, Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
@@ -79,11 +79,13 @@ def warn(reader: Reader, code: str, title: str, *paths: str) -> None:
 def _limits(scenario: Scenario, reader: Reader) -> None:
     """A scenario is untrusted data: the objects that it asks for are counted before anything is built."""
     firings = sum(step.times for step in scenario.timeline)
-    records = sum(step.payload.count * step.times for step in scenario.timeline if isinstance(step.payload, Produce))
+    produced = [(step.payload, step.times) for step in scenario.timeline if isinstance(step.payload, Produce)]
+    sent = [(payload.count * times, payload.size_bytes) for payload, times in produced]
     for workload in scenario.producers:
         if workload.arrival is not None:
             span_us = max(0, scenario.sends_until_us(workload) - workload.start_us)
-            records += span_us * workload.arrival.count // workload.arrival.period_us
+            sent.append((span_us * workload.arrival.count // workload.arrival.period_us, workload.size_bytes))
+    records, size = sum(count for count, _ in sent), sum(count * each for count, each in sent)
     place = reader.places.get("timeline") or reader.places.get("workloads")
     if place is None:
         return
@@ -93,6 +95,9 @@ def _limits(scenario: Scenario, reader: Reader) -> None:
         )
     if records > RUN_RECORDS_MAX:
         reader.error("E140", f"about {records:,} records; allowed are {RUN_RECORDS_MAX:,}", place, path="timeline")
+    elif size > RUN_BYTES_MAX:
+        title = f"about {size:,} bytes of records; allowed are {RUN_BYTES_MAX:,}"
+        reader.error("E140", title, place, path="timeline")
 
 
 def _does_nothing(step: Step, reader: Reader, why: str) -> None:

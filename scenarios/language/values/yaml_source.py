@@ -7,6 +7,7 @@ judged while reading, before anything is built, and no scalar is typed by YAML 1
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from dataclasses import dataclass, field
@@ -79,21 +80,30 @@ class _Stop(Exception):
     """The text cannot be read any further; the reason is among the problems."""
 
 
-def read_text(path: Path, name: str, problems: Problems) -> str | None:
-    """The file's text, its size judged before a byte is read; None after noting why not."""
+def read_text(path: Path, name: str, problems: Problems, *, follow: bool = True) -> str | None:
+    """The file's text, its kind and size judged before a byte is read; None after noting why not.
+
+    follow: whether it may be a link, or lie in a linked folder: not where a stranger has put it
+    """
 
     def refuse(code: str, title: str, *notes: str) -> None:
         problems.add(Diagnostic(code=code, title=title, place=None, file=name, notes=notes))
 
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            refuse("E101", f"`{name}` is not a plain file")
+        linked = None if follow else _link_in(path)
+        if linked is not None:
+            refuse("E101", f"`{name}` is not read: `{linked}` is a link, and shows what lies elsewhere")
             return None
-        if status.st_size > FILE_BYTES_MAX:
-            refuse("E102", f"`{name}` has {status.st_size:,} bytes; a scenario may have {FILE_BYTES_MAX:,}")
-            return None
-        with path.open("rb") as stream:
+        # A pipe without a writer is opened without waiting for one.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+        with os.fdopen(descriptor, "rb") as stream:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                refuse("E101", f"`{name}` is not a plain file")
+                return None
+            if status.st_size > FILE_BYTES_MAX:
+                refuse("E102", f"`{name}` has {status.st_size:,} bytes; a scenario may have {FILE_BYTES_MAX:,}")
+                return None
             data = stream.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -108,6 +118,12 @@ def read_text(path: Path, name: str, problems: Problems) -> str | None:
         line = data.count(b"\n", 0, error.start) + 1
         refuse("E101", f"`{name}` is not UTF-8 text (byte {error.start}, line {line})")
         return None
+
+
+def _link_in(path: Path) -> Path | None:
+    """The file itself, or a folder on the way to it as far as the path was given relative to this one."""
+    given = [] if path.is_absolute() else [parent for parent in path.parents if parent != Path()]
+    return next((place for place in (path, *given) if place.is_symlink()), None)
 
 
 def parse(text: str, source: SourceText, problems: Problems) -> Node | None:

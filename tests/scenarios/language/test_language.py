@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_scenario import HEAD, caret_text, errors_of, file_of, load, load_whole
 
+from cluster.config import BrokerConfig, GroupConfig, GroupConsumerConfig, ProducerConfig
 from cluster.server.cpu import CpuTimes
+from replica.config import Config, ConfigError, TopicConfig
 from replica.ids import TopicPartition
 from scenarios.language.conditions import NumberTest, RecordsTest, TimeTest
 from scenarios.language.diagnostics import Place, Problems, SourceText
@@ -338,6 +340,35 @@ def test_limits_on_what_a_file_may_ask_for() -> None:
     assert [error.code for error in errors_of(file_of(head=much))] == ["E140"]
     often = "{at: 1s, produce: {from: p1, count: 10000}, every: 1ms, times: 2000}"
     assert [error.code for error in errors_of(file_of(often))] == ["E140"]
+    large = "{at: 1s, produce: {from: p1, count: 1000000, size: 1MB}}"
+    assert [error.code for error in errors_of(file_of(large))] == ["E140"]
+
+
+KEYS = [
+    (schema, name)
+    for schema in (BrokerConfig, TopicConfig, ProducerConfig, GroupConsumerConfig, GroupConfig)
+    for name, one in schema.keys().items()
+    if type(one.default) is int
+]
+
+
+@pytest.mark.parametrize(("schema", "name"), KEYS, ids=[f"{schema.WHAT} {name}" for schema, name in KEYS])
+def test_every_number_of_a_key_has_a_bound(schema: type[Config], name: str) -> None:
+    high = schema.keys()[name].metadata["high"]
+    assert schema.check(name, high) == high == schema.check(name, "never")
+    with pytest.raises(ConfigError, match="is above"):
+        schema.check(name, int(high) * 2 + 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["num.network.threads", "num.io.threads", "num.replica.fetchers", "num.partitions", "offsets.topic.num.partitions",
+     "transaction.state.log.num.partitions"],
+)  # fmt: skip
+def test_what_is_made_of_a_number_is_bounded_by_a_laptop(name: str) -> None:
+    head = HEAD.replace("  brokers:", f"  config: {{{name}: 2000000}}\n  brokers:")
+    (error,) = errors_of(file_of(head=head))
+    assert (error.code, error.title) == ("E126", f"`{name}`: 2000000 is above 1,000")
 
 
 # ------------------------------------------------------------------------------------------------------- expectations
