@@ -16,7 +16,7 @@ from scenarios.language.record_sets import format_record_names
 from scenarios.observe.columns.lazy_names import LazyNames
 from scenarios.observe.final_logs import FinalReplica, LogEntry
 from scenarios.observe.ledger import ReadJump, RecordLedger
-from scenarios.observe.mirror import COMPACTED, DELETED, EXPIRED
+from scenarios.observe.taken_records import COMPACTED, DELETED, EXPIRED
 from scenarios.observe.wording import count_of
 
 
@@ -385,7 +385,7 @@ def _skipped_by(ledger: RecordLedger, jump: ReadJump) -> list[LogEntry]:
         and not reads.covers(entry.offset)
         and entry.record not in apart
         and not ledger.is_aborted(jump.topic_partition, entry.offset)
-        and entry.record not in ledger.deleted
+        and entry.record not in ledger.taken_by
     ]
 
 

@@ -97,6 +97,18 @@ class CompactedBatches:
         """Whether the partition has been compacted on some replica."""
         return partition in self._rewritten or partition in self._removed
 
+    def has_keys(self, partition: TopicPartition) -> bool:
+        """Whether anything was appended to it while it was a compacted topic's."""
+        return partition in self._keys
+
+    def keys_by_place(self, partition: TopicPartition) -> dict[tuple[int, int], str]:
+        """The key of each record, by offset and leader epoch."""
+        return {
+            (offset, leader_epoch): record.key
+            for (base_offset, leader_epoch), records in self._keys.get(partition, {}).items()
+            for offset, record in enumerate(records, base_offset)
+        }
+
     def keyed(
         self, partition: TopicPartition, base_offset: int, leader_epoch: int
     ) -> Iterator[tuple[int, KeyedRecord]]:

@@ -9,9 +9,8 @@ A record that was only handed over (acks=0) is `unknown`: nothing was promised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from replica.errors import RETRIABLE, ErrorCode
@@ -23,8 +22,10 @@ from scenarios.observe.columns.lazy_names import LazyNames
 from scenarios.observe.columns.name_index import NameIndex
 from scenarios.observe.columns.packed_column import PackedColumn
 from scenarios.observe.columns.record_table import RecordEntry, RecordTable
+from scenarios.observe.compacted_batches import CompactedBatches
 from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
 from scenarios.observe.gone_topics import IsGone, drop
+from scenarios.observe.taken_records import TakenRecords
 from scenarios.observe.transaction_ends import TransactionEnds
 
 
@@ -90,9 +91,11 @@ class ReadRanges:
 class RecordLedger:
     """The records of a run by name, in sending order; final logs once LogEntryFound and ReplicaFound have been seen."""
 
-    def __init__(self, deleted: Mapping[str, str] = MappingProxyType({})) -> None:
-        """deleted: records that were taken out of the logs for a good reason, and which (`LogMirror.deleted`)"""
-        self.deleted = deleted
+    def __init__(self, taken: TakenRecords | None = None) -> None:
+        """taken: records that were taken out of the logs for a good reason, and which (`LogMirror.deleted`)"""
+        self.taken_by = TakenRecords(CompactedBatches()) if taken is None else taken
+        self._untenable: dict[str, None] | None = None
+        """Of those, the records whose reason does not hold beside the final logs."""
         self.records = RecordTable()
         self.ends = TransactionEnds(self.records)
         self.writes = WriteTimes()
@@ -111,7 +114,7 @@ class RecordLedger:
         self._highest_end: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._deleted_topics: dict[str, None] = {}
         """those that have not been made again"""
-        self._serving: dict[str, dict[tuple[int, str], bool]] = {}
+        self._serving: dict[tuple[str], dict[tuple[int, str], bool]] = {}
         """Of each topic that was made again: (partition, broker) that know of it, and whether it has led it. Others may
         answer still about the former one."""
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
@@ -170,11 +173,16 @@ class RecordLedger:
 
     def is_gone(self, name: str) -> bool:
         """In no final log, and not deleted on purpose."""
-        return name not in self.present and name not in self.deleted
+        return name not in self.present and not self._is_taken(name)
+
+    def _is_taken(self, name: str) -> bool:
+        if self._untenable is None:
+            self._untenable = self.taken_by.untenable(self.final_replica, self.is_aborted)
+        return name in self.taken_by and name not in self._untenable
 
     def is_undone(self, name: str) -> bool:
         """Its input is done, and no log that counts has it, but perhaps as a record of an aborted transaction."""
-        return name in self.promised and name not in self.deleted and not self.copies(name)
+        return name in self.promised and not self._is_taken(name) and not self.copies(name)
 
     def is_aborted_record(self, entry: RecordEntry) -> bool:
         """No reader of committed records gets it or misses it: in the log it stands as one of an aborted transaction,
@@ -183,7 +191,7 @@ class RecordLedger:
             return False
         if entry.name in self.present:
             return not self.copies(entry.name)
-        return entry.aborted and entry.name not in self.deleted
+        return entry.aborted and not self._is_taken(entry.name)
 
     def is_stranded(self, entry: RecordEntry) -> bool:
         """It was committed and is there, but its marker is in no log that counts, and will not be written again."""
@@ -209,13 +217,9 @@ class RecordLedger:
 
     def taken(self, why: str) -> list[str]:
         """Acked records that are in no final log because they are `deleted`, `expired` or `compacted`; as sent."""
-        if why not in self.deleted.values():
-            return []
-        return [
-            entry.name
-            for entry in self
-            if entry.acked and self.deleted.get(entry.name) == why and entry.name not in self.present
-        ]
+        entries = (self.records.get(name) for name, reason in self.taken_by.items() if reason == why)
+        acked = sorted((entry for entry in entries if entry is not None and entry.acked), key=lambda one: one.place)
+        return [entry.name for entry in acked if entry.name not in self.present and self._is_taken(entry.name)]
 
     def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
         """The node whose log counts: the running leader, else the ISR member with the longest log, else none."""
@@ -232,7 +236,7 @@ class RecordLedger:
 
     def as_if_over(self, logs: dict[TopicPartition, dict[str, FinalReplica]]) -> RecordLedger:
         """The same records beside logs of this moment, for a `check` step in the middle of a run."""
-        now = RecordLedger(self.deleted)
+        now = RecordLedger(self.taken_by)
         now.records, now.final = self.records, logs
         return now
 
@@ -241,7 +245,7 @@ class RecordLedger:
         for replicas in self.final.values():
             for replica in replicas.values():
                 replica.entries = replica.entries.in_order()
-        self._present = None
+        self._present = self._untenable = None
 
     @property
     def present(self) -> Presence:
@@ -385,7 +389,7 @@ class RecordLedger:
         if topic not in self._deleted_topics:
             return
         del self._deleted_topics[topic]
-        self._serving[topic] = {}
+        self._serving[topic,] = {}
         for key in [key for key in self._highest_end if key[1].topic == topic]:
             del self._highest_end[key]
         for key, reads in self.reads.items():
@@ -394,7 +398,7 @@ class RecordLedger:
         self.jumps = [jump for jump in self.jumps if jump.topic_partition.topic != topic]
 
     def _serves(self, row: TraceRow, event: trace.LeadershipBegan | trace.FollowingBegan) -> None:
-        serving = self._serving.get(event.topic)
+        serving = self._serving.get((event.topic,))
         if serving is not None:
             key = (event.partition, event.node)
             serving[key] = serving.get(key, False) or isinstance(event, trace.LeadershipBegan)
@@ -402,23 +406,24 @@ class RecordLedger:
     def _knows_topic(self, event: trace.RecordRead | trace.EndOffsetSeen, *, as_leader: bool = False) -> bool:
         """Whether the broker that answers has begun to serve the topic of today: its answer is about a former one
         otherwise, which the new one does not go on from."""
-        serving = self._serving.get(event.topic)
+        serving = self._serving.get((event.topic,))
         if serving is None:
             return True
         has_led = serving.get((event.partition, event.peer))
         return has_led is not None and (has_led or not as_leader)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful; the records stay."""
-        drop(is_gone, self._partitions)
-        topics: tuple[dict[str, Any], ...] = (self._deleted_topics, self._serving)
-        for known in topics:
-            for topic in [topic for topic in known if is_gone(topic)]:
-                del known[topic]
+        """As Forgetful; the records stay, and which clients stand somewhere in a topic that may be made again."""
+        drop(is_gone, self._partitions, self._serving)
         self.writes.forget(is_gone)
-        for seen in (self._highest_end, self.reads):
-            for key in [key for key in seen if is_gone(key[1].topic)]:
-                del seen[key]
+        self.jumps = [jump for jump in self.jumps if not is_gone(jump.topic_partition.topic)]
+        for key in [key for key in self._highest_end if is_gone(key[1].topic)]:
+            del self._highest_end[key]
+        for key, reads in [(key, reads) for key, reads in self.reads.items() if is_gone(key[1].topic)]:
+            if reads.sought:
+                del self.reads[key]
+            else:
+                self.reads[key] = ReadRanges(last_seq=reads.last_seq, sought=False)
 
     def _final(self, event: trace.LogEntryFound | trace.ReplicaFound) -> FinalReplica:
         replicas = self.final.setdefault(self._partition(event.topic, event.partition), {})

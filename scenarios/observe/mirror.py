@@ -6,7 +6,7 @@ log it is found by its base offset and its CRC, which is the same on every repli
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from replica.errors import INDEFINITE, ErrorCode
@@ -16,11 +16,7 @@ from replica.trace.events import Handler, TraceRow
 from scenarios.observe.columns.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.sent_batches import SentBatches
-
-DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
-"""Why a record is in no log any more: an operator has deleted it (DeleteRecords, or its topic), retention has, or
-compaction."""
-
+from scenarios.observe.taken_records import DELETED, EXPIRED, KeyedPlace, TakenRecords
 
 class ReplicaLog(BatchList):
     """One replica's log, with the batches that compaction has taken since. Its offsets may have gaps at its start, and
@@ -30,9 +26,11 @@ class ReplicaLog(BatchList):
     doubtful: its disk lost bytes and has not been read since, so its end is not known
     exists: its broker has reported it, and not deleted it since
     compacted: offsets of records that compaction took out of it
+    first: its log start offset as last stated; batches below it stay here
+    marked: all records below it are noted as deleted or expired
     """
 
-    __slots__ = ("compacted", "doubtful", "end", "epochs", "exists", "node", "start")
+    __slots__ = ("compacted", "doubtful", "end", "epochs", "exists", "first", "marked", "node", "start")
 
     def __init__(self, columns: BatchColumns, node: str) -> None:
         super().__init__(columns)
@@ -44,6 +42,7 @@ class ReplicaLog(BatchList):
         self.doubtful = False
         self.exists = False
         self.compacted: set[int] = set()
+        self.first = self.marked = 0
 
     def append(self, place: int) -> None:
         super().append(place)
@@ -58,6 +57,7 @@ class ReplicaLog(BatchList):
         while dropped and self.epochs and self.epochs[-1][1] >= dropped[0].base_offset:
             self.epochs.pop()
         self.compacted = {offset for offset in self.compacted if offset < end}
+        self.first, self.marked = min(self.first, end), min(self.marked, end)
         if end < self.start or not len(self):
             self.start = end
         self.end = self[-1].last_offset + 1 if len(self) else self.start
@@ -65,7 +65,7 @@ class ReplicaLog(BatchList):
 
     def begin_at(self, start: int) -> None:
         """An empty log whose first record will be at `start`."""
-        self.start = self.end = start
+        self.start = self.end = self.first = self.marked = start
 
 
 class LogMirror:
@@ -76,12 +76,9 @@ class LogMirror:
         self.sent = SentBatches()
         self.dropped: list[MirroredBatch] = []
         """what the latest event took out of a log"""
-        self.deleted: dict[str, str] = {}
-        """records that are in no log since, for a good reason: DELETED, EXPIRED or COMPACTED"""
+        self.deleted = TakenRecords(self.sent.compacted)
         self._doomed: dict[tuple[TopicPartition, str], None] = {}
         """logs of topics that were deleted, until their broker has heard of it"""
-        self._starts: dict[tuple[str, int, str], int] = {}
-        """below which offset all records of a log are known to be deleted"""
         self._columns: dict[TopicPartition, BatchColumns] = {}
         self._last_of_keys: dict[str, int] = {}
         """offset of the last record of each key, in the log that is being compacted"""
@@ -91,7 +88,7 @@ class LogMirror:
             trace.RecordAcked: self._record_acked,
             trace.BatchAppended: self._batch_appended,
             trace.LogTruncated: self._end_stated,
-            trace.LogRecovered: self._end_stated,
+            trace.LogRecovered: self._recovered,
             trace.LeadershipBegan: self._end_stated,
             trace.FollowingBegan: self._end_stated,
             trace.DataLost: self._data_lost,
@@ -133,11 +130,13 @@ class LogMirror:
         Such a batch counts as one record: how many it claims to hold is not known to be true.
         """
         found = []
-        gone = self.log(partition, node).compacted
-        for batch in self.log(partition, node):
+        log = self.log(partition, node)
+        for batch in log:
             names = self.sent.records(partition, batch.base_offset, batch.crc) or (f"?{batch.base_offset}",)
             found += [
-                (offset, name, batch) for offset, name in enumerate(names, batch.base_offset) if offset not in gone
+                (offset, name, batch)
+                for offset, name in enumerate(names, batch.base_offset)
+                if offset >= log.first and offset not in log.compacted
             ]
         return found
 
@@ -156,8 +155,9 @@ class LogMirror:
 
     def forget(self, is_gone: IsGone) -> None:
         """As Forgetful. What was done to their records (`deleted`) is of use as long as the records are."""
-        drop(is_gone, self.logs, self._columns, self._starts)
+        drop(is_gone, self.logs, self._columns)
         self.sent.forget(is_gone)
+        self.deleted.forget(is_gone)
 
     def is_doomed(self, partition: TopicPartition, node: str) -> bool:
         """The node has not heard yet that the topic was deleted: its events are about the former topic."""
@@ -204,7 +204,7 @@ class LogMirror:
             self._delete(partition, (batch,))
         elif self.deleted and event.role == "leader" and not self._is_deposed(partition, event.leader_epoch):
             for name in self.sent.records(partition, batch.base_offset, batch.crc):
-                self.deleted.pop(name, None)  # It was sent again, to the topic of today.
+                self.deleted.sent_again(partition, name)
 
     def _is_deposed(self, partition: TopicPartition, leader_epoch: int) -> bool:
         """Whether records of a later epoch are known: what such a leader still appends, it has to cut off again."""
@@ -226,6 +226,11 @@ class LogMirror:
             log.cut_to(event.log_end_offset) if event.log_end_offset <= log.end else self._restart(log, event)
         )
 
+    def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
+        """A broker that died before its next checkpoint comes back with records that were deleted."""
+        self._end_stated(row, event)
+        self.log(TopicPartition(event.topic, event.partition), event.node).first = event.log_start_offset
+
     def _restart(self, log: ReplicaLog, event: Any) -> list[MirroredBatch]:
         """The log ends beyond all that was appended: it was emptied and started anew there."""
         dropped = log.cut_to(0)
@@ -236,7 +241,6 @@ class LogMirror:
         partition = TopicPartition(event.topic, event.partition)
         log = self.log(partition, event.node)
         self.dropped, log.exists = log.cut_to(0), False
-        self._starts.pop((*partition, event.node), None)
         if (partition, event.node) in self._doomed:
             del self._doomed[partition, event.node]
 
@@ -246,13 +250,15 @@ class LogMirror:
                 for node, log in logs.items():
                     if log.exists:
                         self._doomed[partition, node] = None
-                    self._delete(partition, log)
+                    self._delete(partition, log, log.compacted)
+        self.deleted.topic_deleted(event.topic)
         self.sent.topic_deleted(event.topic)
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
         """The batches stay in the mirror: until its next checkpoint, a broker that dies comes back with them."""
         if event.role == "leader":
             self._begin_at(event, DELETED)
+        self.log(TopicPartition(event.topic, event.partition), event.node).first = event.log_start_offset
 
     def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         """On whichever replica: it may lead later, and need not have the records then."""
@@ -281,26 +287,40 @@ class LogMirror:
             record = keyed.get(offset)
             is_old = record is not None and (record.is_tombstone or self._last_of_keys.get(record.key, -1) > offset)
             if is_old or event.aborted:
-                self.deleted[names[offset - event.base_offset]] = COMPACTED
+                place = KeyedPlace(offset, event.leader_epoch, None if event.aborted else record)
+                self.deleted.compacted(partition, names[offset - event.base_offset], place)
 
     def _begin_at(self, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired, why: str) -> None:
         partition, start = TopicPartition(event.topic, event.partition), event.log_start_offset
         log = self.log(partition, event.node)
-        self._delete(partition, log.between(self._starts.get((*partition, event.node), 0), start), start, why)
-        self._starts[*partition, event.node] = start
+        self._delete(partition, log.between(log.marked, start), log.compacted, start, why)
+        log.first = log.marked = start
 
     def _delete(
         self,
         partition: TopicPartition,
         batches: Iterable[MirroredBatch],
+        gone: Container[int] = (),
         below: int | None = None,
         why: str = DELETED,
     ) -> None:
-        """below: only the records at lower offsets"""
+        """Note that these records are deleted.
+
+        gone: offsets that compaction had taken before; what is lost by then stays lost
+        below: only the records at lower offsets
+        """
         for batch in batches:
             names = self.sent.records(partition, batch.base_offset, batch.crc)
             count = len(names) if below is None else below - batch.base_offset
-            self.deleted.update(dict.fromkeys(names[:count], why))
+            if not gone:
+                self.deleted.update(dict.fromkeys(names[:count], why))
+            for offset, name in enumerate(names[:count], batch.base_offset) if gone else ():
+                if offset not in gone:
+                    self.deleted[name] = why
+            if self.sent.compacted.has_keys(partition):
+                for offset, record in self.sent.compacted.keyed(partition, batch.base_offset, batch.leader_epoch):
+                    if offset not in gone and (below is None or offset < below):
+                        self.deleted.key_deleted(partition, record.key, offset)
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         partition = TopicPartition(event.topic, event.partition)

@@ -51,7 +51,7 @@ def test_what_a_later_record_replaced_is_compacted() -> None:
 @pytest.mark.parametrize(
     ("tombstones", "aborted", "to", "lost"),
     [
-        pytest.param((), False, 3, ("r2",), id="the last of its key"),
+        pytest.param((), False, 3, ("r0", "r2"), id="the last of its key"),
         pytest.param((), False, 2, ("r0", "r2"), id="the later record was not in the round"),
         pytest.param((2,), False, 3, (), id="a tombstone"),
         pytest.param((), True, 3, (), id="an aborted transaction"),
@@ -103,3 +103,68 @@ def test_a_hole_that_compaction_has_not_made_is_a_hole() -> None:
     script.append("b3", 0, "r0")
     script.append("b3", 2, "r2")
     assert "S16" in script.broken()
+
+
+def cut_the_last(script: TraceScript, *, to: int) -> None:
+    """b1 alone has the records from `to` on; b2 is elected uncleanly without them, and b1 cuts its log."""
+    script.fail_over("b2", "b2", clean=False)
+    script.start("b1")
+    script.truncate("b1", to, hw=to)
+
+
+@pytest.mark.parametrize(
+    ("tombstones", "gone", "lost"),
+    [
+        pytest.param((), (0,), ("r0", "r2"), id="what was replaced by a record that was cut off"),
+        pytest.param((2,), (0,), ("r0", "r2"), id="by a tombstone that was cut off"),
+        pytest.param((0,), (0,), ("r2",), id="a tombstone, with nothing of its key left"),
+    ],
+)
+def test_what_compaction_took_is_lost_with_the_record_that_replaced_it(
+    tombstones: tuple[int, ...], gone: tuple[int, ...], lost: tuple[str, ...]
+) -> None:
+    script = TraceScript(min_isr=1)
+    script.replicate("r0", "r1", via=("b2", "b3"))
+    script.replicate("r2", via=())
+    keys(script, "a", "b", "a", tombstones=tombstones)
+    compact(script, "b1", 3, *gone)
+    compact(script, "b2", 3, *gone)
+    cut_the_last(script, to=2)
+    script.find("b2", "r1", start=1, leader=True)
+    assert script.verdict().records["lost"] == lost
+
+
+def test_a_tombstone_that_was_cut_off_is_lost_where_its_key_came_back() -> None:
+    """It was compacted on b1 alone, and b2 still has what it deleted."""
+    script = TraceScript(min_isr=1)
+    script.replicate("r0", "r1", via=("b2", "b3"))
+    script.replicate("r2", via=())
+    keys(script, "a", "b", "a", tombstones=(2,))
+    compact(script, "b1", 3, 0, 2)
+    cut_the_last(script, to=2)
+    script.find("b2", "r0", "r1", leader=True)
+    assert script.verdict().records["lost"] == ("r2",)
+
+
+def test_a_later_record_that_an_operator_deleted_accounts_for_the_earlier_one() -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1)
+    keys(script, "a", "b", "a")
+    compact(script, "b1", 3, 0)
+    script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=3, reason="admin asked")
+    script.find("b1", start=3, leader=True)
+    assert script.verdict().records["lost"] == ()
+
+
+def test_a_topic_that_is_deleted_settles_what_compaction_had_taken() -> None:
+    """r0 was lost with r2 before; a record of the same key in the topic of today does not replace it."""
+    script = TraceScript(min_isr=1)
+    script.replicate("r0", "r1", via=("b2", "b3"))
+    script.replicate("r2", via=())
+    keys(script, "a", "b", "a")
+    for node in script.brokers:
+        compact(script, node, 3, 0)
+    cut_the_last(script, to=2)
+    script.emit(trace.TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
+    assert script.verdict().records["lost"] == ("r0", "r2")
+    assert script.verdict().records["deleted"] == ("r1",)
