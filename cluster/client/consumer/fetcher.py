@@ -287,8 +287,9 @@ class ConsumerFetcher:
         and no application gets them.     raises: KafkaError CORRUPT_MESSAGE
         """
         tp, pipeline, first = position.topic_partition, self._pipeline, position.offset
-        has_read = False
+        has_read = has_whole = False
         for start, header in batches(data):
+            has_whole = True
             if header.last_offset < position.offset:
                 continue
             if not check_crc(data, start, header):
@@ -310,6 +311,10 @@ class ConsumerFetcher:
             position.offset_epoch = header.leader_epoch
         if pipeline is not None and has_read:
             pipeline.on_consume(tp, first, position.offset)
+        if len(data) and not has_whole:
+            # RecordTooLargeException (Fetcher of 0.10.0): before KIP-74 a batch that is larger than the fetch is cut.
+            what = f"the batch at {position.offset} is larger than max.partition.fetch.bytes"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, what)
 
     def _stop_at(self, position: PartitionPosition, offset: int) -> None:
         """What came before it is the application's; then poll throws."""
@@ -333,8 +338,17 @@ class ConsumerFetcher:
         # an exception to its application there, which would poll again. Nothing is ever skipped.
         position.retry_at_us = now_us + self._backoff.after_us(position.failures)
         position.failures += 1
-        if error not in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR):
+        if error not in PASSING_ERRORS:
             self._metadata.request_update()
+
+
+PASSING_ERRORS = (
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+)
+"""They say nothing about who leads."""
 
 
 def _records_in(entries: Mapping[TopicPartition, FetchedPartition]) -> int:
