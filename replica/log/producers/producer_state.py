@@ -118,10 +118,10 @@ class ProducerStateManager:
             if from_client and self.end_with_records:
                 _check_beginning(batch)
             return  # Nothing is known of this producer (any more): it may continue where it wants.
+        if from_client and self.end_with_records and not entry.batches and batch.producer_epoch == entry.epoch:
+            _check_beginning(batch)
         _check_epoch(entry, **_sender(batch))
         if from_client:
-            if self.end_with_records and not entry.batches and batch.producer_epoch == entry.epoch:
-                _check_beginning(batch)
             _check_sequence(entry, batch)
         if entry.transaction_offset is not None and not batch.attributes & TRANSACTIONAL:
             raise KafkaError(
