@@ -211,7 +211,12 @@ class FollowerState:
         self.fetch_offset = self.log_end_offset = given.log_end_offset
         if given.latest_epoch is not None:
             self.last_fetched_epoch = given.latest_epoch
-        return self._follow_the_leaders_offsets()
+        actions = self._follow_the_leaders_offsets()
+        if given.was_cut:
+            # Simplified: Kafka asks again at once, for ever.
+            why = f"the batch at {self.fetch_offset} in the log of {self._leader} is larger than a fetch"
+            actions += self._delay(given.now_us, why)
+        return actions
 
     def _append_failed(self, given: AppendFailed) -> list[FollowerAction]:
         self.state = FetchState.FETCHING

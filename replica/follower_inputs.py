@@ -51,11 +51,15 @@ class FetchAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsAppended:
-    """AppendRecords was performed; log_end_offset is unchanged if nothing in the answer was fit to be appended."""
+    """AppendRecords was performed; log_end_offset is unchanged if nothing in the answer was fit to be appended.
+
+    was_cut: not even its first batch was whole
+    """
 
     now_us: int
     log_end_offset: Offset
     latest_epoch: LeaderEpoch | None
+    was_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,6 +160,8 @@ class BrokerCore:
             self._clock.at(now_us),
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
         )
+        if self._rules.unknown_producer == "refused":
+            self.logs.end_producers_with_records()
         state_recoveries(self.logs, self.identity.name, self._recorder)
         self._build()
         self.is_open = True

@@ -117,6 +117,10 @@ class BrokerLogs:
     def set_config(self, topic_partition: TopicPartition, config: TopicConfig) -> None:
         self._holder(topic_partition).set_config(topic_partition, config)
 
+    def end_producers_with_records(self) -> None:
+        for manager in self.directories.values():
+            manager.end_producers_with_records()
+
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
         """How long silent producers are known, from now on. source: DynamicProducerStateManagerConfig"""
         for manager in self.directories.values():

@@ -286,12 +286,21 @@ class Log:
 
     # -------------------------------------------------------------------------------------------------------- read
 
-    def read(self, fetch_offset: Offset, max_bytes: int, upper_offset: Offset, min_one_batch: bool = True) -> FileSlice:
+    def read(
+        self,
+        fetch_offset: Offset,
+        max_bytes: int,
+        upper_offset: Offset,
+        min_one_batch: bool = True,
+        *,
+        may_cut: bool = False,
+    ) -> FileSlice:
         """Locate batches from the one that holds `fetch_offset` on, all of them below `upper_offset`.
 
         fetch_offset: log_start_offset <= it <= log_end_offset
         max_bytes:    where the range ends, in the middle of a batch, too; the reader drops that part. With
-                      `min_one_batch` the first batch comes whole even if it is larger (KIP-74)
+                      `min_one_batch` the first batch comes whole even if it is larger (KIP-74). `may_cut`: else it is
+                      cut, too, as before KIP-74
         upper_offset: exclusive: high watermark for consumers, log end offset for followers
         returns: byte range inside one segment file, its first batch whole; length 0 when the reader is caught up
         raises:  KafkaError OFFSET_OUT_OF_RANGE
@@ -307,7 +316,7 @@ class Log:
         end = segment.size if upper_offset >= segment.next_offset else segment.locate(upper_offset)
         if end - start > max_bytes:
             first_end = segment.end_of(start)
-            smallest = first_end if min_one_batch else start
+            smallest = first_end if min_one_batch else start + max_bytes if may_cut else start
             end = start + max_bytes if first_end <= start + max_bytes else smallest
         if end <= start:
             return EMPTY_SLICE
@@ -481,7 +490,7 @@ class Log:
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
-        self.producers.transactions.replicated(offset)
+        self.producers.log_begins_at(offset)
         self.leader_epochs.truncate_from_start(offset)
 
     # --------------------------------------------------------------------------------------------------- retention

@@ -69,6 +69,7 @@ class LogManager:
         self.previous_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         self._default_config = default_config
         self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._end_producers_with_records = False
         self._high_watermarks: dict[TopicPartition, Offset] = {}
         self._cleaned_to: dict[TopicPartition, Offset] = {}
         self._deleted: dict[Path, Log] = {}
@@ -159,9 +160,17 @@ class LogManager:
             now_us=self._now_us,
             producer_id_expiration_ms=self._producer_id_expiration_ms,
         )
+        log.producers.end_with_records = self._end_producers_with_records
         self.logs[topic_partition] = log
         self.recoveries[topic_partition] = recovery
         return log
+
+    def end_producers_with_records(self) -> None:
+        """As ProducerStateManager.end_with_records says, of the logs that are there, and of those that come."""
+        self._end_producers_with_records = True
+        for log in self.logs.values():
+            log.producers.end_with_records = True
+            log.producers.log_begins_at(log.log_start_offset)
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
         """Of the logs that are there, and of those that come."""

@@ -120,6 +120,12 @@ GAPS: tuple[Gap, ...] = (
         after=(BYTES_LOST,),
     ),
     _gap(
+        "fetch-minimum",
+        ("none",),
+        "L2,L3",
+        "KIP-74 (0.10.1): a fetch brings at least one batch whole, however large it is",
+    ),
+    _gap(
         "isr-eligibility",
         ("any",),
         "S19",

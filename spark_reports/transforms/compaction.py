@@ -76,9 +76,7 @@ def compacted_records(trace: Trace, control: DataFrame, deleted: DataFrame) -> D
     came_back = (F.col("first") < F.col("offset")) & (F.col("last") <= F.col("offset"))
     lost = _cut_off(tombstones.filter(came_back), entries, trace.final_log)
     lost_key = [*PARTITION_KEY, "life", "offset"]
-    buried_to = (
-        tombstones.join(lost, lost_key, "left_anti").groupBy(*of_key).agg(F.max("offset").alias("buried_to"))
-    )
+    buried_to = tombstones.join(lost, lost_key, "left_anti").groupBy(*of_key).agg(F.max("offset").alias("buried_to"))
     replaced_to = F.greatest(*(F.coalesce(name, F.lit(-1)) for name in ("last", "deleted_to", "buried_to")))
     gone = had_to_go
     for one in (standing, deleted_to, buried_to):

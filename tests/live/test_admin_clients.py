@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,39 @@ def test_librdkafka(tmp_path: Path) -> None:
         lone = Producer({"bootstrap.servers": served.bootstrap})
         lone.produce("made-by-asking", b"x")
         assert lone.flush(20) == 0
+        served.stop()
+    expect_nothing_broken(served.summary)
+
+
+def test_times_of_records(tmp_path: Path) -> None:
+    """A topic whose records have the leader's time; and one that takes none from far ahead (KIP-1030)."""
+    pytest.importorskip("confluent_kafka")
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka import TopicPartition as Place
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    with serving(tmp_path, "--brokers", "1") as served:
+        settings = {"bootstrap.servers": served.bootstrap}
+        by_leader = NewTopic("stamped", 1, 1, config={"message.timestamp.type": "LogAppendTime"})
+        admin = AdminClient(settings)
+        for future in admin.create_topics([by_leader, NewTopic("plain", 1, 1)]).values():
+            future.result(20)
+        told: list[tuple[Any, Any]] = []
+        producer, long_ago = Producer({**settings, "compression.type": "gzip"}), 1_000_000_000_000
+        ahead = int(time.time() * 1000) + 7_200_000
+        for topic, at_ms in (("stamped", long_ago), ("plain", long_ago), ("plain", ahead)):
+            producer.produce(
+                topic, b"x", timestamp=at_ms, on_delivery=lambda error, message: told.append((error, message.offset()))
+            )
+            producer.flush(20)
+        assert [error and error.name() for error, _ in told] == [None, None, "INVALID_TIMESTAMP"]
+        consumer = Consumer({**settings, "group.id": "g"})
+        consumer.assign([Place("stamped", 0, 0)])
+        kind, at_ms = consumer.poll(20).timestamp()
+        assert (kind, abs(at_ms - time.time() * 1000) < 300_000) == (2, True)
+        consumer.assign([Place("plain", 0, 0)])
+        assert consumer.poll(20).timestamp() == (1, long_ago)
+        consumer.close()
         served.stop()
     expect_nothing_broken(served.summary)
 

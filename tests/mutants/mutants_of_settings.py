@@ -32,7 +32,7 @@ OF_SETTINGS: tuple[Mutant, ...] = (
         "setting-of-brokers-before-a-topic-s-own",
         "What a topic has for itself counts before what brokers have",
         IMAGE,
-        "                topic.log_config = active(topic.config, defaults)",
+        "                topic.log_config = defaults.with_own(topic.config)",
         "                topic.log_config = defaults",
         "min-isr-for-all / topic-of-its-own: records.lost",
     ),

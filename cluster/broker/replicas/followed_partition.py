@@ -62,6 +62,8 @@ class FollowedPartition:
         self.lag_records: int | None = None
         self.is_throttled = False
         self.turn = 0
+        self._stuck_at: Offset | None = None
+        """where a batch lies that is larger than a fetch"""
         self.name: TopicPartition = partition.topic_partition
         self._source = source
         self._all = context
@@ -147,7 +149,7 @@ class FollowedPartition:
                 case AskLeaderOffsets():
                     self._fetcher.wants_offset(self, action)
                 case MarkFailed():
-                    self._state_failure(action)
+                    self._state_failure(action.reason, self.error)
                 case Halt():
                     self._all.halt(action.reason)
                 case DelayFetch():
@@ -169,7 +171,13 @@ class FollowedPartition:
                 quota.record(len(records), now_us)
             partition.events.appended(info, "follower")
             self._fetcher.appended(self)
-        appended = RecordsAppended(now_us=now_us, log_end_offset=log.log_end_offset, latest_epoch=log.latest_epoch)
+        was_cut = self._all.rules.fetch_minimum == "none" and info is None
+        if was_cut and self._stuck_at != log.log_end_offset:
+            self._stuck_at = log.log_end_offset
+            self._state_oversized(log.log_end_offset)
+        appended = RecordsAppended(
+            now_us=now_us, log_end_offset=log.log_end_offset, latest_epoch=log.latest_epoch, was_cut=was_cut
+        )
         self.step(appended, now_us)
 
     def _set_high_watermark(self, action: SetHighWatermark) -> None:
@@ -202,18 +210,27 @@ class FollowedPartition:
             assert isinstance(consequence, SetHighWatermark), "a cut moves nothing but the high watermark"
             self._set_high_watermark(consequence)
 
-    def _state_failure(self, action: MarkFailed) -> None:
+    def _state_failure(self, reason: str, error: ErrorCode) -> None:
         self._all.recorder.emit(
             FetchRefused(
                 node=self._all.names(self._source),
                 peer=self._all.identity.name,
                 topic=self.name.topic,
                 partition=self.name.partition,
-                error=self.error.name,
+                error=error.name,
                 offset=self.state.fetch_offset,
                 leader_epoch=self.state.leader_epoch,
-                reason=action.reason,
+                reason=reason,
             )
+        )
+
+    def _state_oversized(self, offset: Offset) -> None:
+        """source: ReplicaFetcherThread.warnIfMessageOversized (0.10.0)"""
+        me, leader = self._all.identity.name, self._all.names(self._source)
+        self._state_failure(
+            f"{me} cannot copy {self.name} from {leader} beyond {offset}: the next batch is larger than "
+            f"replica.fetch.max.bytes={self._all.config.replica_fetch_max_bytes}",
+            ErrorCode.MESSAGE_TOO_LARGE,
         )
 
     def _state_throttle(self, quota: ReplicationQuota, now_us: int) -> None:

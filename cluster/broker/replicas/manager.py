@@ -24,7 +24,7 @@ from cluster.slices import paced
 from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, BrokerId, TopicPartition
+from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, UNKNOWN_OFFSET, BrokerId, TopicPartition
 from replica.leader_inputs import ProposeIsr
 from replica.log.batches.validation import Inspected, single_batch
 from replica.log.broker_logs import BrokerLogs
@@ -49,11 +49,19 @@ ProposeIsrTo = Callable[[Partition, ProposeIsr, int], None]
 NOT_LED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def _refusal(name: TopicPartition, error: KafkaError) -> ProducePartitionResponse:
-    """record_errors: which records are to blame, where that is known (KIP-467)"""
+def _refusal(name: TopicPartition, error: KafkaError, partition: Partition | None) -> ProducePartitionResponse:
+    """record_errors: which records are to blame, where that is known (KIP-467)
+
+    source: ReplicaManager.appendRecordsToLeader: with the log's start unless the partition is not led here
+    """
+    start = UNKNOWN_OFFSET if partition is None or error.code in NOT_LED else partition.log.log_start_offset
     record_errors = cast("Sequence[tuple[int, str]]", error.details.get("record_errors", ()))
     return ProducePartitionResponse(
-        name.partition, error.code, error_message=error.message or None, record_errors=record_errors
+        name.partition,
+        error.code,
+        log_start_offset=start,
+        error_message=error.message or None,
+        record_errors=record_errors,
     )
 
 
@@ -302,7 +310,7 @@ class ReplicaManager:
                 )
             except KafkaError as error:
                 cause = self._refuse_produce(name, peer, error)
-                results[name] = _refusal(name, error)
+                results[name] = _refusal(name, error, self.partitions.get(name))
                 continue
             appended[name] = produced
             cause = produced.cause

@@ -336,7 +336,8 @@ class Partition:
         if upper_offset <= entry.fetch_offset <= end_offset and entry.fetch_offset >= log_start_offset:
             found = EMPTY_SLICE
         else:
-            found = log.read(entry.fetch_offset, max_bytes, upper_offset, at_least_one)
+            is_old = self._rules.fetch_minimum == "none"
+            found = log.read(entry.fetch_offset, max_bytes, upper_offset, at_least_one and not is_old, may_cut=is_old)
         if first_time and leader is not None and params.from_follower:
             if self._push is not None:
                 self._push.sent(params.replica_id, high_watermark)

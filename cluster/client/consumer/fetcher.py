@@ -339,8 +339,9 @@ class ConsumerFetcher:
         aborted have offsets, and no application gets them.     returns: how many     raises: KafkaError CORRUPT_MESSAGE
         """
         tp, pipeline, first = position.topic_partition, self._pipeline, position.offset
-        count = 0
+        count, has_whole = 0, False
         for start, header in batches(data):
+            has_whole = True
             if header.last_offset < position.offset and aborted is None:
                 continue
             if not check_crc(data, start, header):
@@ -365,7 +366,12 @@ class ConsumerFetcher:
                 break
             position.offset = header.last_offset + 1
             position.offset_epoch = header.leader_epoch
-        return self._returned(tp, first, position.offset, count)
+        count = self._returned(tp, first, position.offset, count)
+        if len(data) and not has_whole:
+            # RecordTooLargeException (Fetcher of 0.10.0): before KIP-74 a batch that is larger than the fetch is cut.
+            what = f"the batch at {position.offset} is larger than max.partition.fetch.bytes"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, what)
+        return count
 
     def _returned(self, tp: TopicPartition, first: int, end: int, count: int) -> int:
         if self._pipeline is not None and count:
@@ -394,5 +400,14 @@ class ConsumerFetcher:
         # an exception to its application there, which would poll again. Nothing is ever skipped.
         position.retry_at_us = now_us + self._backoff.after_us(position.failures)
         position.failures += 1
-        if error not in (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR):
+        if error not in PASSING_ERRORS:
             self._metadata.request_update()
+
+
+PASSING_ERRORS = (
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+)
+"""They say nothing about who leads."""

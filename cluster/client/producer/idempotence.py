@@ -21,13 +21,21 @@ MAX_PRODUCER_EPOCH = 32_767
 class PartitionSequences:
     """Sequences of one partition: the next one, the last one acked, and the batches between, lowest first."""
 
-    __slots__ = ("in_flight", "last_acked_sequence", "next_sequence", "producer_epoch", "producer_id")
+    __slots__ = (
+        "in_flight",
+        "last_acked_offset",
+        "last_acked_sequence",
+        "next_sequence",
+        "producer_epoch",
+        "producer_id",
+    )
 
     def __init__(self) -> None:
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.next_sequence = 0
         self.last_acked_sequence = NO_SEQUENCE
+        self.last_acked_offset = UNKNOWN_OFFSET
         self.in_flight: list[ProducerBatch] = []
 
     def track(self, batch: ProducerBatch) -> None:
@@ -124,8 +132,10 @@ class IdempotenceState:
 
     # ------------------------------------------------------------------------------------------------------ answers
 
-    def batch_completed(self, batch: ProducerBatch) -> None:
+    def batch_completed(self, batch: ProducerBatch, base_offset: int) -> None:
         sequences = self._sequences(batch.topic_partition)
+        if base_offset != UNKNOWN_OFFSET:
+            sequences.last_acked_offset = max(sequences.last_acked_offset, base_offset + batch.record_count - 1)
         sequences.last_acked_sequence = max(sequences.last_acked_sequence, batch.last_sequence)
         self.remove(batch)
 
@@ -145,17 +155,23 @@ class IdempotenceState:
 
     def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool | None:
         """Whether sequences decide that the batch is sent again; None: its error decides. Source: canRetry"""
-        if self.transactional and error is ErrorCode.UNKNOWN_PRODUCER_ID:
-            return batch.sequence_was_reset
+        if error is ErrorCode.UNKNOWN_PRODUCER_ID:
+            # -1: the broker did not know its own log start.
+            if log_start_offset == UNKNOWN_OFFSET or batch.sequence_was_reset:
+                return True
+            sequences = self._sequences(batch.topic_partition)
+            if sequences.last_acked_offset < log_start_offset:
+                # All that it wrote there is gone, so its state is, too: it begins anew in the same epoch.
+                sequences.start_at_beginning(self.producer_id, self.producer_epoch)
+                return True
+            if self.transactional:
+                return None
+            self._to_renumber[batch.topic_partition] = True
+            return True
         if self.transactional and error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             tp = batch.topic_partition
             is_next = batch.base_sequence - self._sequences(tp).last_acked_sequence == 1
             return tp not in self._unresolved and (batch.sequence_was_reset or not is_next)
-        if error is ErrorCode.UNKNOWN_PRODUCER_ID:
-            # -1: the broker did not know its own log start; otherwise the state was lost, and a new epoch starts at 0.
-            if log_start_offset != UNKNOWN_OFFSET and not batch.sequence_was_reset:
-                self._to_renumber[batch.topic_partition] = True
-            return True
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self._judge_gap(batch)
             return True

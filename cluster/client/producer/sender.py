@@ -179,7 +179,7 @@ class Sender:
         if error is ErrorCode.NONE:
             self._idempotence.producer_id_given(int(response.producer_id), int(response.producer_epoch))
             return
-        # Simplified: Kafka stops the producer for good on a fatal error here; no broker of Highwater answers with one.
+        # Simplified: Kafka stops the producer for good on a fatal error here.
         self._producer_id_retry_us = now_us + self._config.retry_backoff_ms * 1000
         self._metadata.request_update()
 
@@ -294,7 +294,7 @@ class Sender:
 
     def _ack(self, batch: ProducerBatch, base_offset: int, peer: str, now_us: int) -> None:
         if self._idempotence is not None:
-            self._idempotence.batch_completed(batch)
+            self._idempotence.batch_completed(batch, base_offset)
         if batch.done:  # given up before the answer came: the application already knows
             return
         for index, pending in enumerate(batch.records):

@@ -44,6 +44,10 @@ class OpenTransactions:
         del self.ongoing[completed.first_offset]
         self.unreplicated[completed.first_offset] = completed.last_offset
 
+    def forget(self, producer_id: int) -> None:
+        """Its records are gone, and with them what was known of it."""
+        self.ongoing = {first: other for first, other in self.ongoing.items() if other != producer_id}
+
     def replicated(self, offset: Offset) -> None:
         """Every record below `offset` is committed, or deleted."""
         for first_offset, last_offset in list(self.unreplicated.items()):

@@ -39,6 +39,8 @@ class ProducerStateManager:
 
     map_end_offset: the state reflects every record below it
     verifications: under way with the coordinator, on the leader only
+    end_with_records: a producer is forgotten with its last record, as before 2.4 (KAFKA-7190), and an unknown one
+        has to begin at sequence 0, as before 2.5 (KIP-360); else it is known until it expires, and begins anywhere
     """
 
     def __init__(self, directory: Path | None, *, sync: bool, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> None:
@@ -46,6 +48,7 @@ class ProducerStateManager:
         self._sync = sync
         self.expiration_ms = expiration_ms
         self._producers: dict[int, ProducerEntry] = {}
+        self.end_with_records = False
         self.transactions = OpenTransactions()
         self.verifications = VerificationStates()
         self._snapshots: list[Offset] = sorted(_offset_of(path) for path in _snapshot_files(directory))
@@ -106,13 +109,17 @@ class ProducerStateManager:
 
         from_client: a coordinator's batches have no sequence
         raises: KafkaError INVALID_PRODUCER_EPOCH (an older incarnation), OUT_OF_ORDER_SEQUENCE_NUMBER (a gap),
-                INVALID_TXN_STATE (outside of the transaction that is open)
+                UNKNOWN_PRODUCER_ID, INVALID_TXN_STATE (outside of the transaction that is open)
         """
         if from_client:
             self.verifications.check_sequence(batch)
         entry = self._producers.get(batch.producer_id)
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
+            if from_client and self.end_with_records:
+                _check_beginning(batch)
             return  # Nothing is known of this producer (any more): it may continue where it wants.
+        if from_client and self.end_with_records and not entry.batches and batch.producer_epoch == entry.epoch:
+            _check_beginning(batch)
         _check_epoch(entry, **_sender(batch))
         if from_client:
             _check_sequence(entry, batch)
@@ -173,6 +180,16 @@ class ProducerStateManager:
         is_aborted = marker.control_type is ControlRecordType.ABORT
         return CompletedTransaction(batch.producer_id, first_offset, batch.base_offset, is_aborted)
 
+    def log_begins_at(self, offset: Offset) -> None:
+        """Records below it are gone. source: ProducerStateManager.onLogStartOffsetIncremented, truncateHead (2.0)"""
+        self.transactions.replicated(offset)
+        if not self.end_with_records:
+            return
+        for producer_id, entry in list(self._producers.items()):
+            if not entry.batches or entry.batches[-1].last_offset < offset:
+                del self._producers[producer_id]
+                self.transactions.forget(producer_id)
+
     def remove_expired(self, now_ms: int) -> list[int]:
         """Forget producers that were silent for producer.id.expiration.ms; returns their ids."""
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
@@ -205,7 +222,7 @@ class ProducerStateManager:
                 self._delete_snapshot(offset)
         if log_end_offset == self.map_end_offset:
             self._last_snapshot = self._snapshots[-1] if self._snapshots else log_start_offset
-            self.transactions.replicated(log_start_offset)
+            self.log_begins_at(log_start_offset)
             return self.map_end_offset
         self._producers.clear()
         self.transactions.clear()
@@ -219,6 +236,7 @@ class ProducerStateManager:
                 if not self._is_expired(entry, now_ms):
                     self._producers[entry.producer_id] = entry
             self._load_transactions()
+            self.log_begins_at(log_start_offset)
             self.map_end_offset = self._last_snapshot = offset
             return offset
         self.map_end_offset = self._last_snapshot = log_start_offset
@@ -301,6 +319,16 @@ def _check_epoch(entry: ProducerEntry, *, producer_id: int, producer_epoch: int,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             **details,
+        )
+
+
+def _check_beginning(batch: BatchHeader) -> None:
+    """source: ProducerAppendInfo.checkSequence (2.0)"""
+    if batch.base_sequence != 0:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_PRODUCER_ID,
+            f"producer {batch.producer_id} sent sequence {batch.base_sequence}, and no record of it is left",
+            **_sender(batch),
         )
 
 

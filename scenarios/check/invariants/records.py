@@ -125,21 +125,23 @@ class ReadsAreCommitted(Invariant):
 
 
 class _Latest(NamedTuple):
-    """The latest batch of a producer in a log. sequence: its last one     since_us: when it was appended"""
+    """The latest batch of a producer in a log. sequence, offset: its last ones     since_us: when it was appended"""
 
     producer_epoch: int
     sequence: int
     since_us: int
+    offset: int
 
 
-_NO_BATCH = _Latest(-1, -1, 0)
+_NO_BATCH = _Latest(-1, -1, 0, -1)
 
 
 class SequencesAreContiguous(Invariant):
     """S26: in each log, the batches of one idempotent producer epoch follow each other without a gap or a repeat; a
     new epoch starts at 0. A log that has forgotten a producer (its batches were truncated, or it was silent for
     producer.id.expiration.ms) takes any first sequence, as Kafka does (R18); so does a follower whose leader's log was
-    compacted. That the epochs of a transactional producer do not fall is S31. Not in the topic of offsets: each batch
+    compacted. Before 2.5 a producer whose last record was deleted begins at 0 again, in its epoch (`unknown-producer`).
+    That the epochs of a transactional producer do not fall is S31. Not in the topic of offsets: each batch
     that a coordinator writes there for a transaction has sequence 0.
     """
 
@@ -149,11 +151,15 @@ class SequencesAreContiguous(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.last: dict[tuple[str, int, str], dict[int, _Latest]] = {}
         self.transactional: dict[int, None] = {}
+        self.starts: dict[tuple[str, int], int] = {}
+        """Where the log of the replica begins that has deleted most."""
         self.forgotten = ForgottenProducers(self.checker)
         return {
             **self.forgotten.handlers(),
             trace.TransactionBegan: self._named,
             trace.BatchAppended: self._appended,
+            trace.LogStartOffsetAdvanced: self._begins,
+            trace.RecordsExpired: self._begins,
             trace.LogTruncated: self._cut,
             trace.LogRecovered: self._cut,
             trace.LeadershipBegan: self._cut,
@@ -162,7 +168,11 @@ class SequencesAreContiguous(Invariant):
         }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.last,)
+        return self.last, self.starts
+
+    def _begins(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
+        place = event.topic, event.partition
+        self.starts[place] = max(event.log_start_offset, self.starts.get(place, 0))
 
     def _named(self, row: TraceRow, event: trace.TransactionBegan) -> None:
         self.transactional[event.producer_id] = None
@@ -172,7 +182,7 @@ class SequencesAreContiguous(Invariant):
             return
         key = (event.topic, event.partition, event.node)
         last = self.last.setdefault(key, {})
-        epoch, sequence, since_us = last.get(event.producer_id, _NO_BATCH)
+        epoch, sequence, since_us, offset = last.get(event.producer_id, _NO_BATCH)
         compacted = self.mirror.sent.compacted
         if (
             event.role == "follower"
@@ -181,7 +191,10 @@ class SequencesAreContiguous(Invariant):
         ):
             epoch = -1
         first = event.base_sequence
-        if epoch == event.producer_epoch:
+        is_old = self.checker.rules.unknown_producer == "refused"
+        if is_old and first == 0 and offset < self.starts.get((event.topic, event.partition), 0):
+            pass
+        elif epoch == event.producer_epoch:
             wanted = (sequence + 1) % self._WRAP
             if first != wanted:
                 self._tell(row, event, since_us, f"has sequence {first} after {sequence}")
@@ -191,7 +204,9 @@ class SequencesAreContiguous(Invariant):
             change = f"goes from epoch {epoch} to {event.producer_epoch} with sequence {first}"
             self._tell(row, event, since_us, change)
         count = event.last_offset - event.base_offset
-        last[event.producer_id] = _Latest(event.producer_epoch, (first + count) % self._WRAP, row.at_us)
+        last[event.producer_id] = _Latest(
+            event.producer_epoch, (first + count) % self._WRAP, row.at_us, event.last_offset
+        )
 
     def _cut(
         self,
@@ -211,7 +226,7 @@ class SequencesAreContiguous(Invariant):
             if batch.producer_id >= 0 and batch.base_sequence >= 0:
                 end = batch.base_sequence + batch.last_offset - batch.base_offset
                 since_us = before.get(batch.producer_id, _NO_BATCH).since_us
-                last[batch.producer_id] = _Latest(batch.producer_epoch, end % self._WRAP, since_us)
+                last[batch.producer_id] = _Latest(batch.producer_epoch, end % self._WRAP, since_us, batch.last_offset)
         self.last[event.topic, event.partition, event.node] = last
 
     def _tell(self, row: TraceRow, event: trace.BatchAppended, since_us: int, what: str) -> None:

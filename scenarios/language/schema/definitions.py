@@ -149,8 +149,8 @@ def _configs() -> dict[str, Schema]:
         for name, block in blocks.items()
     }
     names = [*PREFIXES_WITHOUT_EFFECT, *(f"{name}$" for name in sorted(WITHOUT_EFFECT))]
-    schemas["brokerConfig"]["patternProperties"] = {"^(" + "|".join(names).replace(".", r"\.") + ")": ref("scalar")}
-    return schemas
+    left_out = {"^(" + "|".join(names).replace(".", r"\.") + ")": ref("scalar")}
+    return {**schemas, "brokerConfig": {**schemas["brokerConfig"], "patternProperties": left_out}}
 
 
 def _kind(one: Field[Any]) -> str:

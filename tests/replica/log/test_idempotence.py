@@ -127,6 +127,43 @@ def test_a_producer_that_expired_while_the_broker_was_down_is_not_loaded(tmp_pat
     assert list(log.producers.producers) == [2]
 
 
+def end_with_records(log):
+    """As before 2.4 and 2.5."""
+    log.producers.end_with_records = True
+    return log
+
+
+@pytest.mark.parametrize(("start", "is_known"), [(2, True), (3, False)])
+def test_an_old_log_forgets_a_producer_with_its_last_record(tmp_path, start, is_known):
+    """KAFKA-7190"""
+    log = end_with_records(LogHome(tmp_path).open()[0])
+    log.append_as_leader(batch_of(b"a", b"b", b"c", producer_id=7, producer_epoch=0, base_sequence=0), 0, 0)
+    log.append_as_leader(batch_of(b"d", producer_id=8, producer_epoch=0, base_sequence=0), 0, 0)
+    log.set_log_start_offset(start)
+    assert list(log.producers.producers) == ([7, 8] if is_known else [8])
+    later = batch_of(b"e", producer_id=7, producer_epoch=0, base_sequence=3)
+    if is_known:
+        assert log.append_as_leader(later, 0, 0).first_offset == 4
+        return
+    with pytest.raises(KafkaError) as refusal:
+        log.append_as_leader(later, 0, 0)
+    assert refusal.value.code is ErrorCode.UNKNOWN_PRODUCER_ID
+    again = batch_of(b"e", producer_id=7, producer_epoch=0, base_sequence=0)
+    assert log.append_as_leader(again, 0, 0).first_offset == 4
+
+
+def test_an_old_log_forgets_what_a_snapshot_still_has(tmp_path):
+    home = LogHome(tmp_path)
+    log = end_with_records(home.open()[0])
+    log.append_as_leader(batch_of(b"a", producer_id=7, producer_epoch=0, base_sequence=0), 0, 0)
+    log.append_as_leader(batch_of(b"b", producer_id=8, producer_epoch=0, base_sequence=0), 0, 0)
+    log.close()
+    state = ProducerStateManager(home.directory, sync=False)
+    state.end_with_records = True
+    assert state.truncate_and_reload(1, 2, 0) == 2
+    assert list(state.producers) == [8]
+
+
 def test_the_snapshot_has_kafkas_format(tmp_path):
     """Version 1, CRC-32C, count, then 46 bytes per producer (ProducerSnapshot.json)."""
     state = ProducerStateManager(None, sync=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from replica_logs import LogHome, batch_of, content_of
 
@@ -95,5 +97,6 @@ def test_a_producer_may_not_claim_the_leaders_time(tmp_path):
     with pytest.raises(KafkaError) as refusal:
         log.append_as_leader(batch, 0, NOW_US)
     assert refusal.value.code is ErrorCode.INVALID_TIMESTAMP
-    assert [place for place, _ in refusal.value.details["record_errors"]] == [0, 1]
+    record_errors: Any = refusal.value.details["record_errors"]
+    assert [place for place, _ in record_errors] == [0, 1]
     assert log.log_end_offset == 0

@@ -250,6 +250,14 @@ def test_where_the_settings_of_a_topic_may_come_from(world, admin):
     assert (found.value, found.config_source) == ("zstd", 3)
 
 
+def test_the_coordinators_topics_are_described_as_the_broker_has_them():
+    config = BrokerConfig.from_mapping({"transaction.state.log.replication.factor": "1", "log.roll.hours": "2"})
+    told = {one.name: one for one in broker_entries(config, PROFILES["kafka-4.1"], [], Dynamic())}
+    factor = told["transaction.state.log.replication.factor"]
+    assert (factor.value, factor.source, factor.type) == ("1", 4, 4), "a SHORT, from its own file"
+    assert (told["log.roll.ms"].value, told["log.roll.hours"].value) == (None, "2")
+
+
 def test_settings_of_a_cluster_without_tiered_storage(admin):
     taken = {"remote.storage.enable": "false", "local.retention.ms": "1000", "max.message.bytes": "0"}
     create(admin, topic("t", configs=[{"name": name, "value": value} for name, value in taken.items()]))
