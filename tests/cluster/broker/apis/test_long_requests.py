@@ -25,7 +25,7 @@ from cluster.protocol.entities import Shape, encode_entity, shapes
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.headers import request_frame
 from cluster.protocol.versions import CREATE_TOPICS, FETCH, FORWARDED, METADATA, PRODUCE, VERSIONS
-from cluster.slices import MAX_DECIDED, MAX_ITEMS
+from cluster.slices import MAX_DECIDED, MAX_FETCHED, MAX_ITEMS, MAX_PRODUCED
 from replica.rules import PROFILES
 
 ITEMS = MAX_DECIDED
@@ -180,7 +180,7 @@ def test_a_long_request_is_done_in_slices(_world: tuple[BrokerWorld, Calls], pla
 @pytest.mark.parametrize("key", [PRODUCE, FETCH])
 def test_produce_and_fetch_of_many_partitions(_world: tuple[BrokerWorld, Calls], key: int) -> None:
     world, calls = _world
-    names = [f"name{number}" for number in range(ITEMS // 2)]
+    names = [f"name{number}" for number in range(MAX_PRODUCED // 2 if key == PRODUCE else MAX_FETCHED // 2)]
     if key == PRODUCE:
         frame = encode_produce_request(
             9, 1, "long", ProduceRequest(None, 1, 1_000, [(name, [(0, b"")]) for name in names])
