@@ -13,7 +13,7 @@ virtual time a request is done in the instant in which it begins.
 
 A request names at most MAX_ITEMS things, all of its arrays together; a Fetch MAX_FETCHED, a Produce MAX_PRODUCED, and
 what the controller decides at once, and DescribeConfigs, MAX_DECIDED. One without records has at most MAX_BYTES.
-Differs from Kafka, which since 4.4 allows 1,000,000 in each array, and before any number.
+Differs from Kafka: since 4.4 it allows 1,000,000 in each array, and before any number.
 """
 
 from __future__ import annotations
