@@ -65,6 +65,14 @@ class Outbox:
         """done: told the time once the job is done"""
         self._actions.append(WorkApart(job, done))
 
+    def raise_soon(self, bug: Exception) -> None:
+        """In a step of its own: what is in progress has others to answer, too."""
+
+        def fail(now_us: int) -> None:
+            raise bug
+
+        self.timers.at(0, fail)
+
     def listen(self) -> None:
         self._actions.append(Listen())
 

@@ -11,9 +11,9 @@ decoded request use by themselves) it may be left for later:
 Only requests of clients from outside are sliced, and only where time passes during a step, which is the live mode: in
 virtual time a request is done in the instant in which it begins.
 
-A request names at most MAX_ITEMS things, all of its arrays together; a Produce or a Fetch MAX_PARTITIONS, and what
-the controller decides at once MAX_DECIDED. One without records has at most MAX_BYTES. Differs from Kafka, which since
-4.4 allows 1,000,000 in each array, and before any number.
+A request names at most MAX_ITEMS things, all of its arrays together; a Fetch MAX_FETCHED, a Produce MAX_PRODUCED, and
+what the controller decides at once, and DescribeConfigs, MAX_DECIDED. One without records has at most MAX_BYTES.
+Differs from Kafka: since 4.4 it allows 1,000,000 in each array, and before any number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from replica.errors import PeerViolation
 SLICE_US: Final = 5_000
 GAP_US: Final = 1_000
 MAX_ITEMS: Final = 100_000
-MAX_PARTITIONS: Final = 20_000
+MAX_FETCHED: Final = 20_000
+MAX_PRODUCED: Final = 4_000
+"""Partitions of a Fetch, and of a Produce: each of its batches is an event, and more where they are refused."""
 MANY_PARTITIONS: Final = 500
 """So many partitions of a Produce or a Fetch are answered in slices."""
 MAX_DECIDED: Final = 10_000
@@ -44,7 +46,7 @@ T = TypeVar("T")
 Work = Callable[[int], None]
 
 
-class Sliced(greenlet):
+class Sliced(greenlet):  # type: ignore[misc]  # it has no types
     """One request in progress.
 
     ends_us: of its slice, by `clock`

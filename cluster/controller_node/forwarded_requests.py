@@ -111,12 +111,18 @@ class ForwardedRequests:
                 self._slices.begin(partial(answer_with, reply))
 
             def answer_with(reply: Reply | None) -> None:
-                if isinstance(reply, SeveralReply):
-                    throttled = {"throttle_time": quota.throttle_ms} if quota is not None and quota.throttle_ms else {}
-                    values = asked.answer(reply.replies)
-                    respond(encoded(header, {**(values if amend is None else amend(values)), **throttled}))
-                else:
-                    respond(ErrorCode.NOT_CONTROLLER)
+                try:
+                    respond(answer_of(reply))
+                except Exception as bug:  # The broker does not wait for an answer that does not come.
+                    respond(ErrorCode.UNKNOWN_SERVER_ERROR)
+                    self._outbox.raise_soon(bug)
+
+            def answer_of(reply: Reply | None) -> bytes | ErrorCode:
+                if not isinstance(reply, SeveralReply):
+                    return ErrorCode.NOT_CONTROLLER
+                throttled = {"throttle_time": quota.throttle_ms} if quota is not None and quota.throttle_ms else {}
+                values = asked.answer(reply.replies)
+                return encoded(header, {**(values if amend is None else amend(values)), **throttled})
 
             decided = asked.as_input(now_us)
             if self._active() is not state:  # It was deposed while the request was read.

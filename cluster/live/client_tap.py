@@ -38,6 +38,8 @@ POSITIONS_MAX = 100_000
 """Of all clients in all partitions; a client that has not read one for longest begins anew there."""
 REPEATED_AT_ONCE, REPEATED_PER_SECOND = 200_000, 500
 """Events of one client's reading without anything new: records it has read before, refusals, moves."""
+REFUSED_PER_ANSWER = 100
+"""Events of partitions that one Fetch names and does not get."""
 ANSWERS_IN_FLIGHT = 5
 """max.in.flight.requests.per.connection of most clients."""
 
@@ -162,8 +164,10 @@ class ClientStory:
                 for partition, offset in observation.offsets:
                     self._moved(partition, offset)
             case FetchResponseSeen():
+                refused = 0
                 for partition, error, headers in observation.partitions:
-                    self._partition_handed(partition, error, headers)
+                    refused += error is not ErrorCode.NONE
+                    self._partition_handed(partition, error, headers, is_stated=refused <= REFUSED_PER_ANSWER)
             case ConnectionEnded():
                 self._ended(observation.reason)
 
@@ -374,11 +378,14 @@ class ClientStory:
             count,
         )
 
-    def _partition_handed(self, partition: TopicPartition, error: ErrorCode, headers: Sequence[BatchHeader]) -> None:
+    def _partition_handed(
+        self, partition: TopicPartition, error: ErrorCode, headers: Sequence[BatchHeader], *, is_stated: bool
+    ) -> None:
+        """is_stated: whether an error is worth an event"""
         position = self.shared.position(self.client, partition)
         if error is not ErrorCode.NONE:
             position.error = error.name
-            if self._may_repeat(1):
+            if is_stated and self._may_repeat(1):
                 self.shared.recorder.emit(
                     trace.FetchFailed(
                         client=self.client,

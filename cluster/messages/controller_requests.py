@@ -139,5 +139,4 @@ def error_response(header: RequestHeader, error: ErrorCode) -> bytes:
 
 
 def encoded(header: RequestHeader, values: dict[str, object]) -> bytes:
-    entity = cold.response(header.api_key, header.api_version, **values)
-    return cold.encode_response(header.api_key, header.api_version, header.correlation_id, entity)
+    return cold.encode_answer(header.api_key, header.api_version, header.correlation_id, values)

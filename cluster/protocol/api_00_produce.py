@@ -50,7 +50,7 @@ from cluster.protocol.primitives import (
     tagged,
 )
 from cluster.protocol.versions import PRODUCE, is_flexible
-from cluster.slices import MAX_PARTITIONS, counted, paced, reads_request
+from cluster.slices import MAX_PRODUCED, counted, paced, reads_request
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import UNKNOWN_OFFSET, Offset
@@ -132,7 +132,7 @@ def encode_produce_request(version: int, correlation_id: int, client_id: str | N
     return request_frame(PRODUCE, version, correlation_id, client_id, b"".join(parts))
 
 
-@reads_request(MAX_PARTITIONS, MAX_INT32)
+@reads_request(MAX_PRODUCED, MAX_INT32)
 @decodes("a Produce request")
 def decode_produce_request(header: RequestHeader, frame: Frame) -> ProduceRequest:
     """Request of a frame without size prefix; records are memoryviews into it (writable if the frame is).

@@ -53,7 +53,7 @@ from cluster.protocol.entities import (
 )
 from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
 from cluster.protocol.primitives import Frame, check_consumed, decodes, error_of
-from cluster.protocol.versions import CONTROL_PLANE, FORWARDED, VERSIONS, api_name
+from cluster.protocol.versions import CONTROL_PLANE, DESCRIBE_CONFIGS, FORWARDED, VERSIONS, api_name
 from cluster.slices import MAX_DECIDED, MAX_ITEMS, paced, reads_request
 
 Converter = Callable[[Any], Any]
@@ -224,14 +224,15 @@ def decode_request(header: RequestHeader, frame: Frame) -> Entity:
 
     Trailing bytes are ignored, as in Kafka: librdkafka leaves three bytes behind some Metadata requests.
     """
-    return _decode_decided(header, frame) if header.api_key in FORWARDED else _decode_request(header, frame)
+    is_short = header.api_key in FORWARDED or header.api_key == DESCRIBE_CONFIGS
+    return _decode_short(header, frame) if is_short else _decode_request(header, frame)
 
 
 def _read_request(header: RequestHeader, frame: Frame) -> Entity:
     return _decode(frame, request_class(header.api_key, header.api_version), header.body_position)[0]
 
 
-_decode_decided = reads_request(MAX_DECIDED)(_read_request)
+_decode_short = reads_request(MAX_DECIDED)(_read_request)
 _decode_request = reads_request(MAX_ITEMS)(_read_request)
 
 

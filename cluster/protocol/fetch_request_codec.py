@@ -36,7 +36,7 @@ from cluster.protocol.primitives import (
     tagged,
 )
 from cluster.protocol.versions import FETCH, is_flexible
-from cluster.slices import MAX_PARTITIONS, counted, reads_request
+from cluster.slices import MAX_FETCHED, counted, reads_request
 from replica.ids import (
     NO_BROKER,
     NO_BROKER_EPOCH,
@@ -164,7 +164,7 @@ def _tags_of_partition(version: int, part: FetchPartition) -> bytes:
     return tagged(tags) if tags else NO_TAGS
 
 
-@reads_request(MAX_PARTITIONS)
+@reads_request(MAX_FETCHED)
 @decodes("a Fetch request")
 def decode_fetch_request(header: RequestHeader, frame: Frame) -> FetchRequest:
     """Request of a frame without size prefix. Versions 4 to 6 have no session: id 0, epoch -1.

@@ -217,7 +217,12 @@ class Responder:
                 throttle_ms = self._quotas.answered(connection, header)
                 if throttle_ms and _tells_throttle(header):
                     values = {**values, "throttle_time": throttle_ms}
-            frame = cold.encode_answer(header.api_key, header.api_version, header.correlation_id, values)
+            try:
+                frame = cold.encode_answer(header.api_key, header.api_version, header.correlation_id, values)
+            except Exception as bug:  # The client does not wait for an answer that does not come.
+                self._connections.close(connection, "its answer cannot be written")
+                self._outbox.raise_soon(bug)
+                return
             self._outbox.respond(connection, (frame,), header.api_key)
 
     def pass_on(self, connection: ConnectionId, header: RequestHeader, frame: bytes) -> None:

@@ -178,7 +178,7 @@ class FetchHandler:
                     self._handler_time.found(result.slice)
                 sent.append(self._records_sent(peer, name, wanted[name].entry.fetch_offset, found))
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
-        for (topic, _), result in answered.partitions.items():
+        for (topic, _), result in paced(answered.partitions.items()):
             topics.setdefault(topic, []).append(result)
         segments = fetch_response_segments(
             header.api_version,

@@ -44,7 +44,7 @@ from replica.ids import CLUSTER_ID, NO_BROKER
 
 FIRST_BY_TOPIC_ID = 12
 MADE_AT_ONCE = 1_000
-"""So many topics one request creates. Differs from Kafka, where it is any number."""
+"""So many topics one request creates. Differs from Kafka: there it is any number."""
 
 
 class MetadataHandler:

@@ -20,7 +20,7 @@ XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 """Snappy as Kafka's clients write it: this, then blocks with their length before them. Some write one bare block."""
 XERIAL_BLOCK_BYTES = 32 * 1024
 GZIP_MEMBERS_MAX, SNAPPY_BLOCKS_MAX, ZSTD_FRAMES_MAX = 100, 1_000, 1_000
-"""In one batch: each takes its time, however little is inside. Differs from Kafka, which takes any number."""
+"""In one batch: each takes its time, however little is inside. Differs from Kafka: it takes any number."""
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 LZ4_FLAGS = 4
 """Position of the frame descriptor's first byte."""

@@ -16,7 +16,7 @@ RECORD_BYTES_MIN = 7
 
 
 HEADERS_MAX = 150_000
-"""Of the records of one batch, together. Differs from Kafka, which takes as many as the bytes hold."""
+"""Of the records of one batch, together. Differs from Kafka: it takes as many as the bytes hold."""
 
 
 class MalformedRecords(Exception):

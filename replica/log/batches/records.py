@@ -356,8 +356,7 @@ def read_records(
 
     limit_bytes: of the records, decompressed     header: of the batch, if it has been read already
     limit_headers: of the records, together
-    raises: KafkaError CORRUPT_MESSAGE (no records, or too many bytes or headers), UNSUPPORTED_COMPRESSION_TYPE (no
-    codec)
+    raises: KafkaError CORRUPT_MESSAGE (no records, or too many bytes or headers), UNSUPPORTED_COMPRESSION_TYPE
     """
     header = header or read_header(batch)
     body = body_of(batch, header, limit_bytes)

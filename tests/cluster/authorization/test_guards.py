@@ -9,10 +9,13 @@ from acl_world import BOB, CAROL, AclWorld, rule
 from broker_world import B1, B2, batch
 from sasl_world import ALICE
 
-from cluster.authorization.guards import GUARDS
+from cluster.authorization.authorizer import Client
+from cluster.authorization.guards import GUARDS, verdict_of
 from cluster.broker.api_table import APIS
 from cluster.broker.apis.refusals import Refused
+from cluster.protocol import cold
 from cluster.protocol import versions as v
+from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FORWARDED, api_name
 from controller.access import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from replica.errors import ErrorCode
@@ -449,3 +452,36 @@ def test_nodes_need_no_rule(world):
     follower.fetch(0, topic="two", replica_id=2, max_wait_ms=0)
     world.run(50)
     assert follower.fetched().error is NONE
+
+
+class CountedName(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __str__(self):
+        return self
+
+    def __eq__(self, other):
+        CountedName.compared += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("user", [ALICE, BOB])
+@pytest.mark.parametrize("key", [v.OFFSET_FETCH, v.DESCRIBE_TOPIC_PARTITIONS, v.METADATA])
+def test_a_guard_compares_each_name_with_few_others(world, user, key):
+    """A list of names that were refused, looked through for each that was asked for, took seconds."""
+    world.allow(rule(BOB, Operation.READ, GROUP, "g"))
+    names = [CountedName(f"{place:x}") for place in range(1_000)]
+    header = RequestHeader(key, v.VERSIONS[key][1], 1, "long", 0)
+    asked = {
+        v.OFFSET_FETCH: {"groups": [{"group_id": "g", "topics": [{"name": name} for name in names]}]},
+        v.DESCRIBE_TOPIC_PARTITIONS: {"topics": [{"name": name} for name in names]},
+        v.METADATA: {"topics": [{"name": name} for name in names]},
+    }[key]
+    request = cold.request(key, header.api_version, **asked)
+    access = world.broker._access
+    CountedName.compared = 0
+    verdict_of(header, request, Client(f"User:{user}", "10.0.0.1"), access.authorizer, world.broker._config)
+    assert CountedName.compared < 20 * len(names)

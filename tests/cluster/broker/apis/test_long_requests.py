@@ -6,8 +6,10 @@ ITEMS in all, the others have one. A new API is covered by being in the table.
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +27,7 @@ from cluster.protocol.entities import Shape, encode_entity, shapes
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.headers import request_frame
 from cluster.protocol.versions import CREATE_TOPICS, FETCH, FORWARDED, METADATA, PRODUCE, VERSIONS
-from cluster.slices import MAX_DECIDED, MAX_ITEMS
+from cluster.slices import MAX_DECIDED, MAX_FETCHED, MAX_ITEMS, MAX_PRODUCED
 from replica.rules import PROFILES
 
 ITEMS = MAX_DECIDED
@@ -180,7 +182,7 @@ def test_a_long_request_is_done_in_slices(_world: tuple[BrokerWorld, Calls], pla
 @pytest.mark.parametrize("key", [PRODUCE, FETCH])
 def test_produce_and_fetch_of_many_partitions(_world: tuple[BrokerWorld, Calls], key: int) -> None:
     world, calls = _world
-    names = [f"name{number}" for number in range(ITEMS // 2)]
+    names = [f"name{number}" for number in range(MAX_PRODUCED // 2 if key == PRODUCE else MAX_FETCHED // 2)]
     if key == PRODUCE:
         frame = encode_produce_request(
             9, 1, "long", ProduceRequest(None, 1, 1_000, [(name, [(0, b"")]) for name in names])
@@ -198,3 +200,23 @@ def test_more_than_one_may_name_is_refused(_world: tuple[BrokerWorld, Calls], ke
     world, _ = _world
     assert sent(world, frame_of(key, ("topics",), 2 * ITEMS)).closed is (key == CREATE_TOPICS)
     assert sent(world, frame_of(key, ("topics",), MAX_ITEMS + 10)).closed
+
+
+@pytest.mark.parametrize("key", [METADATA, CREATE_TOPICS])
+def test_nobody_waits_for_an_answer_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: int
+) -> None:
+    """Be it the client's, or the controller's to its broker; what is wrong is raised in a step of its own."""
+    world = BrokerWorld(tmp_path, auto_create_topics_enable="false").start()
+    world.run(100)
+    client, other = world.call(OUTSIDE), world.call("10.0.0.2:5000")
+    with monkeypatch.context() as patch:
+        patch.setattr(cold, "encode_answer", lambda *answer: struct.pack(">h", 1 << 20))
+        with pytest.raises(struct.error):
+            client.send(frame_of(key, ("topics",), 10))
+            world.run(10)
+    world.run(100)
+    assert client.closed or client.answers
+    assert other.ask(METADATA, 12, topics=None).brokers
+    answer = other.ask(CREATE_TOPICS, 5, topics=[{"name": "u", "num_partitions": 1, "replication_factor": 1}])
+    assert [topic.name for topic in answer.topics] == ["u"]
