@@ -224,24 +224,24 @@ class Truth:
         if event.role == "leader":
             committed = self.of(event.topic, event.partition)
             committed.start = max(committed.start, event.log_start_offset)
-        self._begins_later(event)
+            self._pass_start(event.topic, event.partition)
 
     def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         """Of any replica: it may lead later, and others begin where it does."""
         committed = self.of(event.topic, event.partition)
         committed.start = max(committed.start, event.log_start_offset)
-        self._begins_later(event)
+        self._pass_start(event.topic, event.partition)
 
-    def _begins_later(self, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
-        """Of what it has dropped nothing is asked: a follower may have had other records there, which its leader had
-        dropped before it could say so.
+    def _pass_start(self, topic: str, number: int) -> None:
+        """Nothing is asked of what lies below the start: a replica may have other records there, for its leader dropped
+        its own before they could be compared. It drops them when it hears of the start.
         """
-        committed, start = self.of(event.topic, event.partition), event.log_start_offset
-        if committed.matched.get(event.node, 0) < start <= committed.start:
-            committed.matched[event.node] = start
-            log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
-            places = log.places_between(start, log.end)
-            committed.match(event.node, places, self._are_gone(event.topic, event.partition))
+        committed = self.of(topic, number)
+        for node, log in self.mirror.logs.get((topic, number), {}).items():  # type: ignore[call-overload]
+            if committed.matched.get(node, 0) < committed.start <= log.end and not log.doubtful:
+                committed.matched[node] = committed.start
+                places = log.places_between(committed.start, log.end)
+                committed.match(node, places, self._are_gone(topic, number))
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         for name in [name for name in self.committed if name.topic == event.topic]:

@@ -296,8 +296,7 @@ class LogsMatchBelowHighWatermark(Invariant):
 
     Judged at each move of a replica's high watermark but a fall, which claims nothing that was not claimed before (a
     former leader cuts its log in several rounds, and its high watermark falls with it). Weakened: a leader of an epoch
-    before a re-basing keeps its old high watermark until it follows; a follower that departs from the committed log
-    below the leader's start takes over the high watermark before it drops these records.
+    before a re-basing keeps its old high watermark until it follows.
     """
 
     NAME = "S8"
@@ -310,7 +309,7 @@ class LogsMatchBelowHighWatermark(Invariant):
         if event.leader_epoch < committed.rebased_epoch or event.high_watermark < event.previous_high_watermark:
             return
         matched = committed.matched.get(event.node, 0)
-        if committed.start <= matched < min(event.high_watermark, committed.end):
+        if matched < min(event.high_watermark, committed.end):
             sentence = (
                 f"{event.node} has the high watermark {event.high_watermark} for {event.topic}-{event.partition}, "
                 f"but its log departs from the committed one at {matched}"
