@@ -28,7 +28,7 @@ from cluster.transactions.inputs import (
     WriteRecord,
 )
 from cluster.transactions.loading import TransactionReplay
-from cluster.transactions.transaction import TransactionMetadata
+from cluster.transactions.transaction import MAX_EPOCH, TransactionMetadata
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -62,6 +62,7 @@ class TransactionWorld:
         self._epoch = 0
         self._refuses: ErrorCode = ErrorCode.NONE
         self._holds_markers = False
+        self._gives_ids = True
         self._lines: list[str] = []
         self._new()
 
@@ -104,9 +105,8 @@ class TransactionWorld:
                     )
                     self._perform(self.coordinator.step(loaded))
                 case AskProducerId():
-                    given = ProducerIdGiven(
-                        now_us=self.now_us, ticket=action.ticket, producer_id=self._next_producer_id
-                    )
+                    producer_id = self._next_producer_id if self._gives_ids else None
+                    given = ProducerIdGiven(now_us=self.now_us, ticket=action.ticket, producer_id=producer_id)
                     self._next_producer_id += 1
                     self._perform(self.coordinator.step(given))
                 case SendMarkers():
@@ -124,7 +124,7 @@ class TransactionWorld:
         if not self._holds_markers:
             self._answer(markers, dict.fromkeys(markers.partitions, ErrorCode.NONE))
 
-    def _answer(self, markers: SendMarkers, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+    def _answer(self, markers: SendMarkers, errors: Mapping[TopicPartition, ErrorCode | None]) -> None:
         answered = MarkersAnswered(
             now_us=self.now_us,
             transactional_id=markers.transactional_id,
@@ -196,10 +196,22 @@ class TransactionWorld:
         self._holds_markers = True
         return []
 
-    def answer(self, *names: str, error: str = "NONE") -> list[str]:
-        """The leaders of these partitions answer the last request for markers."""
-        self._answer(self.markers[-1], dict.fromkeys(partitions_of(names), ErrorCode[error]))
+    def answer(self, *names: str, error: str = "NONE", request: int = -1) -> list[str]:
+        """The leaders of these partitions answer a request for markers, the last one or that of this place. error:
+        DELETED where the partition is gone"""
+        found = None if error == "DELETED" else ErrorCode[error]
+        self._answer(self.markers[request], dict.fromkeys(partitions_of(names), found))
         return self._taken()
+
+    def use_up(self) -> list[str]:
+        """The producer has the last epoch that it may have, and the coordinator has always been the same."""
+        self.transaction.producer_epoch = MAX_EPOCH - 1
+        return []
+
+    def give_no_ids(self) -> list[str]:
+        """From now on the controller has no new producer id."""
+        self._gives_ids = False
+        return []
 
     def refuse(self, error: str) -> list[str]:
         """The next record cannot be written."""
@@ -235,7 +247,10 @@ class TransactionWorld:
     def show(self) -> list[str]:
         found = self.transaction
         names = ", ".join(str(name) for name in found.partitions) or "no partitions"
-        return [f"{found.state.value}, producer id {found.producer_id}, epoch {found.producer_epoch}: {names}"]
+        last = f" after {found.last_producer_epoch}" if found.last_producer_epoch >= 0 else ""
+        to_come = f" -> {found.pending.value}" if found.pending is not None else ""
+        epoch = f"epoch {found.producer_epoch}{last}"
+        return [f"{found.state.value}{to_come}, producer id {found.producer_id}, {epoch}: {names}"]
 
 
 def _printed(result: TransactionResult) -> str:
