@@ -63,6 +63,8 @@ class TransactionWorld:
         self._refuses: ErrorCode = ErrorCode.NONE
         self._holds_markers = False
         self._gives_ids = True
+        self._holds_log = False
+        self._writes: list[tuple[int, ErrorCode]] = []
         self._lines: list[str] = []
         self._new()
 
@@ -94,8 +96,9 @@ class TransactionWorld:
                     error, self._refuses = self._refuses, ErrorCode.NONE
                     if error is ErrorCode.NONE:
                         self.log.append((action.key, action.value))
-                    written = RecordWritten(now_us=self.now_us, write=action.write, error=error)
-                    self._perform(self.coordinator.step(written))
+                    self._writes.append((action.write, error))
+                    if not self._holds_log:
+                        self._log_answers()
                 case LoadPartition():
                     loaded = PartitionLoaded(
                         now_us=self.now_us,
@@ -114,6 +117,11 @@ class TransactionWorld:
                 case Emit():
                     name = EVENT_NAMES[type(action.event)]
                     self._lines.append(f"  {name}: {action.event.reason}")  # type: ignore[attr-defined]
+
+    def _log_answers(self) -> None:
+        writes, self._writes = self._writes, []
+        for write, error in writes:
+            self._perform(self.coordinator.step(RecordWritten(now_us=self.now_us, write=write, error=error)))
 
     def _markers_wanted(self, markers: SendMarkers) -> None:
         names = ", ".join(str(name) for name in markers.partitions)
@@ -145,23 +153,29 @@ class TransactionWorld:
 
     # ---------------------------------------------------------------------------------------------------------- verbs
 
-    def init(self, timeout: int = 60 * SECOND, id: int = -1, epoch: int = -1) -> list[str]:
+    def init(self, timeout: int = 60 * SECOND, id: int = -1, epoch: int = -1, name: str = ID) -> list[str]:
         given = InitProducerId(
             now_us=self.now_us,
             request=0,
-            transactional_id=ID,
+            transactional_id=name,
             timeout_ms=timeout // 1000,
             expected=None if id == -1 else ProducerIdAndEpoch(id, epoch),
         )
         return self.step(given)
 
     def add(
-        self, *names: str, id: int = 1000, epoch: int = 0, verify: bool = False, version: int | None = None
+        self,
+        *names: str,
+        id: int = 1000,
+        epoch: int = 0,
+        verify: bool = False,
+        version: int | None = None,
+        name: str = ID,
     ) -> list[str]:
         given = AddPartitions(
             now_us=self.now_us,
             request=0,
-            transactional_id=ID,
+            transactional_id=name,
             producer_id=id,
             producer_epoch=epoch,
             partitions=partitions_of(names),
@@ -173,11 +187,11 @@ class TransactionWorld:
     def _version_of(self, version: int | None) -> int:
         return self.settings.get("version", 0) if version is None else version
 
-    def _end(self, commit: bool, id: int, epoch: int, version: int | None) -> list[str]:
+    def _end(self, commit: bool, id: int, epoch: int, version: int | None, name: str) -> list[str]:
         given = EndTxn(
             now_us=self.now_us,
             request=0,
-            transactional_id=ID,
+            transactional_id=name,
             producer_id=id,
             producer_epoch=epoch,
             commit=commit,
@@ -185,11 +199,11 @@ class TransactionWorld:
         )
         return self.step(given)
 
-    def commit(self, id: int = 1000, epoch: int = 0, version: int | None = None) -> list[str]:
-        return self._end(True, id, epoch, version)
+    def commit(self, id: int = 1000, epoch: int = 0, version: int | None = None, name: str = ID) -> list[str]:
+        return self._end(True, id, epoch, version, name)
 
-    def abort(self, id: int = 1000, epoch: int = 0, version: int | None = None) -> list[str]:
-        return self._end(False, id, epoch, version)
+    def abort(self, id: int = 1000, epoch: int = 0, version: int | None = None, name: str = ID) -> list[str]:
+        return self._end(False, id, epoch, version, name)
 
     def hold_markers(self) -> list[str]:
         """The leaders do not answer."""
@@ -212,6 +226,16 @@ class TransactionWorld:
         """From now on the controller has no new producer id."""
         self._gives_ids = False
         return []
+
+    def hold_log(self) -> list[str]:
+        """The replicas of the log do not answer."""
+        self._holds_log = True
+        return []
+
+    def release_log(self) -> list[str]:
+        self._holds_log = False
+        self._log_answers()
+        return self._taken()
 
     def refuse(self, error: str) -> list[str]:
         """The next record cannot be written."""
