@@ -222,7 +222,7 @@ def test_what_an_old_rule_does_not_promise(generated: Generated) -> None:
         values = " or ".join(spelled(value) for value in gap.values)
         only = f" with `{gap.only_with[0]}: {spelled(gap.only_with[1])}`" if gap.only_with else ""
         after = f", after {' and '.join(gap.after)}" if gap.after else ""
-        broken = ", ".join(sorted(gap.invariants, key=lambda name: (name[0], int(name[1:].split()[0]))))
+        broken = ", ".join(sorted(gap.invariants, key=lambda name: (name[0], int(name[1:].split()[0]), name)))
         lines.append(f"| `{gap.switch}: {values}`{only}{after} | {broken} | {gap.rule} |")
     generated(RULES, "gaps", "\n".join(lines) + "\n")
 

@@ -28,7 +28,7 @@ from cluster.transactions.inputs import (
     WriteRecord,
 )
 from cluster.transactions.loading import TransactionReplay
-from cluster.transactions.transaction import TransactionMetadata
+from cluster.transactions.transaction import MAX_EPOCH, TransactionMetadata
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -62,6 +62,9 @@ class TransactionWorld:
         self._epoch = 0
         self._refuses: ErrorCode = ErrorCode.NONE
         self._holds_markers = False
+        self._gives_ids = True
+        self._holds_log = False
+        self._writes: list[tuple[int, ErrorCode]] = []
         self._lines: list[str] = []
         self._new()
 
@@ -93,8 +96,9 @@ class TransactionWorld:
                     error, self._refuses = self._refuses, ErrorCode.NONE
                     if error is ErrorCode.NONE:
                         self.log.append((action.key, action.value))
-                    written = RecordWritten(now_us=self.now_us, write=action.write, error=error)
-                    self._perform(self.coordinator.step(written))
+                    self._writes.append((action.write, error))
+                    if not self._holds_log:
+                        self._log_answers()
                 case LoadPartition():
                     loaded = PartitionLoaded(
                         now_us=self.now_us,
@@ -104,9 +108,8 @@ class TransactionWorld:
                     )
                     self._perform(self.coordinator.step(loaded))
                 case AskProducerId():
-                    given = ProducerIdGiven(
-                        now_us=self.now_us, ticket=action.ticket, producer_id=self._next_producer_id
-                    )
+                    producer_id = self._next_producer_id if self._gives_ids else None
+                    given = ProducerIdGiven(now_us=self.now_us, ticket=action.ticket, producer_id=producer_id)
                     self._next_producer_id += 1
                     self._perform(self.coordinator.step(given))
                 case SendMarkers():
@@ -114,6 +117,11 @@ class TransactionWorld:
                 case Emit():
                     name = EVENT_NAMES[type(action.event)]
                     self._lines.append(f"  {name}: {action.event.reason}")  # type: ignore[attr-defined]
+
+    def _log_answers(self) -> None:
+        writes, self._writes = self._writes, []
+        for write, error in writes:
+            self._perform(self.coordinator.step(RecordWritten(now_us=self.now_us, write=write, error=error)))
 
     def _markers_wanted(self, markers: SendMarkers) -> None:
         names = ", ".join(str(name) for name in markers.partitions)
@@ -124,7 +132,7 @@ class TransactionWorld:
         if not self._holds_markers:
             self._answer(markers, dict.fromkeys(markers.partitions, ErrorCode.NONE))
 
-    def _answer(self, markers: SendMarkers, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+    def _answer(self, markers: SendMarkers, errors: Mapping[TopicPartition, ErrorCode | None]) -> None:
         answered = MarkersAnswered(
             now_us=self.now_us,
             transactional_id=markers.transactional_id,
@@ -145,23 +153,29 @@ class TransactionWorld:
 
     # ---------------------------------------------------------------------------------------------------------- verbs
 
-    def init(self, timeout: int = 60 * SECOND, id: int = -1, epoch: int = -1) -> list[str]:
+    def init(self, timeout: int = 60 * SECOND, id: int = -1, epoch: int = -1, name: str = ID) -> list[str]:
         given = InitProducerId(
             now_us=self.now_us,
             request=0,
-            transactional_id=ID,
+            transactional_id=name,
             timeout_ms=timeout // 1000,
             expected=None if id == -1 else ProducerIdAndEpoch(id, epoch),
         )
         return self.step(given)
 
     def add(
-        self, *names: str, id: int = 1000, epoch: int = 0, verify: bool = False, version: int | None = None
+        self,
+        *names: str,
+        id: int = 1000,
+        epoch: int = 0,
+        verify: bool = False,
+        version: int | None = None,
+        name: str = ID,
     ) -> list[str]:
         given = AddPartitions(
             now_us=self.now_us,
             request=0,
-            transactional_id=ID,
+            transactional_id=name,
             producer_id=id,
             producer_epoch=epoch,
             partitions=partitions_of(names),
@@ -173,11 +187,11 @@ class TransactionWorld:
     def _version_of(self, version: int | None) -> int:
         return self.settings.get("version", 0) if version is None else version
 
-    def _end(self, commit: bool, id: int, epoch: int, version: int | None) -> list[str]:
+    def _end(self, commit: bool, id: int, epoch: int, version: int | None, name: str) -> list[str]:
         given = EndTxn(
             now_us=self.now_us,
             request=0,
-            transactional_id=ID,
+            transactional_id=name,
             producer_id=id,
             producer_epoch=epoch,
             commit=commit,
@@ -185,20 +199,42 @@ class TransactionWorld:
         )
         return self.step(given)
 
-    def commit(self, id: int = 1000, epoch: int = 0, version: int | None = None) -> list[str]:
-        return self._end(True, id, epoch, version)
+    def commit(self, id: int = 1000, epoch: int = 0, version: int | None = None, name: str = ID) -> list[str]:
+        return self._end(True, id, epoch, version, name)
 
-    def abort(self, id: int = 1000, epoch: int = 0, version: int | None = None) -> list[str]:
-        return self._end(False, id, epoch, version)
+    def abort(self, id: int = 1000, epoch: int = 0, version: int | None = None, name: str = ID) -> list[str]:
+        return self._end(False, id, epoch, version, name)
 
     def hold_markers(self) -> list[str]:
         """The leaders do not answer."""
         self._holds_markers = True
         return []
 
-    def answer(self, *names: str, error: str = "NONE") -> list[str]:
-        """The leaders of these partitions answer the last request for markers."""
-        self._answer(self.markers[-1], dict.fromkeys(partitions_of(names), ErrorCode[error]))
+    def answer(self, *names: str, error: str = "NONE", request: int = -1) -> list[str]:
+        """The leaders of these partitions answer a request for markers, the last one or that of this place. error:
+        DELETED where the partition is gone"""
+        found = None if error == "DELETED" else ErrorCode[error]
+        self._answer(self.markers[request], dict.fromkeys(partitions_of(names), found))
+        return self._taken()
+
+    def use_up(self) -> list[str]:
+        """The producer has the last epoch that it may have, and the coordinator has always been the same."""
+        self.transaction.producer_epoch = MAX_EPOCH - 1
+        return []
+
+    def give_no_ids(self) -> list[str]:
+        """From now on the controller has no new producer id."""
+        self._gives_ids = False
+        return []
+
+    def hold_log(self) -> list[str]:
+        """The replicas of the log do not answer."""
+        self._holds_log = True
+        return []
+
+    def release_log(self) -> list[str]:
+        self._holds_log = False
+        self._log_answers()
         return self._taken()
 
     def refuse(self, error: str) -> list[str]:
@@ -235,7 +271,10 @@ class TransactionWorld:
     def show(self) -> list[str]:
         found = self.transaction
         names = ", ".join(str(name) for name in found.partitions) or "no partitions"
-        return [f"{found.state.value}, producer id {found.producer_id}, epoch {found.producer_epoch}: {names}"]
+        last = f" after {found.last_producer_epoch}" if found.last_producer_epoch >= 0 else ""
+        to_come = f" -> {found.pending.value}" if found.pending is not None else ""
+        epoch = f"epoch {found.producer_epoch}{last}"
+        return [f"{found.state.value}{to_come}, producer id {found.producer_id}, {epoch}: {names}"]
 
 
 def _printed(result: TransactionResult) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from raw_client import RawClient
 
 from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
-from cluster.protocol.cold import encode_request, request
+from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.versions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -42,9 +42,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
     "auto.create.topics.enable": "false",
+    "broker.session.timeout.ms": "60000",
 }
 LAST_EPOCH = 32_766
-AT_ONCE = 500
+AT_ONCE = 50
 """Requests that are on their way to a broker together."""
 SAFE_DOWNGRADE, UPGRADE = 2, 1
 Story = Callable[["Asker"], None]
@@ -255,13 +256,13 @@ class Asker:
             transactional_id=self.name(x), transaction_timeout=60_000, producer_id=-1, producer_epoch=-1,
         )  # fmt: skip
         frame = encode_request(INIT_PRODUCER_ID, 5, 1, "asker", asked)
-        left = LAST_EPOCH
-        while left:
-            count = min(left, AT_ONCE)
+        epoch = 0
+        while epoch < LAST_EPOCH:
+            count = min(LAST_EPOCH - epoch, AT_ONCE)
             self._client._sock.sendall(frame * count)
             for _ in range(count):
-                self._client._answer()
-            left -= count
+                answer = decode_response(INIT_PRODUCER_ID, 5, self._client._answer())
+                epoch = max(epoch, int(answer.producer_epoch))
         self.describe(x)
 
     def set_level(self, level: int) -> None:

@@ -113,6 +113,15 @@ def test_an_id_that_is_not_used_expires() -> None:
     assert world.answers[-1].errors == {TopicPartition("t", 0): ErrorCode.INVALID_PRODUCER_ID_MAPPING}  # type: ignore[union-attr]
 
 
+def test_an_id_with_an_open_transaction_does_not_expire() -> None:
+    """Its timeout is longer than transactional.id.expiration.ms here."""
+    world = TransactionWorld(expiration_ms=3_600_000, max_timeout_ms=36_000_000)
+    world.init(timeout=36_000 * SECOND)
+    world.add("t-0")
+    world.at(3 * 3600 * SECOND)
+    assert world.transaction.state is State.ONGOING
+
+
 STEPS = st.lists(st.tuples(st.sampled_from("iavceEtrdm"), st.integers(0, 2)), max_size=40)
 
 
