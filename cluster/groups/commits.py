@@ -125,7 +125,7 @@ class Commits:
 
         source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted; before 4.0 cleanupGroupMetadata
         """
-        stays = self._desk.settings.keeps_empty_groups
+        stays = self._desk.settings.one_coordinator
         removed = group.offsets.remove(partitions, pending=stays)
         return self._clean_up(group, removed, why, now_us, stays=stays)
 

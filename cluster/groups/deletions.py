@@ -67,8 +67,8 @@ class Deletions:
         else:
             group.enter(State.DEAD, self._desk.wall_ms(now_us))
             # source: OffsetMetadataManager.deleteAllOffsets; before 4.0 GroupMetadata.removeAllOffsets
-            has_one_coordinator = self._desk.settings.keeps_empty_groups
-            names = group.offsets.names if has_one_coordinator else list(group.offsets.committed)
+            is_new = self._desk.settings.one_coordinator
+            names = group.offsets.names if is_new else list(group.offsets.committed)
             self._commits.delete(group, names, BY_OPERATOR, now_us)
             self._index.forget(group_id)
             done(ErrorCode.NONE)
