@@ -8,6 +8,7 @@ OF_GROUPS = "test tests/cluster/groups/test_groups.py::"
 PLAYED = OF_GROUPS + "test_transcript"
 COMMITS, COORDINATOR = "cluster.groups.commits", "cluster.groups.coordinator"
 DELETIONS, HEARTBEATS = "cluster.groups.deletions", "cluster.groups.consumer_membership"
+REBALANCE = "cluster.groups.rebalance"
 MEMBERSHIP, OFFSETS = "cluster.groups.membership", "cluster.groups.state.offsets"
 
 OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
@@ -109,12 +110,44 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         PLAYED + "[groups_joins]",
     ),
     mutant(
-        "static-members-are-not-fenced",
+        "replaced-static-members-are-heard",
         "A static member that was replaced is fenced",
         MEMBERSHIP,
         "        if current != member_id:\n",
         "        if False:\n",
         PLAYED + "[groups_joins]",
+    ),
+    mutant(
+        "old-ids-are-assigned-to",
+        "A static member that comes back while its group waits for assignments begins the rebalance anew",
+        REBALANCE,
+        "        if group.state is State.COMPLETING_REBALANCE:\n            # The leader",
+        "        if False:\n            # The leader",
+        PLAYED + "[groups_waits]",
+    ),
+    mutant(
+        "an-older-assignment-counts",
+        "An assignment that was written while the group moved on is nobody's",
+        REBALANCE,
+        "            if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:\n",
+        "            if group.state is not State.COMPLETING_REBALANCE:\n",
+        PLAYED + "[groups_waits]",
+    ),
+    mutant(
+        "members-never-ask-for-assignments",
+        "A member that never asks for its assignment is out when the rebalance timeout is over",
+        REBALANCE,
+        "        if generation != group.generation or not waits or not group.pending_sync:\n",
+        "        if True:\n",
+        PLAYED + "[groups_waits]",
+    ),
+    mutant(
+        "ids-wait-for-ever",
+        "An id that was given out and not used within a session's time is unknown again",
+        REBALANCE,
+        "        if member_id in group.pending_members:\n",
+        "        if False:\n",
+        PLAYED + "[groups_waits]",
     ),
     # ------------------------------------------------------------------------------------------- KIP-848's heartbeats
     mutant(
