@@ -63,8 +63,8 @@ class Commits:
             answer = settings.late_commit if is_late else OFFSET_WRITE_ERRORS.get(error, error)
             if not _is_dead(group):
                 self._written(group, given, fitting, error, offset)
-            if answer is ErrorCode.NONE:
-                self._tell(group, given, fitting)
+                if answer is ErrorCode.NONE:
+                    self._tell(group, given, fitting)
             errors = {
                 name: answer if name in fitting else ErrorCode.OFFSET_METADATA_TOO_LARGE for name in given.offsets
             }
@@ -125,8 +125,9 @@ class Commits:
 
         source: OffsetMetadataManager.deleteOffsets, onPartitionsDeleted; before 4.0 cleanupGroupMetadata
         """
-        stays = self._desk.settings.keeps_empty_groups
-        return self._clean_up(group, group.offsets.remove(partitions), why, now_us, stays=stays)
+        stays = self._desk.settings.one_coordinator
+        removed = group.offsets.remove(partitions, pending=stays)
+        return self._clean_up(group, removed, why, now_us, stays=stays)
 
     def delete_of_consumers(
         self,

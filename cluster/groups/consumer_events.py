@@ -110,7 +110,7 @@ class ConsumerGroupEvents:
 
 def _wishes(member: ConsumerMember) -> str:
     pattern = [f"all that is called {shown(member.topic_regex)}"] if member.topic_regex else []
-    return ", ".join([*(shown(topic) for topic in member.topics), *pattern])
+    return ", ".join([*(shown(topic) for topic in member.topics), *pattern]) or "no topic"
 
 
 def _called(member: ConsumerMember) -> str:

@@ -42,7 +42,7 @@ class ConsumerMembership:
     def heartbeat(self, given: ConsumerHeartbeat) -> None:
         """Answers it, at once or when what it changes is on all in-sync replicas."""
         try:
-            _check(given)
+            _check(given, takes_empty=self._desk.settings.one_coordinator)
             error = self._index.status(given.group_id)
             if error is not ErrorCode.NONE:
                 raise KafkaError(error)
@@ -143,8 +143,11 @@ def _as_it_says(member: ConsumerMember, given: ConsumerHeartbeat) -> ConsumerMem
     )
 
 
-def _check(given: ConsumerHeartbeat) -> None:
-    """source: throwIfConsumerGroupHeartbeatRequestIsInvalid"""
+def _check(given: ConsumerHeartbeat, *, takes_empty: bool) -> None:
+    """takes_empty: a member may join that subscribes to no topic, as since 4.0
+
+    source: throwIfConsumerGroupHeartbeatRequestIsInvalid
+    """
     wrong = ""
     if not given.group_id.strip():
         wrong = "GroupId can't be empty."
@@ -154,12 +157,12 @@ def _check(given: ConsumerHeartbeat) -> None:
         wrong = "RackId can't be empty."
     elif given.member_epoch < LEAVES_FOR_A_WHILE:
         wrong = "MemberEpoch is invalid."
-    elif given.member_epoch != JOINS and not given.member_id.strip():
+    elif (given.makes_its_id or given.member_epoch != JOINS) and not given.member_id.strip():
         wrong = "MemberId can't be empty."
     elif given.member_epoch == LEAVES_FOR_A_WHILE and given.instance_id is None:
         wrong = "InstanceId can't be null."
     elif given.member_epoch == JOINS:
-        wrong = _wrong_at_joining(given)
+        wrong = _wrong_at_joining(given, takes_empty=takes_empty)
     if wrong:
         raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
     if given.topic_regex:
@@ -172,12 +175,13 @@ def _check(given: ConsumerHeartbeat) -> None:
         )
 
 
-def _wrong_at_joining(given: ConsumerHeartbeat) -> str:
+def _wrong_at_joining(given: ConsumerHeartbeat, *, takes_empty: bool) -> str:
     if given.rebalance_timeout_ms == NOT_SAID_MS:
         return "RebalanceTimeoutMs must be provided in first request."
     if given.owned is None or given.owned:
         return "TopicPartitions must be empty when (re-)joining."
-    if not given.topics and not given.topic_regex:
+    names_none = given.topics is None and given.topic_regex is None
+    if names_none or not (takes_empty or given.topics or given.topic_regex):
         return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
     return ""
 

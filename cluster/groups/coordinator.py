@@ -175,7 +175,9 @@ class GroupCoordinator:
             if given.generation < 0:  # For this group Kafka only stores offsets.
                 group = self.index.new(given.group_id, self._desk.wall_ms(given.now_us))
             else:
-                error = ErrorCode.ILLEGAL_GENERATION
+                # source: OffsetMetadataManager.validateOffsetCommit; before 4.0 handleCommitOffsets
+                knows = given.knows_epochs and given.transaction is None and self._settings.one_coordinator
+                error = ErrorCode.GROUP_ID_NOT_FOUND if knows else ErrorCode.ILLEGAL_GENERATION
         if error is ErrorCode.NONE and group is not None:
             error = _commit_error(group, given)
         if error is not ErrorCode.NONE or group is None:

@@ -66,7 +66,10 @@ class Deletions:
             self._delete_consumer_group(group, done, now_us)
         else:
             group.enter(State.DEAD, self._desk.wall_ms(now_us))
-            self._commits.delete(group, list(group.offsets.committed), BY_OPERATOR, now_us)
+            # source: OffsetMetadataManager.deleteAllOffsets; before 4.0 GroupMetadata.removeAllOffsets
+            is_new = self._desk.settings.one_coordinator
+            names = group.offsets.names if is_new else list(group.offsets.committed)
+            self._commits.delete(group, names, BY_OPERATOR, now_us)
             self._index.forget(group_id)
             done(ErrorCode.NONE)
 

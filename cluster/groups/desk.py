@@ -22,7 +22,7 @@ OnWritten = Callable[[ErrorCode, Offset, int], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     """versions: of the values in the log of the groups     late_commit: answers one that was not replicated in time
-    keeps_empty_groups: a classic group whose last offset is deleted stays until the next check of the retention
+    one_coordinator: since 4.0 the coordinator of KIP-848's groups keeps classic ones, too, by its own rules
 
     source: GroupConfig, OffsetConfig
     """
@@ -41,7 +41,7 @@ class GroupSettings:
     consumer_migration_policy: str = "bidirectional"
     versions: ValueVersions = VALUE_VERSIONS["4.1"]
     late_commit: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    keeps_empty_groups: bool = True
+    one_coordinator: bool = True
 
 
 WRITE_ERRORS = {

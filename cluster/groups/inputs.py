@@ -96,6 +96,7 @@ class ConsumerHeartbeat:
     """A member of KIP-848's group is alive, and what it wants and has. None, and -1 for the timeout: as it said before.
 
     member_epoch: 0 joins; see `consumer_member` for those below     owned: what it reads at present
+    makes_its_id: the version of the request wants a member id from its first heartbeat on (KIP-1082)
     """
 
     now_us: int
@@ -112,6 +113,7 @@ class ConsumerHeartbeat:
     topic_regex: str | None
     assignor: str | None
     owned: Partitions | None
+    makes_its_id: bool = False
 
 
 class InTransaction(NamedTuple):

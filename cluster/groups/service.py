@@ -69,7 +69,7 @@ def group_settings(config: BrokerConfig, release: str) -> GroupSettings:
         versions=VALUE_VERSIONS[release],
         # source: CoordinatorOperationExceptionHelper; before 4.0 GroupMetadataManager.storeOffsets
         late_commit=ErrorCode.COORDINATOR_NOT_AVAILABLE if has_one else ErrorCode.REQUEST_TIMED_OUT,
-        keeps_empty_groups=has_one,
+        one_coordinator=has_one,
     )
 
 

@@ -379,12 +379,15 @@ class CoordinatorWorld:
         pattern: str | None = None,
         group: str = "g",
         rebalance: int | None = None,
+        version: int = 0,
+        rack: str | None = None,
+        bare: str = "",
     ) -> list[str]:
-        """A heartbeat of KIP-848; epoch 0 joins, and then topics are `t` unless said."""
+        """A heartbeat of KIP-848; epoch 0 joins, and then topics are `t` unless said. bare=yes: nothing is added"""
         joins = epoch == 0
-        if joins:
+        if joins and not bare:
             owned, rebalance = owned or (), rebalance or 60 * SECOND
-            topics = topics or (None if pattern else ("t",))
+            topics = (None if pattern is not None else ("t",)) if topics is None else topics
         event = ConsumerHeartbeat(
             now_us=self.now_us,
             request=self._ask(f"{member} beat"),
@@ -392,7 +395,7 @@ class CoordinatorWorld:
             member_id=member,
             member_epoch=epoch,
             instance_id=instance,
-            rack_id=None,
+            rack_id=rack,
             client_id=f"client-{member}",
             client_host="/host",
             rebalance_timeout_ms=-1 if rebalance is None else rebalance // 1000,
@@ -400,6 +403,7 @@ class CoordinatorWorld:
             topic_regex=pattern,
             assignor=assignor,
             owned=None if owned is None else tuple(sorted(self._topic_partition(one) for one in owned)),
+            makes_its_id=version >= 1,
         )
         return [self._named(line) for line in self.step(event)]
 

@@ -11,6 +11,7 @@ from mutants_of_access import OF_ACCESS
 from mutants_of_clients import CLIENTS
 from mutants_of_compaction import COMPACTION
 from mutants_of_control import CONTROL
+from mutants_of_groups import OF_GROUP_COORDINATORS
 from mutants_of_logs import LOGS
 from mutants_of_quotas import OF_QUOTAS
 from mutants_of_replication import REPLICATION
@@ -23,6 +24,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *LOGS,
     *CLIENTS,
     *TRANSACTIONS,
+    *OF_GROUP_COORDINATORS,
     *COMPACTION,
     *OF_QUOTAS,
     *OF_SETTINGS,

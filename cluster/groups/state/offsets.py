@@ -137,12 +137,15 @@ class GroupOffsets:
             if self.pending.get(name) == value:
                 del self.pending[name]
 
-    def remove(self, names: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Returns those that there were. Commits in open transactions go with them (OffsetMetadataManager.replay)."""
+    def remove(self, names: Iterable[TopicPartition], *, pending: bool = False) -> list[TopicPartition]:
+        """Returns those that there were. Commits in open transactions go with them (OffsetMetadataManager.replay).
+
+        pending: a commit that is on its way counts as there: it is in the log, and would come back with the next load
+        """
         removed = []
         for name in names:
-            self.pending.pop(name, None)
-            found = self.committed.pop(name, None) is not None
+            found = self.pending.pop(name, None) is not None and pending
+            found |= self.committed.pop(name, None) is not None
             for producer_id, offsets in list(self.transactional.items()):
                 found |= offsets.pop(name, None) is not None
                 if not offsets:

@@ -68,7 +68,7 @@ def test_a_classic_group_stays_when_its_last_offset_goes_until_the_next_check() 
 
 
 def test_before_4_0_it_goes_with_its_last_offset() -> None:
-    world = CoordinatorWorld(keeps_empty_groups=False)
+    world = CoordinatorWorld(one_coordinator=False)
     world.elect()
     assert len(emptied(world)) == 1
     assert world.delete("g")[-1] == "delete <- g GROUP_ID_NOT_FOUND"

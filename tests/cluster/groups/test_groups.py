@@ -43,6 +43,26 @@ def test_before_kip_211_offsets_expire_though_a_member_reads_on(release: str, is
     assert (TopicPartition("t", 0) in group.offsets.committed) is is_kept
 
 
+def test_a_full_group_takes_no_one_more_and_keeps_whom_it_has() -> None:
+    """source: GroupMetadataManager.acceptJoiningMember"""
+    world = CoordinatorWorld(max_size=2)
+    for name in ("c1", "c2"):
+        world.join(name, version=3)
+    assert world.join("c3", version=3)[-1] == "c3 join <- GROUP_MAX_SIZE_REACHED"
+    assert "GROUP_MAX_SIZE_REACHED" not in "".join(world.join("c1", member="c1-1")), "it waits already"
+    world.at(6 * SECOND)
+    assert world.join("c3", version=3)[-1] == "c3 join <- GROUP_MAX_SIZE_REACHED"
+    assert "GROUP_MAX_SIZE_REACHED" not in "".join(world.join("c2", member="c2-2")), "it is in it"
+    world.sync("c1-1", 1, assign=("c1-1:t-0", "c2-2:t-1"))
+    assert len(world.coordinator.index.groups["g"].members) == 2
+
+
+def test_an_id_that_no_answer_could_carry_is_not_made() -> None:
+    world = CoordinatorWorld()
+    assert world.join("c" * 32_767)[-1].endswith("UNKNOWN_SERVER_ERROR")
+    assert world.coordinator.index.groups["g"].pending_members == {}
+
+
 class Client:
     """A client that does what Kafka's do, as far as it is not killed: one request at a time, and it takes its answer to
     heart."""

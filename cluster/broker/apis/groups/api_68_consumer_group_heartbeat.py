@@ -23,6 +23,8 @@ from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
 from cluster.server.responder import Handler
 from controller.features import GROUP_VERSION, level_of
 
+FIRST_WITH_OWN_IDS = 1
+
 
 class ConsumerGroupHeartbeatHandler:
     def __init__(self, broker: BrokerParts) -> None:
@@ -52,6 +54,7 @@ class ConsumerGroupHeartbeatHandler:
                 topic_regex=getattr(request, "subscribed_topic_regex", None),
                 assignor=request.server_assignor,
                 owned=_partitions(request.topic_partitions),
+                makes_its_id=header.api_version >= FIRST_WITH_OWN_IDS,
             )
 
         def answer(result: Result) -> None:
