@@ -6,7 +6,7 @@ Source: Kafka LogLoader, LogSegment.recover, UnifiedLog
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -60,6 +60,8 @@ class Start:
     deleted_segments: int = 0
     lost_records: int = 0
     """In batches that are whole, as their headers count them; behind zeros or a torn batch nothing can be counted."""
+    unseen: Offset | None = None
+    """First offset of the last segment if the start does not find the records in it."""
     staying: int = 0
     """Damaged places where it does not look."""
     fails: str | None = None
@@ -141,10 +143,11 @@ def read_replica(
 
 
 class _Segment(NamedTuple):
-    """damage: the first in it     behind: records of the batches from it on     end: of the log so far"""
+    """damage: the first in it     stop: that which hides the rest     behind: records from the first on"""
 
     file: SegmentFile
     damage: Damage | None
+    stop: Damage | None
     records: int
     behind: int
     damages: int
@@ -228,6 +231,7 @@ class _Reading:
         batches = records = damages = behind = 0
         torn: Damage | None = None
         first: Damage | None = None
+        stop: Damage | None = None
         self._end = max(self._end, file.base_offset)
         end = file.base_offset
         try:
@@ -236,6 +240,7 @@ class _Reading:
                     torn = damage  # Until it is known whether a broker is writing it.
                 elif damage is not None:
                     first = first or damage
+                    stop = damage if damage.rest else None
                     self._note_damage(damage)
                     damages += 1
                 if old is not None:
@@ -254,10 +259,10 @@ class _Reading:
             self._moved = "a segment was deleted while it was read"
             return
         if torn is not None and self._moved is None and not self._directory.locked:
-            first = first or torn
+            first, stop = first or torn, torn
             self._note_damage(torn)
             damages += 1
-        self._segments.append(_Segment(file, first, records, behind, damages, self._end))
+        self._segments.append(_Segment(file, first, stop, records, behind, damages, self._end))
         yield SegmentFacts(
             base_offset=file.base_offset,
             end_offset=end,
@@ -288,30 +293,38 @@ class _Reading:
             end, deleted, cut = self._log_start, self._segments, []
         cuts = [damage for one in cut if one in left and (damage := one.damage) is not None]
         looked_at = [*cut, *deleted]
+        lost = sum(one.behind for one in cut) + sum(one.records for one in deleted)
+        fails, unseen = self._after_clean_stop(left[-1]) if clean and left and left[-1] not in cut else (None, None)
+        if unseen is not None:
+            end, lost = unseen.file.base_offset, lost + unseen.records
         return Start(
             checked_from=None if clean else self._checked_from,
             without_index=tuple(one.file.base_offset for one in without_index),
             end=end,
             cuts=tuple(cuts),
-            cut_bytes=sum(damage.file.size - damage.position for damage in cuts)
-            + sum(one.file.size for one in deleted),
+            cut_bytes=sum(one.file.size - one.position for one in cuts) + sum(one.file.size for one in deleted),
             deleted_segments=len(deleted),
-            lost_records=sum(one.behind for one in cut) + sum(one.records for one in deleted),
+            lost_records=lost,
+            unseen=None if unseen is None else unseen.file.base_offset,
             staying=sum(one.damages for one in self._segments if one not in looked_at),
-            fails=self._why_no_start(left, cut) if clean else None,
+            fails=fails,
         )
 
-    def _why_no_start(self, left: Sequence[_Segment], cut: Sequence[_Segment]) -> str | None:
-        """After a clean stop the end of the log is read from the last entry of the last index on, and nothing is cut.
+    @staticmethod
+    def _after_clean_stop(last: _Segment) -> tuple[str | None, _Segment | None]:
+        """Why the broker would not start, and the segment whose records it would not see any more.
 
+        Nothing is cut after a clean stop: the end of the log is sought from the last entry of the last index on. If
+        there is no whole batch, the log goes on at the segment's first offset, behind the bytes that are there.
         source: LogSegment.readNextOffset, FileLogInputStream.nextBatch
         """
-        damage = left[-1].damage if left and left[-1] not in cut else None
-        if damage is None or damage.kind not in ("zeros", "length") or damage.position < _last_indexed(damage.file):
-            return None
-        return (
-            f"it reads the end of its log, and what is at byte {damage.position:,} of {damage.file.path.name} stops it"
-        )
+        stop, indexed = last.stop, _last_indexed(last.file)
+        if stop is None:
+            return None, None
+        if stop.kind == "zeros" or (stop.kind == "length" and stop.position >= indexed):
+            what = f"what is at byte {stop.position:,} of {stop.file.path.name} stops it"
+            return f"it reads the end of its log, and {what}", None
+        return None, last if stop.kind == "torn" and stop.position <= indexed and last.records else None
 
     def _note_batch(self, batch: StoredBatch, end: Offset) -> None:
         self._end = max(self._end, end)

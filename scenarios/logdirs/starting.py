@@ -13,6 +13,9 @@ def starting(log: StoredReplica) -> Iterator[str]:
     yield _checked(log)
     if start.fails is not None:
         yield f"the broker does not start: {start.fails}"
+    elif start.unseen is not None:
+        yield f"the index points at the torn batch, so it finds no record in segment {start.unseen}: LEO {start.end}"
+        yield _lost(log)
     elif not start.cut_bytes:
         yield f"it cuts nothing: LEO {start.end}"
     else:
@@ -47,10 +50,10 @@ def _lost(log: StoredReplica) -> str:
     if all(cut.kind == "zeros" for cut in start.cuts):
         return "no record is lost: zeros hold none"
     committed = log.high_watermark or 0
-    below = f", though its HW is {committed}" if committed > start.end else ""
+    though = f", though its HW is {committed}" if committed > start.end else ""
     if torn is not None and torn.last_offset is not None:
-        return f"lost is the batch up to offset {torn.last_offset}, which is not whole{below}"
-    return f"what the bytes held cannot be said{below}"
+        return f"lost is the batch up to offset {torn.last_offset}, which is not whole{though}"
+    return f"what the bytes held cannot be said{though}"
 
 
 def old_formats(log: StoredReplica) -> str | None:

@@ -177,6 +177,7 @@ def test_a_start_does_what_was_foretold(tmp_path: Path) -> None:
     before = {name: bytes_of(log_dir, name) for name in AFTER_A_KILL}
     assert foretold["torn"].directory.was_clean
     assert [name for name, log in foretold.items() if log.start.cut_bytes] == ["no-index"]
+    assert [name for name, log in foretold.items() if log.start.unseen is not None] == ["torn"]
     with kafka.running():
         assert ends(kafka) == {name: log.start.end for name, log in foretold.items()}
         after = {name: bytes_of(log_dir, name) for name in AFTER_A_KILL}
