@@ -43,7 +43,7 @@ def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step |
     # Its place in the list is its number: the steps before it are over.
     line = Sequence(node.place, [node])
     read_labels(scope, line, "timeline")
-    for label, verb in _names_of_the_past(run).items():
+    for label, verb in _names_of_the_past(run).items():  # A fault that has ended leaves its name to another one.
         scope.labels.setdefault(label, verb)
     steps = read_timeline(scope, line, "timeline")
     if not steps:

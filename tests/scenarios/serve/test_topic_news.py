@@ -143,3 +143,15 @@ def test_topics_of_the_scenario_and_of_coordinators_are_no_news() -> None:
     cluster.delete("orders")
     cluster.make("orders", ["b3"])
     assert cluster.said(6) == ["an operator deletes orders", "topic orders is made: 1 partition, RF 2; b3 leads"]
+
+
+def test_a_deleted_internal_topic_is_told_with_what_went_with_it() -> None:
+    cluster = Cluster()
+    cluster.make("__consumer_offsets", ["b1"] * 50)
+    cluster.delete("__consumer_offsets", at_us=5)
+    cluster.delete("__transaction_state", at_us=2_000_000)
+    assert cluster.said(5_000_000) == [
+        "2 topics are deleted, with all their records: __consumer_offsets, __transaction_state"
+    ]
+    cluster.delete("__consumer_offsets", at_us=9_000_000)
+    assert cluster.said(9_000_000) == ["an operator deletes __consumer_offsets; the offsets of all groups went with it"]
