@@ -46,7 +46,7 @@ class SegmentFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartForecast:
     """What a start would do with one log. source: LogLoader.loadSegmentFiles, recoverLog"""
 
     checked_from: Offset | None
@@ -83,7 +83,7 @@ class StoredReplica:
     files: PartitionFiles
     log_start_offset: Offset
     log_end_offset: Offset
-    start: Start
+    start: StartForecast
     high_watermark: Offset | None
     recovery_point: Offset | None
     cleaned_to: Offset
@@ -272,7 +272,7 @@ class _Reading:
             damages=damages,
         )
 
-    def _start(self) -> Start:
+    def _start(self) -> StartForecast:
         """As LogLoader: first each segment that has no index, then all from the recovery point on."""
         clean, left = self._directory.was_clean, list(self._segments)
         without_index = [one for one in left if one.file.index is None]
@@ -297,7 +297,7 @@ class _Reading:
         fails, unseen = self._after_clean_stop(left[-1]) if clean and left and left[-1] not in cut else (None, None)
         if unseen is not None:
             end, lost = unseen.file.base_offset, lost + unseen.records
-        return Start(
+        return StartForecast(
             checked_from=None if clean else self._checked_from,
             without_index=tuple(one.file.base_offset for one in without_index),
             end=end,

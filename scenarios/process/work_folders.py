@@ -1,6 +1,6 @@
 """Folders that are gone when their owner is: runs that are played until they are kept, and all else that is temporary.
 
-Whoever makes one removes those of killed owners first, which is what works for SIGKILL. A lock says whose owner lives:
+Making one removes those of killed owners first, which is what works for SIGKILL. A lock says whose owner lives:
 it ends with the owner, however that ends, and is seen from other containers, where a process id says nothing.
 """
 

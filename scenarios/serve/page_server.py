@@ -102,7 +102,7 @@ class PageServer:
                 nursery.start_soon(self._connection, stream)
 
     async def _connection(self, stream: trio.abc.Stream) -> None:
-        """Whoever has the token waits for a turn; whoever asks nothing, or something else, keeps nobody waiting."""
+        """A request with the token waits for a turn; other connections keep none waiting."""
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         try:
             async with stream:
