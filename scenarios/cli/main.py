@@ -7,6 +7,8 @@ import resource
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -54,6 +56,8 @@ COMMANDS = {
     "completion": ("scenarios.cli.completion", "completion", "Let bash, zsh or fish complete commands and names."),
     "bench": ("scenarios.cli.bench", "bench", "Measure simulator, fetch path, live brokers and report."),
 }
+USING_SPARK = ("report", "sweep", "search")
+"""They leave much behind when they are killed: temporary files of a JVM and of its workers."""
 MEMORY_LEAST_BYTES = 384 << 20
 FIRST_STEPS = """Break a Kafka cluster on purpose and see which acked records died, and why.
 
@@ -110,6 +114,11 @@ def cli(ctx: click.Context) -> None:
     which acknowledged records died, and why."""
     if ctx.invoked_subcommand is None:
         click.echo(FIRST_STEPS, nl=False)
+    elif ctx.invoked_subcommand in USING_SPARK:
+        from scenarios.process.work_folders import have_own_temporary_folder
+
+        with suppress(OSError):  # The command itself says what it cannot write.
+            ctx.call_on_close(partial(setattr, tempfile, "tempdir", have_own_temporary_folder()))
 
 
 def main() -> NoReturn:

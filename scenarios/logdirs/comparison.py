@@ -61,7 +61,7 @@ class LogDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogComparison:
-    """compared_from: the later of both starts, or where the log cleaner has got to
+    """compared_from: the later of both starts, or where the log cleaner has got to, or where old formats end
 
     differences: the first of them, in order     count: all
     """
@@ -78,7 +78,14 @@ class LogComparison:
 
 def compare(leader: StoredReplica, replica: StoredReplica) -> LogComparison:
     """raises: LogDirectoryUnreadable"""
-    start = max(leader.log_start_offset, replica.log_start_offset, leader.cleaned_to, replica.cleaned_to)
+    start = max(
+        leader.log_start_offset,
+        replica.log_start_offset,
+        leader.cleaned_to,
+        replica.cleaned_to,
+        leader.read_from,
+        replica.read_from,
+    )
     found = _Differences()
     for low, high, of_leader, of_replica in _pieces(_batches(leader, start), _batches(replica, start), start):
         found.add(low, high, of_leader, of_replica)
@@ -93,7 +100,7 @@ def _batches(log: StoredReplica, start: Offset) -> Iterator[StoredBatch]:
         if index + 1 < len(files) and files[index + 1].base_offset <= start:
             continue
         try:
-            for batch, _ in scan(file, check=False):
+            for batch, _, _ in scan(file, check=False):
                 if batch is not None and batch.header.last_offset >= reached:
                     reached = batch.header.last_offset + 1
                     yield batch

@@ -52,6 +52,8 @@ class SegmentFile:
     path: Path
     base_offset: Offset
     size: int
+    index: Path | None
+    """None if it is missing: then a start checks the segment, whatever else it checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +235,9 @@ def _segments(path: Path, names: list[str], notes: list[str]) -> Iterator[Segmen
         if base_offset > OFFSET_MAX or not stat.S_ISREG(found.st_mode):
             notes.append(f"{name_text(name)} is no segment and is not read")
             continue
-        yield SegmentFile(path=file, base_offset=base_offset, size=found.st_size)
+        index = f"{name.removesuffix(LOG_SUFFIX)}.index"
+        place = path / index if index in names else None
+        yield SegmentFile(path=file, base_offset=base_offset, size=found.st_size, index=place)
 
 
 def _topic_id(path: Path, notes: list[str]) -> str | None:

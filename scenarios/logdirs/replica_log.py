@@ -5,17 +5,22 @@ Source: Kafka LogLoader, LogSegment.recover, UnifiedLog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica.ids import LeaderEpoch, Offset, TopicPartition
 from replica.log.leader_epochs import LeaderEpochCache
 from replica.log.loader import checked_from
 from scenarios.logdirs.directory import LogDirectory, PartitionFiles, SegmentFile
+from scenarios.logdirs.files import open_to_read, readable
 from scenarios.logdirs.segment_scan import Damage, StoredBatch, scan
 
 DAMAGES_MAX = 100
 """Kept of each log; all are counted."""
+INDEX_ENTRY_BYTES = 8
 
 OnBatch = Callable[["ReplicaPlace", StoredBatch], None]
 
@@ -41,10 +46,32 @@ class SegmentFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartForecast:
+    """What a start would do with one log. source: LogLoader.loadSegmentFiles, recoverLog"""
+
+    checked_from: Offset | None
+    """Base offset of the first segment that is checked; None: it was stopped cleanly."""
+    without_index: tuple[Offset, ...]
+    """Base offsets of segments that are checked because they have no index."""
+    end: Offset
+    """Where the log ends afterwards."""
+    cuts: tuple[Damage, ...] = ()
+    cut_bytes: int = 0
+    deleted_segments: int = 0
+    lost_records: int = 0
+    """In batches that are whole, as their headers count them; behind zeros or a torn batch nothing can be counted."""
+    unseen: Offset | None = None
+    """First offset of the last segment if the start does not find the records in it."""
+    staying: int = 0
+    """Damaged places where it does not look."""
+    fails: str | None = None
+    """Why the broker would not start at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReplica:
     """log_end_offset: as the files stand     high_watermark, recovery_point: of the checkpoints, None if not there
 
-    log_end_on_start: after the recovery that a start would make; with a clean shutdown there is none
     epochs: of the leader-epoch-checkpoint     epochs_on_start: as a start would have them, with those of the batches
     latest_batch_epoch: -1 without batches
     damages: the first of them     damage_count: all     moved: how the files changed while they were read
@@ -56,7 +83,7 @@ class StoredReplica:
     files: PartitionFiles
     log_start_offset: Offset
     log_end_offset: Offset
-    log_end_on_start: Offset
+    start: StartForecast
     high_watermark: Offset | None
     recovery_point: Offset | None
     cleaned_to: Offset
@@ -65,7 +92,16 @@ class StoredReplica:
     segments: tuple[SegmentFacts, ...]
     damages: tuple[Damage, ...]
     damage_count: int
+    old_formats: Mapping[str, int]
+    """Messages in formats from before 0.11, by its name; they are not read."""
+    read_from: Offset
+    """One above the last of these."""
     moved: str | None
+
+    @property
+    def log_end_on_start(self) -> Offset:
+        """After the recovery that a start would make."""
+        return self.start.end
 
     @property
     def node(self) -> str:
@@ -106,6 +142,33 @@ def read_replica(
     return _Reading(directory, topic_partition, files, on_batch).run()
 
 
+class _Segment(NamedTuple):
+    """damage: the first in it     stop: that which hides the rest     behind: records from the first on"""
+
+    file: SegmentFile
+    damage: Damage | None
+    stop: Damage | None
+    records: int
+    behind: int
+    damages: int
+    end: Offset
+
+
+def _last_indexed(file: SegmentFile) -> int:
+    """The position of which the last entry of its index speaks; 0 without one. source: OffsetIndex"""
+    if file.index is None:
+        return 0
+    with suppress(FileNotFoundError), readable(file.index):
+        fd = open_to_read(file.index)
+        try:
+            entries = os.fstat(fd).st_size // INDEX_ENTRY_BYTES
+            last = os.pread(fd, INDEX_ENTRY_BYTES, max(0, entries - 1) * INDEX_ENTRY_BYTES)
+        finally:
+            os.close(fd)
+        return int.from_bytes(last[4:8])
+    return 0
+
+
 class _Reading:
     def __init__(
         self,
@@ -131,12 +194,15 @@ class _Reading:
         self._damages: list[Damage] = []
         self._damage_count = 0
         self._cut_to: Offset | None = None
+        self._old: dict[str, int] = {}
+        self._read_from: Offset = 0
+        self._segments: list[_Segment] = []
         self._moved: str | None = None
 
     def run(self) -> StoredReplica:
         segments = [facts for file in self._files.segments for facts in self._segment(file)]
-        end_on_start = self._end if self._cut_to is None else self._cut_to
-        self._epochs.truncate_from_end(end_on_start)
+        start = self._start()
+        self._epochs.truncate_from_end(start.end)
         self._epochs.truncate_from_start(self._log_start)
         name = self._place.topic_partition
         return StoredReplica(
@@ -145,7 +211,7 @@ class _Reading:
             files=self._files,
             log_start_offset=self._log_start,
             log_end_offset=self._end,
-            log_end_on_start=end_on_start,
+            start=start,
             high_watermark=self._directory.high_watermarks.get(name),
             recovery_point=self._recovery_point,
             cleaned_to=self._directory.cleaned_to.get(name, 0),
@@ -154,27 +220,38 @@ class _Reading:
             segments=tuple(segments),
             damages=tuple(self._damages),
             damage_count=self._damage_count,
+            old_formats=self._old,
+            read_from=self._read_from,
             moved=self._moved,
         )
 
     def _segment(self, file: SegmentFile) -> Iterator[SegmentFacts]:
         """Its facts, once it has been read; nothing if it is gone."""
         is_last = file is self._files.segments[-1]
-        batches = records = damages = 0
+        batches = records = damages = behind = 0
         torn: Damage | None = None
+        first: Damage | None = None
+        stop: Damage | None = None
         self._end = max(self._end, file.base_offset)
         end = file.base_offset
         try:
-            for batch, damage in scan(file, check=True, next_offset=self._end):
+            for batch, damage, old in scan(file, check=True, next_offset=self._end):
                 if damage is not None and damage.kind == "torn" and is_last:
                     torn = damage  # Until it is known whether a broker is writing it.
                 elif damage is not None:
+                    first = first or damage
+                    stop = damage if damage.rest else None
                     self._note_damage(damage)
                     damages += 1
+                if old is not None:
+                    self._old[old.name] = self._old.get(old.name, 0) + 1
+                    end = self._read_from = old.last_offset + 1
+                    self._end = max(self._end, end)
                 if batch is None:
                     continue
                 batches += 1
                 records += batch.header.record_count
+                behind += 0 if first is None else batch.header.record_count
                 end = batch.header.last_offset + 1
                 self._note_batch(batch, end)
             self._note_change(file)
@@ -182,8 +259,10 @@ class _Reading:
             self._moved = "a segment was deleted while it was read"
             return
         if torn is not None and self._moved is None and not self._directory.locked:
+            first, stop = first or torn, torn
             self._note_damage(torn)
             damages += 1
+        self._segments.append(_Segment(file, first, stop, records, behind, damages, self._end))
         yield SegmentFacts(
             base_offset=file.base_offset,
             end_offset=end,
@@ -192,6 +271,60 @@ class _Reading:
             records=records,
             damages=damages,
         )
+
+    def _start(self) -> StartForecast:
+        """As LogLoader: first each segment that has no index, then all from the recovery point on."""
+        clean, left = self._directory.was_clean, list(self._segments)
+        without_index = [one for one in left if one.file.index is None]
+        cut = [one for one in without_index if one.damage is not None]
+        if not clean:
+            unflushed = [one for one in left if one.file.base_offset >= self._checked_from]
+            bad = next((one for one in unflushed if one.damage is not None and one not in cut), None)
+            if bad is not None:
+                cut.append(bad)
+                left = left[: left.index(bad) + 1]
+        end = left[-1].end if left else self._end
+        if left and left[-1] in cut:
+            damage = left[-1].damage
+            assert damage is not None, "only damaged ones are cut"
+            end = damage.cut_to
+        deleted = self._segments[len(left) :]
+        if end < self._log_start and self._segments:  # Files were lost, but not the checkpoint: nothing may be read.
+            end, deleted, cut = self._log_start, self._segments, []
+        cuts = [damage for one in cut if one in left and (damage := one.damage) is not None]
+        looked_at = [*cut, *deleted]
+        lost = sum(one.behind for one in cut) + sum(one.records for one in deleted)
+        fails, unseen = self._after_clean_stop(left[-1]) if clean and left and left[-1] not in cut else (None, None)
+        if unseen is not None:
+            end, lost = unseen.file.base_offset, lost + unseen.records
+        return StartForecast(
+            checked_from=None if clean else self._checked_from,
+            without_index=tuple(one.file.base_offset for one in without_index),
+            end=end,
+            cuts=tuple(cuts),
+            cut_bytes=sum(one.file.size - one.position for one in cuts) + sum(one.file.size for one in deleted),
+            deleted_segments=len(deleted),
+            lost_records=lost,
+            unseen=None if unseen is None else unseen.file.base_offset,
+            staying=sum(one.damages for one in self._segments if one not in looked_at),
+            fails=fails,
+        )
+
+    @staticmethod
+    def _after_clean_stop(last: _Segment) -> tuple[str | None, _Segment | None]:
+        """Why the broker would not start, and the segment whose records it would not see any more.
+
+        Nothing is cut after a clean stop: the end of the log is sought from the last entry of the last index on. If
+        there is no whole batch, the log goes on at the segment's first offset, behind the bytes that are there.
+        source: LogSegment.readNextOffset, FileLogInputStream.nextBatch
+        """
+        stop, indexed = last.stop, _last_indexed(last.file)
+        if stop is None:
+            return None, None
+        if stop.kind == "zeros" or (stop.kind == "length" and stop.position >= indexed):
+            what = f"what is at byte {stop.position:,} of {stop.file.path.name} stops it"
+            return f"it reads the end of its log, and {what}", None
+        return None, last if stop.kind == "torn" and stop.position <= indexed and last.records else None
 
     def _note_batch(self, batch: StoredBatch, end: Offset) -> None:
         self._end = max(self._end, end)
@@ -206,7 +339,7 @@ class _Reading:
     def _is_recovered(self, file: SegmentFile) -> bool:
         """Whether a start would check this segment, and gets to it."""
         is_checked = not self._directory.was_clean and file.base_offset >= self._checked_from
-        return is_checked and self._cut_to is None
+        return (is_checked or file.index is None) and self._cut_to is None
 
     def _note_damage(self, damage: Damage) -> None:
         self._damage_count += 1

@@ -6,6 +6,7 @@ Nothing is decompressed: a header counts its records. Source: Kafka LogSegment.r
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
@@ -14,13 +15,28 @@ from crc32c import crc32c
 
 from replica.errors import KafkaError
 from replica.ids import Offset
-from replica.log.batches.records import BATCH_HEADER_BYTES, CRC_START, MAGIC, BatchHeader, check_crc, read_header
+from replica.log.batches.codecs import CODECS
+from replica.log.batches.records import (
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    CRC_START,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 from scenarios.logdirs.directory import OFFSET_MAX, SegmentFile
 from scenarios.logdirs.files import open_to_read, readable
 
 CHUNK_BYTES = 1 << 20
 HEADER_CHUNK_BYTES = 16 << 10
 INT32_MAX = 2**31 - 1
+OLD_HEADER_BYTES = 17
+"""Of a message from before 0.11: offset, length, CRC, and the magic that says so."""
+OLD_CRC_START = 16
+OLD_LENGTH_LEAST = 14
+"""source: LegacyRecord.RECORD_OVERHEAD_V0"""
 
 
 class StoredBatch(NamedTuple):
@@ -31,10 +47,23 @@ class StoredBatch(NamedTuple):
     header: BatchHeader
 
 
+class OldMessages(NamedTuple):
+    """A message, or a compressed set of them, in a format from before Kafka 0.11: known by its name, not read."""
+
+    file: SegmentFile
+    position: int
+    size_bytes: int
+    last_offset: Offset
+    name: str
+    """Such as `v1, gzip`."""
+
+
 class Damage(NamedTuple):
-    """kind: crc, order (offsets), length, torn (the file ends within the batch) or format (magic 0 and 1)
+    """kind: crc, order (offsets), length, zeros (nothing else to the end of the file), torn (the file ends within the
+    batch) or format (a magic that no Kafka writes)
 
     cut_to: where a recovery would end the log; the next offset at that place     rest: bytes that cannot be read
+    last_offset: of the batch that is damaged, as far as its header is there
     """
 
     file: SegmentFile
@@ -43,17 +72,19 @@ class Damage(NamedTuple):
     why: str
     cut_to: Offset
     rest: int = 0
+    last_offset: Offset | None = None
 
 
 class ScanStep(NamedTuple):
-    """A batch, or damage, or a batch that is damaged but shows where the next one begins."""
+    """A batch, or damage, or a batch or old messages that are damaged but show where the next ones begin."""
 
     batch: StoredBatch | None
     damage: Damage | None = None
+    old: OldMessages | None = None
 
 
 def scan(file: SegmentFile, *, check: bool, next_offset: Offset | None = None) -> Iterator[ScanStep]:
-    """The batches within `file.size`; after damage that hides where the next batch begins nothing more comes.
+    """The batches and old messages within `file.size`; nothing comes after damage that hides where the next one begins.
 
     check: whether the CRCs are computed, else only headers are read
     next_offset: one above the last offset of the segments before, if that is above this one's base
@@ -80,13 +111,15 @@ class _Scan:
             position = 0
             while position < self._file.size:
                 found = self._at(position)
-                if found.batch is None:
-                    yield found
-                    return
-                header = found.batch.header
                 yield found
-                self._next_offset = max(self._next_offset, header.last_offset + 1)
-                position += header.size_bytes
+                if found.old is not None:
+                    last_offset, size = found.old.last_offset, found.old.size_bytes
+                elif found.batch is not None:
+                    last_offset, size = found.batch.header.last_offset, found.batch.header.size_bytes
+                else:
+                    return
+                self._next_offset = max(self._next_offset, last_offset + 1)
+                position += size
         finally:
             os.close(self._fd)
 
@@ -94,16 +127,26 @@ class _Scan:
         left = self._file.size - position
         try:
             within = self._have(position, min(BATCH_HEADER_BYTES, left))
+            if left >= OLD_HEADER_BYTES and self._chunk[within + 16] in (
+                0,
+                1,
+            ):  # Before the length of a batch is judged.
+                length = int.from_bytes(self._chunk[within + 8 : within + 12], signed=True)
+                if length >= OLD_LENGTH_LEAST:
+                    return self._old(position, within, length, left)
             header = read_header(self._chunk, within) if left >= BATCH_HEADER_BYTES else None
         except KafkaError:
+            if self._is_zero(position):
+                why = "zeros to the end: blocks that were never written, or a file that was preallocated"
+                return self._unreadable(position, "zeros", why)
             return self._unreadable(position, "length", self._impossible_length(position))
         if header is None:
             return self._unreadable(position, "torn", f"{left} bytes are too few for the header of a batch")
         if header.magic != MAGIC:
-            return self._unreadable(position, *_other_format(header.magic))
+            return self._unreadable(position, "format", f"magic {header.magic}, which no Kafka writes")
         if header.size_bytes > left:
             why = f"the batch lacks its last {header.size_bytes - left:,} of {header.size_bytes:,} bytes"
-            return self._unreadable(position, "torn", why)
+            return self._unreadable(position, "torn", why, header.last_offset)
         problem = _impossible_offsets(header, self._file.base_offset, self._next_offset)
         if problem is not None and not 0 <= header.base_offset <= header.last_offset < OFFSET_MAX:
             return self._unreadable(position, "order", problem)
@@ -112,18 +155,48 @@ class _Scan:
             problem, kind = "the batch fails its CRC", "crc"
         else:
             kind = "order"
-        return ScanStep(
-            batch, None if problem is None else Damage(self._file, position, kind, problem, self._next_offset)
-        )
+        if problem is None:
+            return ScanStep(batch)
+        return ScanStep(batch, Damage(self._file, position, kind, problem, self._next_offset, 0, header.last_offset))
 
-    def _unreadable(self, position: int, kind: str, why: str) -> ScanStep:
+    def _old(self, position: int, within: int, length: int, left: int) -> ScanStep:
+        """source: FileLogInputStream, LegacyRecord.ensureValid"""
+        head = self._chunk[within : within + OLD_HEADER_BYTES + 1]
+        magic, codec = head[16], head[17] & CODEC_MASK if len(head) > OLD_HEADER_BYTES else 0
+        name = f"v{magic}" + (f", {CODECS[codec]}" if 0 < codec < len(CODECS) else "")
+        size, offset = LOG_OVERHEAD_BYTES + length, int.from_bytes(head[:8], signed=True)
+        if not 0 <= offset < OFFSET_MAX:
+            return self._unreadable(position, "order", f"offset {offset}, which no message can have")
+        if size > left:
+            why = f"the message ({name}) lacks its last {size - left:,} of {size:,} bytes"
+            return self._unreadable(position, "torn", why, offset)
+        old = OldMessages(self._file, position, size, offset, name)
+        if self._check and self._old_crc(position, size) != int.from_bytes(head[12:16]):
+            why = f"the message ({name}) fails its CRC"
+            return ScanStep(None, Damage(self._file, position, "crc", why, self._next_offset, 0, offset), old)
+        return ScanStep(None, None, old)
+
+    def _old_crc(self, position: int, size: int) -> int:
+        crc = 0
+        for place in range(position + OLD_CRC_START, position + size, CHUNK_BYTES):
+            crc = zlib.crc32(self._read(place, min(CHUNK_BYTES, position + size - place)), crc)
+        return crc
+
+    def _unreadable(self, position: int, kind: str, why: str, last_offset: Offset | None = None) -> ScanStep:
         rest = self._file.size - position
-        return ScanStep(None, Damage(self._file, position, kind, why, self._next_offset, rest))
+        return ScanStep(None, Damage(self._file, position, kind, why, self._next_offset, rest, last_offset))
+
+    def _is_zero(self, position: int) -> bool:
+        """Whether nothing else follows."""
+        while position < self._file.size:
+            piece = self._read(position, min(CHUNK_BYTES, self._file.size - position))
+            if any(piece):
+                return False
+            position += len(piece)
+        return True
 
     def _impossible_length(self, position: int) -> str:
         within = position - self._chunk_start
-        if not any(self._chunk[within : within + BATCH_HEADER_BYTES]):
-            return "zeros: blocks that were never written, or a file that was preallocated"
         length = int.from_bytes(self._chunk[within + 8 : within + 12], signed=True)
         return f"the batch claims a length of {length} bytes"
 
@@ -156,12 +229,6 @@ class _Scan:
         if not found:
             raise _End
         return found
-
-
-def _other_format(magic: int) -> tuple[str, str]:
-    if magic in (0, 1):
-        return "format", f"message format v{magic}, from before Kafka 0.11, which is not read here"
-    return "format", f"magic {magic}, which no Kafka writes"
 
 
 def _impossible_offsets(header: BatchHeader, base_offset: Offset, next_offset: Offset) -> str | None:

@@ -10,6 +10,7 @@ from scenarios.logdirs.files import path_text
 from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
 from scenarios.logdirs.replica_log import StoredReplica
 from scenarios.logdirs.samples import samples
+from scenarios.logdirs.starting import old_formats, starting
 
 Row = dict[str, Any]
 
@@ -47,6 +48,10 @@ COLUMNS: Mapping[str, Mapping[str, type]] = {
         "size_bytes": int,
         "damages": int,
         "notes": str,
+        "cut_on_start_bytes": int,
+        "lost_on_start_records": int,
+        "start": str,
+        "old_formats": str,
     },
     "epochs": {**_REPLICA, "leader_epoch": int, "start_offset": int},
     "segments": {
@@ -169,6 +174,10 @@ def _replicas(reading: Reading) -> Iterator[Sequence[Any]]:
             one.cleaned_to,
             *counts,
             "; ".join(notes) or None,
+            one.start.cut_bytes,
+            one.start.lost_records,
+            None if one.is_live else "; ".join(starting(one)),
+            old_formats(one),
         )
 
 

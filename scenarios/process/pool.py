@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from scenarios.process.failures import ProcessDied
+from scenarios.process.work_folders import temporary_folder
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -50,12 +51,13 @@ def in_order(
 @contextlib.contextmanager
 def _scratch_folder(folder: str | None) -> Iterator[str]:
     """Gone afterwards: a Ctrl-C that comes while it is removed waits until it is."""
-    scratch = tempfile.TemporaryDirectory(prefix="highwater-", dir=folder)
-    try:
-        yield scratch.name
-    finally:
-        with _stopping_waits():
-            scratch.cleanup()
+    with contextlib.ExitStack() as scratch:
+        own = scratch.enter_context(temporary_folder(folder))
+        try:
+            yield str(own)
+        finally:
+            with _stopping_waits():
+                scratch.close()
 
 
 @contextlib.contextmanager

@@ -153,6 +153,10 @@ class Timeline:
         """In the order in which they began."""
         return sorted((one for several in self._in_force.values() for one in several), key=lambda one: one.began_us)
 
+    def forget_unless(self, holds: Callable[[InForce], bool]) -> None:
+        """Faults that another step has ended: their names are free, and nothing undoes them any more."""
+        self._in_force = {name: [one for one in several if holds(one)] for name, several in self._in_force.items()}
+
     def submit(self, step: Step, tell: Tell) -> None:
         """A step from an operator, not of the file. An impossible step is an error of the operator, not the run's."""
 

@@ -20,7 +20,7 @@ def cluster_state(run: ScenarioRun) -> dict[str, Any]:
         "nodes": [_node(view, name) for name in (*view.brokers, *view.controllers, *view.clients)],
         "outside_clients": list(run.cluster.fabric.outsiders),
         "partitions": [_partition(view, name) for name in sorted(view.partitions)],
-        "faults": [_fault(one) for one in run.timeline.in_force() if _still_holds(view, one)],
+        "faults": [_fault(one) for one in run.timeline.in_force() if still_holds(run, one)],
     }
 
 
@@ -73,11 +73,13 @@ def _fault(fault: InForce) -> dict[str, Any]:
     }
 
 
-def _still_holds(view: ClusterView, fault: InForce) -> bool:
+def still_holds(run: ScenarioRun, fault: InForce) -> bool:
     """A `start` or `resume` ends the faults of a process, though it is a separate step."""
+    view, machines = run.view, run.cluster.machines
     match fault.step.payload:
         case Kill() | Stop() | PowerOff():
-            return any(not view.running(target) for target in fault.done.targets)
+            shuts_down = [name for name, machine in machines.items() if machine.stopping]
+            return any(not view.running(target) or target in shuts_down for target in fault.done.targets)
         case Pause():
             return any(view.nodes[target].paused for target in fault.done.targets)
         case _:

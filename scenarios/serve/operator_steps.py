@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, ScenarioInvalid, SourceText, TooManyProblems
 from scenarios.language.parse.steps import read_labels, read_timeline
@@ -11,6 +12,7 @@ from scenarios.language.values.reading import Reader
 from scenarios.language.values.scope import Scope
 from scenarios.language.values.yaml_source import Mapping, Scalar, Sequence, parse
 from scenarios.run.runner import ScenarioRun
+from scenarios.serve.cluster_state import still_holds
 
 NAME = "the step"
 
@@ -43,7 +45,7 @@ def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step |
     # Its place in the list is its number: the steps before it are over.
     line = Sequence(node.place, [node])
     read_labels(scope, line, "timeline")
-    for label, verb in _names_of_the_past(run).items():
+    for label, verb in _names_of_the_past(run).items():  # A fault that has ended leaves its name to another one.
         scope.labels.setdefault(label, verb)
     steps = read_timeline(scope, line, "timeline")
     if not steps:
@@ -74,6 +76,7 @@ def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
     scope.consumers.update({workload.name: workload.topics for workload in scenario.consumers})
     scope.workloads = scenario.workloads
     scope.prefixes.update({workload.prefix: workload.name for workload in scenario.producers})
+    run.timeline.forget_unless(partial(still_holds, run))
     scope.labels.update({fault.step.name: fault.step.verb for fault in run.timeline.in_force()})
     return scope
 

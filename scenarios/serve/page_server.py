@@ -24,6 +24,8 @@ TAKEN_WITHIN_S = 10.0
 """A page that does not take its part of the feed in this time is dropped; it may ask again."""
 PAUSE_S = 0.25
 READERS_MAX = 16
+STRANGERS_MAX = 64
+"""Of more connections that have asked nothing yet, the oldest is closed."""
 CHUNK_BYTES = 65_536
 
 HTML = "text/html; charset=utf-8"
@@ -77,6 +79,8 @@ class PageServer:
         self._page = page.encode()
         self._tape = tape
         self._limit = trio.CapacityLimiter(READERS_MAX)
+        self._strangers: dict[trio.CancelScope, None] = {}
+        """Connections that have not shown the token, the oldest first."""
         self._headers = [
             ("Content-Security-Policy", f"{policy}; frame-ancestors 'none'"),
             ("Cache-Control", "no-store"),
@@ -90,32 +94,44 @@ class PageServer:
     async def serve(self, listener: trio.abc.Listener[trio.abc.Stream]) -> None:
         async with listener, trio.open_nursery() as nursery:
             while True:
-                await self._limit.acquire_on_behalf_of(turn := object())
                 try:
                     stream = await listener.accept()
                 except OSError:  # No file descriptor is left for it: the cluster needs them more than a page.
-                    self._limit.release_on_behalf_of(turn)
                     await trio.sleep(PAUSE_S)
                     continue
-                nursery.start_soon(self._connection, stream, turn)
+                nursery.start_soon(self._connection, stream)
 
-    async def _connection(self, stream: trio.abc.Stream, turn: object) -> None:
+    async def _connection(self, stream: trio.abc.Stream) -> None:
+        """A request with the token waits for a turn; other connections keep none waiting."""
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         try:
             async with stream:
-                with trio.fail_after(HEAD_WITHIN_S):
-                    status, what = await self._request(http, stream)
-                if what == FEED:
-                    await self._feed(http, stream)
-                else:
-                    body, kind = (self._page, HTML) if status == 200 else (f"{what}\n".encode(), "text/plain")
-                    await _send(http, stream, self._head(status, kind, ("Content-Length", str(len(body)))))
-                    for first in range(0, len(body), CHUNK_BYTES):
-                        await _send(http, stream, h11.Data(data=body[first : first + CHUNK_BYTES]))
+                with trio.move_on_after(HEAD_WITHIN_S + TAKEN_WITHIN_S) as scope:
+                    if len(self._strangers) >= STRANGERS_MAX:
+                        next(iter(self._strangers)).cancel()
+                    self._strangers[scope] = None
+                    try:
+                        with trio.fail_after(HEAD_WITHIN_S):
+                            status, what = await self._request(http, stream)
+                        if status != 200:
+                            await self._answer(http, stream, status, f"{what}\n".encode(), "text/plain")
+                            return
+                    finally:
+                        del self._strangers[scope]
+                if scope.cancelled_caught:
+                    return
+                async with self._limit:
+                    if what == FEED:
+                        await self._feed(http, stream)
+                    else:
+                        await self._answer(http, stream, 200, self._page, HTML)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, h11.LocalProtocolError):
             pass  # The page is gone, or too slow: the cluster does not wait.
-        finally:
-            self._limit.release_on_behalf_of(turn)
+
+    async def _answer(self, http: h11.Connection, stream: trio.abc.Stream, status: int, body: bytes, kind: str) -> None:
+        await _send(http, stream, self._head(status, kind, ("Content-Length", str(len(body)))))
+        for first in range(0, len(body), CHUNK_BYTES):
+            await _send(http, stream, h11.Data(data=body[first : first + CHUNK_BYTES]))
 
     async def _request(self, http: h11.Connection, stream: trio.abc.Stream) -> tuple[int, str]:
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal
 
-from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
+from replica.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.alike import TOGETHER_US
 from replica.trace.events import TraceRow
@@ -23,6 +23,12 @@ WITHOUT_COORDINATOR_MAX = 100
 """So many transactional ids have a line of their own while what their coordinator decides cannot be kept."""
 
 Change = Literal["made", "grown", "deleted"]
+
+
+_GONE_WITH = {
+    OFFSETS_TOPIC: "; the offsets of all groups went with it",
+    TRANSACTIONS_TOPIC: "; the state of all transactions went with it",
+}
 
 
 @dataclass(slots=True)
@@ -74,7 +80,7 @@ class TopicNews:
                     del self._announced[partition]
                 else:
                     self._created(row.at_us, event)
-            case trace.TopicDeleted() as event if event.topic not in INTERNAL_TOPICS:
+            case trace.TopicDeleted() as event:  # Of the internal ones, too: their groups or transactions go with them.
                 self._changed(event.topic, _Burst(row.at_us, "deleted", event.reason))
                 self._deletions[StoryLine(row.at_us, "note", event.reason)] = None
             case trace.ProduceRefused(topic=topic, reason=reason) if topic == TRANSACTIONS_TOPIC:
@@ -136,7 +142,9 @@ def _text(burst: _Burst) -> str:
     count, names = len(burst.topics), _names(burst.topics)
     created = [event for events in burst.topics.values() for event in events]
     if burst.change == "deleted":
-        return burst.deletion if count == 1 else f"{count:,} topics are deleted, with all their records: {names}"
+        if count == 1:
+            return f"{burst.deletion}{_GONE_WITH.get(next(iter(burst.topics)), '')}"
+        return f"{count:,} topics are deleted, with all their records: {names}"
     partitions = count_of(len(created), "partition")
     if count > 1:
         if burst.change == "made":

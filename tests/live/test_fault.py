@@ -63,6 +63,23 @@ def test_a_broker_that_still_shuts_down_is_started_when_it_is_down(tmp_path: Pat
         served.stop()
 
 
+def test_the_name_of_a_fault_is_free_when_the_fault_has_ended(tmp_path: Path) -> None:
+    """Whatever ended it: heal, its time, or the step that undoes it."""
+    with serving(tmp_path) as served:
+        for words in (["cut", "b1-b2"], ["cut", "b1-b3"]):
+            assert "one: " in fault(tmp_path, *words, "--as", "one").stdout
+            assert "the label `one` is taken" in fault(tmp_path, "cut", "b2-b3", "--as", "one", code=3).stderr
+            fault(tmp_path, "heal", "one")
+        for target in ("b2", "b3"):
+            assert "two: " in fault(tmp_path, "pause", target, "--as", "two").stdout
+            fault(tmp_path, "resume", target)
+        for target in ("b2", "b3"):
+            assert "three: " in fault(tmp_path, "kill", target, "--as", "three").stdout
+            fault(tmp_path, "start", target)
+        assert state(tmp_path)["faults"] == []
+        served.stop()
+
+
 @pytest.mark.parametrize("world", one_in(2, [(), ("--processes",)]), ids=["tasks", "processes"])
 def test_a_teacher_breaks_and_mends_a_cluster(tmp_path: Path, world: tuple[str, ...]) -> None:
     quick = ("--set", "cluster.config.broker.session.timeout.ms=1000",

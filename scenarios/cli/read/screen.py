@@ -12,6 +12,7 @@ from scenarios.logdirs.files import path_text
 from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
 from scenarios.logdirs.replica_log import StoredReplica
 from scenarios.logdirs.samples import samples
+from scenarios.logdirs.starting import old_formats, starting
 from scenarios.terminal.folding import folded
 from scenarios.terminal.style import Style
 
@@ -60,7 +61,9 @@ def _counted(count: int, noun: str) -> str:
 
 def _directory(directory: LogDirectory, reading: Reading) -> Iterator[str]:
     yield from _wrapped(f"broker {directory.node}  {path_text(directory.path)}", 2, 4)
-    facts = "stopped cleanly" if directory.was_clean else "not stopped cleanly: a start checks its logs"
+    facts = "not stopped cleanly (no .kafka_cleanshutdown): a start checks its logs"
+    if directory.was_clean:
+        facts = "stopped cleanly (.kafka_cleanshutdown)"
     if directory.locked:
         facts = "running: it holds the lock. What it appends from now on is not read"
     elif any(one.moved for part in reading.partitions for one in part.replicas if one.directory is directory):
@@ -79,7 +82,7 @@ def _directory(directory: LogDirectory, reading: Reading) -> Iterator[str]:
 
 
 def _is_sound(partition: PartitionReading) -> bool:
-    damaged = any(replica.damage_count or replica.moved for replica in partition.replicas)
+    damaged = any(one.damage_count or one.moved or one.start.cut_bytes or one.old_formats for one in partition.replicas)
     different = any(follower.comparison.count or follower.cut_offsets for follower in partition.followers)
     return not (damaged or different or partition.notes)
 
@@ -141,10 +144,10 @@ def _replica(one: StoredReplica, style: Style, verbose: bool) -> Iterator[str]:
         yield from _wrapped(text, 4)
     if one.damage_count > DAMAGES_SHOWN:
         yield f"      {_counted(one.damage_count - DAMAGES_SHOWN, 'more damaged place')} (--format json)"
-    if one.log_end_on_start != one.log_end_offset:
-        yield from _wrapped(f"{name}: a start cuts its log at {one.log_end_on_start}, where the damage begins", 4)
-    elif one.damage_count:
-        yield from _wrapped(f"{name}: a start does not look there, so the damage stays", 4)
+    if (old := old_formats(one)) is not None:
+        yield from _wrapped(f"{style.sign('note')} {name}: {old}", 4)
+    if not one.is_live:
+        yield from _wrapped(f"{name}: {'; '.join(starting(one))}", 4)
 
 
 def _epochs(entries: Sequence[tuple[LeaderEpoch, Offset]] | None) -> str:
@@ -165,17 +168,33 @@ def _follower(leader: StoredReplica, follower: FollowerReading, style: Style, pr
     if parts is not None:
         epochs = f"{_epoch_words(parts.replica)} here, {_epoch_words(parts.leader)} on {it}"
         yield from _wrapped(f"{style.sign('lost')} {me} and {it} part at offset {parts.start}: {epochs}", 2)
+    elif unread := _unread(leader, one):
+        text = f"{me} and {it} are compared only where both can be read, for {unread}"
+        yield from _wrapped(f"{style.sign('note')} {text}", 2)
     elif comparison.count:
         yield from _wrapped(f"{me} and {it} have the same records, as far as both have any", 2)
     else:
         yield from _wrapped(f"{style.sign('good')} {me} has the same as {it}", 2)
     if comparison.compared_from > max(one.log_start_offset, leader.log_start_offset):
-        yield from _wrapped(f"compared from {comparison.compared_from}: what lies below is compacted", 4)
+        yield from _wrapped(f"compared from {comparison.compared_from}: what lies below {_below(leader, one)}", 4)
     for difference in comparison.differences[:DIFFERENCES_SHOWN]:
         yield from _difference(difference, me, it)
     if comparison.count > DIFFERENCES_SHOWN:
         yield f"    {_counted(comparison.count - DIFFERENCES_SHOWN, 'more difference')} (--format json)"
     yield from _return(follower, me, style, profile)
+
+
+def _unread(*logs: StoredReplica) -> str:
+    """Why two logs cannot be called the same; "" if they can."""
+    damaged = [f"broker {log.node}" for log in logs if log.damage_count]
+    old = [f"broker {log.node}" for log in logs if log.old_formats]
+    words = [f"{listed(damaged)} {'is' if len(damaged) == 1 else 'are'} damaged"] if damaged else []
+    return listed([*words, *([f"{listed(old)} {'has' if len(old) == 1 else 'have'} old formats"] if old else [])])
+
+
+def _below(*logs: StoredReplica) -> str:
+    has_old = max(log.read_from for log in logs) >= max(log.cleaned_to for log in logs)
+    return "has an old message format" if has_old else "is compacted"
 
 
 def _epoch_words(side: Side) -> str:

@@ -11,7 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,11 +62,13 @@ expect: {}
 class Kafka:
     """One broker, its own controller, on a log directory; the controller's log lies elsewhere."""
 
-    def __init__(self, folder: Path, log_dir: Path) -> None:
+    def __init__(
+        self, folder: Path, log_dir: Path, classpath: str = f"{LIB}/*", more: Mapping[str, object] | None = None
+    ) -> None:
         self.log_dir = log_dir
         self._folder = folder
         self._properties = folder / "server.properties"
-        self._java = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", f"{LIB}/*")
+        self._java = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", classpath)
         broker, controller = free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{broker}"
         settings = {
@@ -79,6 +81,7 @@ class Kafka:
             "log.dirs": log_dir,
             "metadata.log.dir": folder / "metadata",
             "offsets.topic.replication.factor": 1,
+            **(more or {}),
         }
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 

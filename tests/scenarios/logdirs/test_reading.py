@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +17,10 @@ from replica.log.batches.records import build_batch, stamp
 from replica.log.files.disk import Disk
 from replica.log.manager import LogManager
 from replica.rules import PROFILES
+from scenarios.cli.read.screen import reading_text
 from scenarios.logdirs.reading import open_all, read
 from scenarios.logdirs.samples import samples
+from scenarios.terminal.style import Style
 
 BATCH_BYTES = 61 + 10
 """One record with a key of one byte and a value of two."""
@@ -61,7 +65,8 @@ def huge_length(path: Path) -> None:
     path.write_bytes(content)
 
 
-def old_format(path: Path) -> None:
+def old_magic(path: Path) -> None:
+    """Its CRC is another one there."""
     content = bytearray(path.read_bytes())
     content[BATCH_BYTES + 16] = 1
     path.write_bytes(content)
@@ -76,9 +81,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str, int, int]] = {
     "a flipped bit": (flip_in_value, "crc", BATCH_BYTES, 1),
     "half a batch": (tear, "torn", 2 * BATCH_BYTES, 2),
     "half a header": (tear_header, "torn", 2 * BATCH_BYTES, 2),
-    "zeros": (append_zeros, "length", 3 * BATCH_BYTES, 3),
+    "zeros": (append_zeros, "zeros", 3 * BATCH_BYTES, 3),
     "a huge length": (huge_length, "torn", BATCH_BYTES, 1),
-    "an old format": (old_format, "format", BATCH_BYTES, 1),
+    "the magic of an old format": (old_magic, "crc", BATCH_BYTES, 1),
     "offsets again": (repeated, "order", 3 * BATCH_BYTES, 3),
 }
 
@@ -204,3 +209,90 @@ def test_nothing_in_the_directories_changes(tmp_path: Path) -> None:
         original = tmp_path / path.relative_to(copy)
         assert original.is_dir() if path.is_dir() else original.read_bytes() == path.read_bytes()
     assert len(list(copy.rglob("*"))) == len(list(b1.rglob("*"))) + len(list(b2.rglob("*"))) + 2
+
+
+# ------------------------------------------------------------------------------------------- formats from before 0.11
+
+
+def old_message(offset: int, magic: int, value: bytes, attributes: int = 0) -> bytes:
+    """source: LegacyRecord.java"""
+    timestamp = (1_000).to_bytes(8) if magic else b""
+    inside = bytes((magic, attributes)) + timestamp + (-1).to_bytes(4, signed=True) + len(value).to_bytes(4) + value
+    message = zlib.crc32(inside).to_bytes(4) + inside
+    return offset.to_bytes(8) + len(message).to_bytes(4) + message
+
+
+def screen_of(*directories: Path) -> str:
+    text = reading_text(read_all(*directories), Style(plain=True), "kafka-4.1", verbose=False)
+    return " ".join(text.split())
+
+
+def test_old_formats_are_named_and_are_no_damage(tmp_path: Path) -> None:
+    """A log that was written across an upgrade: v0, v1, a compressed set of three, then batches."""
+    directory = broker_directory(tmp_path, 1, [0, 0, 0, 0, 0, 0])
+    segment = segment_of(directory)
+    newer = segment.read_bytes()[5 * BATCH_BYTES :]
+    inside = gzip.compress(b"".join(old_message(place, 1, b"v") for place in range(3)))
+    old = [old_message(0, 0, b""), old_message(1, 1, b"value"), old_message(4, 1, inside, attributes=1)]
+    segment.write_bytes(b"".join(old) + newer)
+    (log,) = read_all(directory).partitions[0].replicas
+    assert (log.log_end_offset, log.log_end_on_start, log.damages, log.records) == (6, 6, (), 1)
+    assert (log.old_formats, log.read_from) == ({"v0": 1, "v1": 1, "v1, gzip": 1}, 5)
+    said = screen_of(directory)
+    assert (
+        "message format v0, not read: 1 message; message format v1, not read: 1 message; message format v1, gzip"
+        in said
+    )
+    assert "damage" not in said
+
+    change_byte(segment, len(old[0]) + 30)
+    (log,) = read_all(directory).partitions[0].replicas
+    (damage,) = log.damages
+    assert (damage.kind, damage.position, log.log_end_on_start) == ("crc", len(old[0]), 1)
+    segment.write_bytes(b"".join(old)[:-3])
+    (log,) = read_all(directory).partitions[0].replicas
+    assert [(damage.kind, damage.last_offset) for damage in log.damages] == [("torn", 4)]
+
+
+def test_segments_of_old_kafkas_and_zeros_behind_the_end(tmp_path: Path) -> None:
+    """Two public reports: a log of 0.8 to 0.10, and a preallocated one after kill -9."""
+    directory = broker_directory(tmp_path, 1, [0])
+    segment_of(directory).write_bytes(b"".join(old_message(offset, 0, b"v") for offset in range(3)))
+    assert "message format v0, not read: 3 messages" in screen_of(directory)
+    zeros = broker_directory(tmp_path, 2, [0, 0, 0], hw=3)
+    append_zeros(segment_of(zeros))
+    (log,) = read_all(zeros).partitions[0].replicas
+    assert (log.start.cut_bytes, log.start.lost_records, log.start.end) == (4096, 0, 3)
+    assert "it cuts 4,096 bytes: LEO 3; no record is lost: zeros hold none" in screen_of(zeros)
+
+
+def test_what_a_start_would_do_and_what_is_lost_by_it(tmp_path: Path) -> None:
+    clean = broker_directory(tmp_path, 1, [0, 0, 0, 0], hw=4, clean=True, segment_bytes=2 * BATCH_BYTES)
+    assert "it was stopped cleanly (.kafka_cleanshutdown), so a start checks nothing; it cuts nothing" in screen_of(
+        clean
+    )
+    flip_in_value(segment_of(clean))
+    assert "it does not look at 1 damaged place: that damage stays" in screen_of(clean)
+    segment_of(clean).with_suffix(".index").unlink()
+    said = screen_of(clean)
+    assert "a start checks only segment 0, which has no index; it cuts 71 bytes: LEO 4; 1 record is lost" in said
+    append_zeros(segment_of(clean, 2))
+    assert "the broker does not start: it reads the end of its log" in screen_of(clean)
+
+    killed = broker_directory(tmp_path, 2, [0] * 6, hw=5, segment_bytes=2 * BATCH_BYTES)
+    flip_in_value(segment_of(killed))
+    said = screen_of(killed)
+    assert "it was not stopped cleanly" in said and "a start checks from segment 0 on" in said
+    assert "with 2 whole segments: LEO 1; 5 records are lost: offsets 1 to 5, 4 of them below its HW" in said
+
+
+def test_damage_and_agreement_do_not_stand_side_by_side(tmp_path: Path) -> None:
+    """The headers are the same, and one of them is of another content."""
+    b1, b2 = (broker_directory(tmp_path, node, [0, 0, 0], recovery_point=True) for node in (1, 2))
+    assert "ok broker 2 has the same as broker 1" in screen_of(b1, b2)
+    flip_in_value(segment_of(b2))
+    said = screen_of(b1, b2)
+    assert "has the same" not in said and "have the same" not in said
+    assert "compared only where both can be read, for broker 2 is damaged" in said
+    segment_of(b1).write_bytes(old_message(0, 1, b"v"))
+    assert "broker 2 is damaged and broker 1 has old formats" in screen_of(b1, b2)

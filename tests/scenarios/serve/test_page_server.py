@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock, lockstep_stream_pair
 
 from replica.trace.events import NodeStarted, TraceRow
-from scenarios.serve.page_server import READERS_MAX, TAKEN_WITHIN_S, Door, PageServer
+from scenarios.serve.page_server import READERS_MAX, STRANGERS_MAX, TAKEN_WITHIN_S, Door, PageServer
 from scenarios.view.live_tape import PART_EVENTS_MAX, LiveTape
 
 ASKS = b"GET /secret/events HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n"
@@ -24,10 +24,11 @@ class Readers(trio.abc.Listener[trio.abc.Stream]):
     def __init__(self) -> None:
         self._come, self._next = trio.open_memory_channel[trio.abc.Stream](READERS_MAX + 1)
 
-    async def come(self) -> trio.abc.Stream:
+    async def come(self, asks: bytes = ASKS) -> trio.abc.Stream:
         reader, stream = lockstep_stream_pair()
         await self._come.send(stream)
-        await reader.send_all(ASKS)
+        if asks:
+            await reader.send_all(asks)
         return reader
 
     async def accept(self) -> trio.abc.Stream:
@@ -91,5 +92,22 @@ def test_readers_that_never_read_are_dropped_and_give_their_place_to_another() -
             for reader in stalled:
                 while await reader.receive_some():
                     pass
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_connections_that_ask_nothing_delay_no_page() -> None:
+    """Three times as many as may wait; each would have kept a turn for five seconds."""
+
+    async def main() -> None:
+        tape = LiveTape()
+        happen(tape, range(3))
+        async with served(tape) as readers:
+            silent = [await readers.come(asks) for asks in [b"", b"GET /sec"] * STRANGERS_MAX]
+            before = trio.current_time()
+            found = await parts(await readers.come(), 3)
+            assert [at for part in found for at in part["at"]] == [0, 1, 2]
+            assert trio.current_time() - before < 1  # by the mock clock: nothing waited
+            assert await silent[0].receive_some() == b""
 
     trio.run(main, clock=MockClock(autojump_threshold=0))

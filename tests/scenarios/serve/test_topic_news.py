@@ -202,3 +202,15 @@ def test_so_many_transactional_ids_have_a_line() -> None:
     for number in range(1000):
         cluster.refuse(f"t{number}")
     assert len(cluster.said(0)) == 100
+
+
+def test_a_deleted_internal_topic_is_told_with_what_went_with_it() -> None:
+    cluster = Cluster()
+    cluster.make("__consumer_offsets", ["b1"] * 50)
+    cluster.delete("__consumer_offsets", at_us=5)
+    cluster.delete("__transaction_state", at_us=2_000_000)
+    assert cluster.said(5_000_000) == [
+        "2 topics are deleted, with all their records: __consumer_offsets, __transaction_state"
+    ]
+    cluster.delete("__consumer_offsets", at_us=9_000_000)
+    assert cluster.said(9_000_000) == ["an operator deletes __consumer_offsets; the offsets of all groups went with it"]
