@@ -1,4 +1,8 @@
-"""Hidden folders in which runs are played until they are kept; one that a killed process has left is removed."""
+"""Hidden folders in which runs are played until they are kept.
+
+One that a killed process has left is removed, unless it is that of a live cluster: it has the scenario's lock file from
+the beginning, and is kept as a run without a verdict.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = ".run-"
+LOCK_FILE = "scenario.lock.yaml"
+UNJUDGED = "-unjudged"
+"""At the end of the name of what is kept of a run that has no verdict."""
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  Files get names there as in any temporary directory.
 _ROOM_BYTES = 1 << 30
 
@@ -39,7 +46,7 @@ def work_folder(runs_dir: Path | None) -> Iterator[Path]:
             yield Path(temporary)
         return
     runs_dir.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(runs_dir)
+    keep_abandoned(runs_dir)
     own, lock = _locked_folder(runs_dir)
     try:
         yield own
@@ -62,13 +69,37 @@ def _locked_folder(runs_dir: Path) -> tuple[Path, int]:
             os.close(lock)
 
 
-def _remove_abandoned(runs_dir: Path) -> None:
-    """Errors are left to the next start."""
+def keep_abandoned(runs_dir: Path) -> None:
+    """Name what killed live clusters have left, and remove what others have. Errors are left to the next start."""
     for folder in sorted(runs_dir.glob(f"{PREFIX}*")):
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder)
+                if (folder / LOCK_FILE).is_file() and any(folder.glob("trace/*/*.parquet")):
+                    with next_run_dir(runs_dir, f"serve{UNJUDGED}") as run_dir:
+                        name_folder(folder, run_dir)
+                else:
+                    shutil.rmtree(folder)
             finally:
                 os.close(descriptor)
+
+
+@contextmanager
+def next_run_dir(runs_dir: Path, name: str) -> Iterator[Path]:
+    """`runs/0007-name`: one more than the largest number there is. Until the end of the block no other process of this
+    machine is given a number there, so that runs which end together are all kept.
+    """
+    folder = os.open(runs_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        starts = [path.name.partition("-")[0] for path in runs_dir.iterdir()]
+        numbers = [int(start) for start in starts if start.isdecimal()]
+        yield runs_dir / f"{max(numbers, default=0) + 1:04d}-{name}"
+    finally:
+        os.close(folder)
+
+
+def name_folder(work_dir: Path, run_dir: Path) -> None:
+    work_dir.chmod(0o755)
+    work_dir.rename(run_dir)
