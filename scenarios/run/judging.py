@@ -24,7 +24,7 @@ from scenarios.observe.gone_topics import GoneTopics
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
-from scenarios.observe.trace_writer import read_rows, trace_sha256
+from scenarios.observe.trace_writer import complete, read_rows, trace_sha256
 from scenarios.observe.unread import UnreadTimes
 from scenarios.observe.view import ClusterView
 from scenarios.process.work_folders import LOCK_FILE, UNJUDGED
@@ -58,6 +58,8 @@ def judge_run(
     Raises: TraceError, OSError, ScenarioInvalid
     """
     started = time.perf_counter()
+    if former is None:
+        complete(run_dir / "trace")
     lock_text = (run_dir / LOCK_FILE).read_text(encoding="utf-8")
     scenario = load_file(run_dir / LOCK_FILE).scenario
     view, mirror = ClusterView.of(scenario), LogMirror()

@@ -25,6 +25,7 @@ from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import Verdict, judge
 from scenarios.language.spec import Scenario
+from scenarios.language.values.reading import TIME_MAX_US
 from scenarios.language.write import lock
 from scenarios.observe.columns.lazy_names import write_json
 from scenarios.observe.gone_topics import GoneTopics
@@ -350,7 +351,8 @@ def run_scenario(
         )
         if on_interrupt is not None:
             stack.enter_context(_when_interrupted(on_interrupt, run, work_dir))
-            (work_dir / LOCK_FILE).write_text(lock.dump(scenario), encoding="utf-8")  # of use if the process is killed
+            shown = replace(scenario, duration_us=min(scenario.duration_us, TIME_MAX_US))  # It may last without an end.
+            (work_dir / LOCK_FILE).write_text(lock.dump(shown), encoding="utf-8")  # of use if the process is killed
         if runs_dir is not None:
             stack.enter_context(_when_judging_fails(run, work_dir, runs_dir))
         run.execute()
