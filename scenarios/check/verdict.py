@@ -106,7 +106,7 @@ def _lost(ledger: RecordLedger) -> list[str]:
     """In sending order; outputs that were never sent come last. An ack is about the log, and an abort takes it back."""
     acked = [
         entry.name
-        for entry in ledger
+        for entry in (ledger if ledger.promised else ledger.absent)
         if (entry.acked and ledger.is_gone(entry.name) and not entry.aborted)
         or (ledger.promised and ledger.is_undone(entry.name))
     ]
@@ -114,13 +114,15 @@ def _lost(ledger: RecordLedger) -> list[str]:
 
 
 def _missing(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger if entry.unknown and ledger.is_gone(entry.name)]
+    return [entry.name for entry in ledger.absent if entry.unknown and ledger.is_gone(entry.name)]
 
 
 def _unseen(ledger: RecordLedger) -> list[str]:
     """Acked and in the final log, but not readable: at or above the high watermark, no running leader, or without the
     marker that said that they are committed."""
-    names = []
+    names: list[str] = []
+    if ledger.is_readable:
+        return names
     for entry in ledger:
         where = ledger.where(entry.name) if entry.acked else None
         if where is None:
@@ -135,14 +137,13 @@ def _unseen(ledger: RecordLedger) -> list[str]:
 
 
 def _dirty(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger if entry.first_read_us is not None and ledger.is_gone(entry.name)]
+    return [entry.name for entry in ledger.absent if entry.first_read_us is not None and ledger.is_gone(entry.name)]
 
 
 def _duplicated(ledger: RecordLedger) -> list[str]:
-    present = ledger.present
-    return [
-        entry.name for entry in ledger if present.has_copies(entry.name) and len(ledger.settled_copies(entry.name)) > 1
-    ]
+    repeated = [entry for entry in map(ledger.records.get, ledger.present.repeated()) if entry is not None]
+    repeated.sort(key=lambda entry: entry.place)
+    return [entry.name for entry in repeated if len(ledger.settled_copies(entry.name)) > 1]
 
 
 def _reordered(ledger: RecordLedger) -> list[str]:
@@ -179,7 +180,11 @@ _CLASSES: dict[str, Callable[[RecordLedger], Sequence[str]]] = {
     DELETED: lambda ledger: ledger.taken(DELETED),
     EXPIRED: lambda ledger: ledger.taken(EXPIRED),
     COMPACTED: lambda ledger: ledger.taken(COMPACTED),
-    ABORTED: lambda ledger: [entry.name for entry in ledger if entry.acked and ledger.is_aborted_record(entry)],
+    ABORTED: lambda ledger: (
+        [entry.name for entry in ledger if entry.acked and ledger.is_aborted_record(entry)]
+        if ledger.has_transactions
+        else []
+    ),
 }
 
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "sweep": ("scenarios.cli.sweep.command", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
     "rules": ("scenarios.cli.rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
+    "judge": ("scenarios.cli.judge", "judge", "The verdict of a run anew, from its trace."),
     "path": ("scenarios.cli.path", "path", "The journey of one request through its broker, stage by stage."),
     "view": ("scenarios.cli.view", "view", "The page of a run: step through it, predict, compare."),
     "lab": ("scenarios.cli.lab", "lab", "The exercises of a lesson: hand them out, and mark them."),
@@ -181,6 +182,8 @@ def _run(interruption: Interruption) -> NoReturn:
             click.echo(f"  = fix: {lack.fix}", err=True)
             sys.exit(ExitCode.MISSING)
         click.echo(f"error: a bug in highwater: {type(error).__name__}: {error}", err=True)
+        for note in getattr(error, "__notes__", ()):
+            click.echo(f"  = {note}", err=True)
         try:
             click.echo(f"  = the details for a report are in {_keep_traceback()}", err=True)
         except OSError as unwritable:

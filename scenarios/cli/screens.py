@@ -41,6 +41,10 @@ PARTITIONS_MAX = 3
 UNREAD_MAX = 8
 """partitions of a group whose times unread the screen has"""
 SENTENCE_LINES_MAX = 3
+LIVE_LINES_MAX, SCREEN_LINES_MAX = 44, 110
+"""lines of a screen, beyond which it is brief: a live run told its events as they came"""
+BRIEF_MAX, BRIEF_FINDINGS_MAX = 3, 10
+"""of each kind of row, and lines of findings, on a brief screen"""
 LABEL_WIDTH_MAX = 44
 """columns of a label, which has names in it; a longer one moves what follows it on its line"""
 _MARGIN = 9
@@ -64,7 +68,48 @@ def run_screen(summary: Summary, story: Story, style: Style, again: str | None =
         _expectations(summary, style),
         _see_also(summary, again),
     ]
+    lines_max = LIVE_LINES_MAX if summary.get("live") else SCREEN_LINES_MAX
+    if not verbose and sum(map(len, blocks)) > lines_max:
+        blocks = _brief(summary, style, again)
     return "\n" + "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _brief(summary: Summary, style: Style, again: str | None) -> list[list[str]]:
+    """The screen of a run with more to say than a screen holds: what was promised and broken, what waited longest, and
+    how much more there is. The verdict comes last."""
+    names_partitions = len(summary["logs"]) > 1
+    findings = _findings(summary, style, names_partitions=names_partitions)
+    more = len(findings) - BRIEF_FINDINGS_MAX
+    if more > 0:
+        kinds = Counter(anomaly["kind"] for anomaly in summary["anomalies"])
+        counts = ", ".join(f"{kind} {number}" for kind, number in kinds.items())
+        findings = [*findings[:BRIEF_FINDINGS_MAX], f"      all anomalies: {counts} ({_where_all_are(summary)})"]
+    return [
+        _headline(summary, style),
+        _told_and_true(summary, style, BRIEF_MAX),
+        _longest_unread(summary),
+        _expectations(summary, style)[: BRIEF_MAX + 1],
+        _see_also(summary, again),
+        findings,
+    ]
+
+
+def _longest_unread(summary: Summary) -> list[str]:
+    """Of all groups, the partitions that had no reader for longest; those read all the time are none."""
+    waits = [
+        (one["longest_us"], one["unread_us"], group, name)
+        for group, partitions in summary.get("unread", {}).items()
+        for name, one in partitions.items()
+        if one["unread_us"]
+    ]
+    waits.sort(key=lambda wait: (-wait[0], *wait[2:]))
+    lines = [
+        f"  No reader in {group} of {name}: {duration(longest)} at a stretch, {duration(in_all)} in all"
+        for longest, in_all, group, name in waits[:BRIEF_MAX]
+    ]
+    if len(waits) > BRIEF_MAX:
+        lines.append(f"  {_for_less_long(len(waits) - BRIEF_MAX)} ({_where_all_are(summary)})")
+    return lines
 
 
 def _headline(summary: Summary, style: Style) -> list[str]:
@@ -138,8 +183,8 @@ def _not_drawn(partitions: int) -> list[str]:
 # ------------------------------------------------------------------------------------------------ promise and truth
 
 
-def _told_and_true(summary: Summary, style: Style) -> list[str]:
-    rows = [*_told(summary), ("The log says", "    ", _true(summary)), *_unwritten(summary)]
+def _told_and_true(summary: Summary, style: Style, producers_max: int | None = None) -> list[str]:
+    rows = [*_told(summary, producers_max), ("The log says", "    ", _true(summary)), *_unwritten(summary)]
     width = _label_width((label for label, _, _ in rows), 24)
     lines = []
     for label, between, parts in rows:
@@ -157,8 +202,14 @@ _Row = tuple[str, str, Sequence[str]]
 """A label, what stands between its parts, and the parts."""
 
 
-def _told(summary: Summary) -> Iterator[_Row]:
-    for producer, told in summary["producers"].items():
+def _told(summary: Summary, producers_max: int | None) -> Iterator[_Row]:
+    """producers_max: so many of them, those that sent most, and a row for the others; None: all"""
+    producers = list(summary["producers"].items())
+    others = []
+    if producers_max is not None:
+        producers.sort(key=lambda item: (-sum(item[1]["errors"].values()), -item[1]["sent"]))
+        producers, others = producers[:producers_max], producers[producers_max:]
+    for producer, told in producers:
         parts = [f"{told['sent']} sent"]
         parts.append(f"{told['handed_over']} handed over" if told["handed_over"] else f"{told['acked']} acked")
         if told["failed"]:
@@ -171,6 +222,10 @@ def _told(summary: Summary) -> Iterator[_Row]:
             yield "", ", ", [f"{error} x{count}" for error, count in told["errors"].items()]
         if (client := client_of(producer)) != producer:
             yield "", "", [f"{producer} is another producer with the client.id of {client}"]
+    if others:
+        sums = {name: sum(told[name] for _, told in others) for name in ("sent", "acked", "handed_over", "failed")}
+        parts = [f"{number} {name.replace('_', ' ')}" for name, number in sums.items() if number or name == "sent"]
+        yield f"{count_of(len(others), 'more producer')}", "    ", parts
 
 
 def _readable(summary: Summary) -> tuple[int, str]:

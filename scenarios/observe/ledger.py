@@ -125,6 +125,7 @@ class RecordLedger:
         """By node: a marker may be in the log of one replica, and not yet in another's."""
         self._found = NameIndex()
         self._present: Presence | None = None
+        self._absent: list[RecordEntry] | None = None
         self._handlers: dict[type, Handler] = {
             trace.RecordSent: self._sent,
             trace.RecordAcked: self._acked,
@@ -170,6 +171,36 @@ class RecordLedger:
                 places[count] = entry.place
                 count += 1
         return LazyNames(self.records.index, places.__getitem__, count)
+
+    @property
+    def absent(self) -> list[RecordEntry]:
+        """Those in no final log, in sending order: few of many, so that most records are looked at once."""
+        if self._absent is None:
+            is_there = bytearray(len(self.records))
+            for place in map(self.records.index.place, self.present.names()):
+                if place >= 0:
+                    is_there[place] = 1
+            absent, place = [], is_there.find(0)
+            while place >= 0:
+                absent.append(RecordEntry(self.records, place))
+                place = is_there.find(0, place + 1)
+            self._absent = absent
+        return self._absent
+
+    @property
+    def has_transactions(self) -> bool:
+        """Some record was sent in one that is known of, or stands in a log as one of them."""
+        return bool(self._aborted or self._open or self.records.unaborted.end)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether readers get all that is in the final logs."""
+        logs = ((replica, replica.entries) for replica in map(self.final_replica, self.final) if replica is not None)
+        return not self._open and all(
+            replica.is_leader and replica.running and entries[len(entries) - 1].offset < replica.high_watermark
+            for replica, entries in logs
+            if len(entries)
+        )
 
     def is_gone(self, name: str) -> bool:
         """In no final log, and not deleted on purpose."""
@@ -245,7 +276,7 @@ class RecordLedger:
         for replicas in self.final.values():
             for replica in replicas.values():
                 replica.entries = replica.entries.in_order()
-        self._present = self._untenable = None
+        self._present = self._untenable = self._absent = None
 
     @property
     def present(self) -> Presence:

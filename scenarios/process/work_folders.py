@@ -2,6 +2,8 @@
 
 Making one removes those of killed owners first, which is what works for SIGKILL. A lock says whose owner lives:
 it ends with the owner, however that ends, and is seen from other containers, where a process id says nothing.
+What a killed live cluster has left has the scenario's lock file from the beginning: it is kept as a run without a
+verdict.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = ".run-"
 TEMPORARY = "highwater-temporary-"
 """Of folders in a temporary directory, which others use, too."""
+LOCK_FILE = "scenario.lock.yaml"
+UNJUDGED = "-unjudged"
+"""At the end of the name of what is kept of a run that has no verdict."""
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  Files get names there as in any temporary directory.
 _ROOM_BYTES = 1 << 30
 
@@ -46,7 +51,7 @@ def work_folder(runs_dir: Path | None) -> Iterator[Path]:
             yield temporary
         return
     runs_dir.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(runs_dir, PREFIX)
+    keep_abandoned(runs_dir)
     own, lock = _locked_folder(runs_dir, PREFIX)
     try:
         yield own
@@ -104,7 +109,24 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
             os.close(lock)
 
 
+def keep_abandoned(runs_dir: Path) -> None:
+    """Name what killed live clusters have left, and remove what others have. Errors are left to the next start."""
+
+    def keep(folder: Path) -> None:
+        if (folder / LOCK_FILE).is_file() and any(folder.glob("trace/*/*.parquet")):
+            with next_run_dir(runs_dir, f"serve{UNJUDGED}") as run_dir:
+                name_folder(folder, run_dir)
+        else:
+            shutil.rmtree(folder)
+
+    _of_dead_owners(runs_dir, PREFIX, keep)
+
+
 def _remove_abandoned(parent: Path, prefix: str) -> None:
+    _of_dead_owners(parent, prefix, shutil.rmtree)
+
+
+def _of_dead_owners(parent: Path, prefix: str, dispose: Callable[[Path], object]) -> None:
     """Errors are left to the next start. Others may have put links or folders of theirs there."""
     for folder in sorted(parent.glob(f"{prefix}*")):
         with suppress(OSError):
@@ -112,6 +134,26 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
             try:
                 if os.fstat(descriptor).st_uid == os.getuid():
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(folder)
+                    dispose(folder)
             finally:
                 os.close(descriptor)
+
+
+@contextmanager
+def next_run_dir(runs_dir: Path, name: str) -> Iterator[Path]:
+    """`runs/0007-name`: one more than the largest number there is. Until the end of the block no other process of this
+    machine is given a number there, so that runs which end together are all kept.
+    """
+    folder = os.open(runs_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        starts = [path.name.partition("-")[0] for path in runs_dir.iterdir()]
+        numbers = [int(start) for start in starts if start.isdecimal()]
+        yield runs_dir / f"{max(numbers, default=0) + 1:04d}-{name}"
+    finally:
+        os.close(folder)
+
+
+def name_folder(work_dir: Path, run_dir: Path) -> None:
+    work_dir.chmod(0o755)
+    work_dir.rename(run_dir)

@@ -17,6 +17,8 @@ from scenarios.observe.trace_writer import TraceWriter
 MARK = ".followed"
 FRESH_S = 10.0
 PAUSE_S = 1.0
+UNWRITTEN_SHARE = 0.05
+"""of a run's time, whose events a kill may take"""
 
 
 def mark(trace_dir: Path) -> None:
@@ -38,11 +40,17 @@ def is_followed(trace_dir: Path) -> bool:
 
 
 async def cut_parts_while_followed(writer: TraceWriter) -> None:
-    """Never ends; to be run beside a live cluster. raises: OSError"""
+    """Never ends; to be run beside a live cluster. raises: OSError
+
+    Without a reader the pauses grow with the run: if it is killed, a small share of it is missing, and its parts are few.
+    """
+    began = cut = trio.current_time()
     try:
         while True:
             await trio.sleep(PAUSE_S)
-            if is_followed(writer.trace_dir):
+            now = trio.current_time()
+            if is_followed(writer.trace_dir) or now - cut > (now - began) * UNWRITTEN_SHARE:
                 writer.write_parts()
+                cut = now
     finally:
         unmark(writer.trace_dir)

@@ -5,7 +5,6 @@ The run folder appears under its final name only when it is whole: everything is
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
@@ -26,6 +25,7 @@ from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import Verdict, judge
 from scenarios.language.spec import Scenario
+from scenarios.language.values.reading import TIME_MAX_US
 from scenarios.language.write import lock
 from scenarios.observe.columns.lazy_names import write_json
 from scenarios.observe.gone_topics import GoneTopics
@@ -35,7 +35,7 @@ from scenarios.observe.story import Story
 from scenarios.observe.unread import UnreadTimes
 from scenarios.observe.view import ClusterView
 from scenarios.process.failures import first_leaf
-from scenarios.process.work_folders import work_folder
+from scenarios.process.work_folders import LOCK_FILE, UNJUDGED, name_folder, next_run_dir, work_folder
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.controller_calls import FirstTopics
 from scenarios.run.faults import Faults
@@ -43,7 +43,7 @@ from scenarios.run.final_state import NameBatch, Naming, state_final_logs
 from scenarios.run.kafka_limits import RealKafka
 from scenarios.run.probe import CoreProbe, PartitionRounds
 from scenarios.run.promised_outputs import state_promised_outputs
-from scenarios.run.runs import UNJUDGED, lock_sha256
+from scenarios.run.runs import lock_sha256
 from scenarios.run.timeline import EndOffsetAnswers, Timeline
 from scenarios.run.workload import Workloads
 from scenarios.run.worlds import NewWorld, simulated
@@ -165,6 +165,8 @@ class ScenarioRun:
         self.timeline = Timeline(self.cluster, self.sight, self.faults, self.workloads, self.answers)
         self.is_ready = trio.Event()
         """Every broker serves, and the scenario's topics exist."""
+        self.is_over = False
+        """Nothing happens any more: it is being judged."""
         self._is_ready_now = False
         """To be said by the driver's own task, not in the step that unfenced a broker: it listens a step later."""
         self.name_batch: NameBatch = self.mirror.sent.records
@@ -252,6 +254,7 @@ class ScenarioRun:
         await self.timeline.perform_due()
 
     def finish(self) -> None:
+        self.is_over = True
         self.timeline.finish()
         self.trace.cause = None
         self.trace.observed_by = None if self._real is None else LOG_DIRECTORY
@@ -349,6 +352,10 @@ def run_scenario(
         )
         if on_interrupt is not None:
             stack.enter_context(_when_interrupted(on_interrupt, run, work_dir))
+            shown = replace(scenario, duration_us=min(scenario.duration_us, TIME_MAX_US))  # It may last without an end.
+            (work_dir / LOCK_FILE).write_text(lock.dump(shown), encoding="utf-8")  # of use if the process is killed
+        if runs_dir is not None:
+            stack.enter_context(_when_judging_fails(run, work_dir, runs_dir))
         run.execute()
         scenario = run.scenario
         broken = tuple(violation.event for violation in run.invariants.violations)
@@ -395,18 +402,17 @@ def _when_interrupted(on_interrupt: OnInterrupt, run: ScenarioRun, work_dir: Pat
 
 
 @contextmanager
-def next_run_dir(runs_dir: Path, name: str) -> Iterator[Path]:
-    """`runs/0007-name`: one more than the largest number there is. Until the end of the block no other process of this
-    machine is given a number there, so that runs which end together are all kept.
-    """
-    folder = os.open(runs_dir, os.O_RDONLY)
+def _when_judging_fails(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Iterator[None]:
+    """A verdict that fails keeps the run: its trace is whole up to there, and gives one later."""
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        starts = [path.name.partition("-")[0] for path in runs_dir.iterdir()]
-        numbers = [int(start) for start in starts if start.isdecimal()]
-        yield runs_dir / f"{max(numbers, default=0) + 1:04d}-{name}"
-    finally:
-        os.close(folder)
+        yield
+    except (OSError, NotPossibleNow):
+        raise
+    except Exception as error:
+        if run.is_over and work_dir.exists():
+            kept = keep_unjudged(run, work_dir, runs_dir)
+            error.add_note(f"The run is kept without a verdict; `highwater judge {kept}` makes it anew.")
+        raise
 
 
 def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[str, Any], *, keep_logs: bool) -> None:
@@ -415,10 +421,15 @@ def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[st
     summary["lock_sha256"] = lock_sha256(lock_text)
     with (work_dir / "summary.json").open("w", encoding="utf-8") as file:
         write_json(summary, file)
-    (work_dir / "scenario.lock.yaml").write_text(lock_text, encoding="utf-8")
+    (work_dir / LOCK_FILE).write_text(lock_text, encoding="utf-8")
     if not keep_logs:
         shutil.rmtree(work_dir / "logs", ignore_errors=True)
-    _name_folder(work_dir, run_dir)
+    name_folder(work_dir, run_dir)
+    name_last(run_dir)
+
+
+def name_last(run_dir: Path) -> None:
+    """It is the newest run of its folder."""
     last = run_dir.parent / "last"
     temporary = last.with_name(f".last-{os.getpid()}.tmp")
     temporary.write_text(run_dir.name + "\n", encoding="utf-8")
@@ -426,15 +437,10 @@ def keep_run(scenario: Scenario, work_dir: Path, run_dir: Path, summary: dict[st
 
 
 def keep_unjudged(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Path:
-    """Keep what an interrupted run has written so far. Without a summary it does not count as a run. raises: OSError"""
+    """Keep what a run without a verdict has written so far. Without a summary it does not count as a run. raises: OSError"""
     run.writer.leave()
     (work_dir / "summary.json").unlink(missing_ok=True)
-    (work_dir / "scenario.lock.yaml").write_text(lock.dump(run.scenario), encoding="utf-8")
+    (work_dir / LOCK_FILE).write_text(lock.dump(run.scenario), encoding="utf-8")
     with next_run_dir(runs_dir, f"{run.scenario.run_name}{UNJUDGED}") as run_dir:
-        _name_folder(work_dir, run_dir)
+        name_folder(work_dir, run_dir)
     return run_dir
-
-
-def _name_folder(work_dir: Path, run_dir: Path) -> None:
-    work_dir.chmod(0o755)
-    work_dir.rename(run_dir)

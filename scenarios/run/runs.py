@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from replica.wording import spelt_out
+from scenarios.process.work_folders import UNJUDGED
 
 RUNS_DIR = Path("runs")
-UNJUDGED = "-unjudged"
-"""At the end of the name of what is kept of a run that was given up before its verdict."""
 
 
 class RunNotFound(ValueError):
@@ -56,6 +55,20 @@ def find_run(name: str, runs_dir: Path = RUNS_DIR) -> Path:
     except OSError as error:
         raise RunNotFound(f"{error.filename} cannot be read: {error.strerror}") from error
     return run_dir
+
+
+def find_unjudged(name: str | None, runs_dir: Path = RUNS_DIR) -> Path:
+    """A run to judge: one without a verdict, the newest of them without a name, or any other. raises: RunNotFound"""
+    if name is None:
+        unjudged = list_unjudged(runs_dir)
+        if not unjudged:
+            raise RunNotFound(f"every run in {runs_dir}/ has a verdict")
+        return unjudged[-1]
+    path = Path(name)
+    if (path / "trace").is_dir():
+        return path
+    matches = [run for run in list_unjudged(runs_dir) if run.name.startswith(name) or run.name[:4] == name.zfill(4)]
+    return matches[-1] if matches else find_run(name, runs_dir)
 
 
 def _within(run_dir: Path) -> Iterator[Path]:
@@ -110,7 +123,8 @@ def _judged(run: Path) -> Path:
     """raises: RunNotFound for what is left of a run that was given up"""
     if _is_unjudged(run):
         raise RunNotFound(
-            f"{run} has no verdict: the run was given up while it was judged. "
+            f"{run} has no verdict: the run was given up, or judging it failed. "
+            f"Its trace gives one: highwater judge {shlex.quote(str(run))}. "
             f"What its brokers' logs hold: highwater read {shlex.quote(f'{run}/logs')}/*"
         )
     return run

@@ -103,7 +103,8 @@ def test_what_is_left_of_a_run_without_a_verdict_is_named(
     Path("runs/0002-mini").rename(left)
     (left / "summary.json").unlink()
     said = (
-        "error: runs/0002-mini-unjudged has no verdict: the run was given up while it was judged."
+        "error: runs/0002-mini-unjudged has no verdict: the run was given up, or judging it failed."
+        " Its trace gives one: highwater judge runs/0002-mini-unjudged."
         " What its brokers' logs hold: highwater read runs/0002-mini-unjudged/logs/*"
     )
     for name in ("2", "0002", "mini-unjudged", "runs/2", str(left), f"{left}/"):
