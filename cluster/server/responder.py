@@ -40,9 +40,9 @@ _STEPS: Final[Mapping[int, frozenset[ErrorCode]]] = {
     HEARTBEAT: frozenset({ErrorCode.REBALANCE_IN_PROGRESS}),
     CONSUMER_GROUP_HEARTBEAT: frozenset(),
     OFFSET_COMMIT: frozenset(),
-    TXN_OFFSET_COMMIT: frozenset(),
+    TXN_OFFSET_COMMIT: frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}),
     OFFSET_FETCH: frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT}),
-    INIT_PRODUCER_ID: frozenset(),
+    INIT_PRODUCER_ID: frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}),
     METADATA: RETRIABLE,
     FIND_COORDINATOR: RETRIABLE,
 }
