@@ -46,7 +46,7 @@ T = TypeVar("T")
 Work = Callable[[int], None]
 
 
-class Sliced(greenlet):  # type: ignore[misc]  # it has no types
+class Sliced(greenlet):
     """One request in progress.
 
     ends_us: of its slice, by `clock`
