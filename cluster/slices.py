@@ -133,6 +133,14 @@ def array(items: list[Any]) -> tuple[Any, ...]:
     return Items(items) if isinstance(current, Sliced) and current.items_left is not None else tuple(items)
 
 
+def undivided(work: Callable[[], None]) -> None:
+    """Do at once what changes a state that others see, also within a slice."""
+    if isinstance(getcurrent(), Sliced):
+        greenlet(work).switch()
+    else:
+        work()
+
+
 class Slices:
     """The long requests of one node.
 
@@ -159,17 +167,24 @@ class Slices:
         self._is_armed = False
 
     def begin(self, work: Callable[[], None]) -> bool:
-        """Do it in this step, or its first slice. What is in a slice already stays in it.
+        """Do it in this step, or its first slice. Whoever calls is not left in the middle, whatever becomes of it.
 
         Returns:
             Whether it is done.
         """
-        if self._clock is None or isinstance(getcurrent(), Sliced):
+        if self._clock is None:
             work()
             return True
         request = Sliced(work, self._clock)
         self._go_on(request, self._now())
         return bool(request.dead)
+
+    def answer(self, partitions: int, work: Callable[[], None]) -> None:
+        """Answer a Produce or a Fetch: few partitions at once, unless a slice of another request is in progress."""
+        if partitions < MANY_PARTITIONS and not isinstance(getcurrent(), Sliced):
+            work()
+        else:
+            self.begin(work)
 
     def clear(self) -> None:
         """The node ends: nothing that has paused goes on."""

@@ -24,7 +24,7 @@ from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE
 from cluster.quotas.mutation_quotas import MUTATIONS, MutationQuota, MutationQuotas
-from cluster.slices import Slices
+from cluster.slices import Slices, undivided
 from controller.features import ALL_FEATURES_OR_NONE, is_elr_enabled
 from controller.image import MetadataImage
 from controller.inputs import ControllerInput, OnReply, Reply, SeveralReply
@@ -128,7 +128,7 @@ class ForwardedRequests:
             if self._active() is not state:  # It was deposed while the request was read.
                 respond(ErrorCode.NOT_CONTROLLER)
                 return
-            self._decide(decided, answer, now_us)
+            undivided(lambda: self._decide(decided, answer, now_us))
 
     def _passed(
         self, header: RequestHeader, request: Entity, client: Client, state: ControllerState | None

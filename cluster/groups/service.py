@@ -39,6 +39,7 @@ from cluster.groups.state.records import VALUE_VERSIONS
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
+from cluster.slices import undivided
 from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
@@ -127,7 +128,8 @@ class GroupService:
         respond: is called once, unless the client disconnects first
         """
         request = self._requests.enter(connection, respond)
-        self._perform(self.coordinator.step(make_input(request)), now_us)
+        given = make_input(request)
+        undivided(lambda: self._perform(self.coordinator.step(given), now_us))
 
     def ask_transaction(
         self,

@@ -40,7 +40,6 @@ from cluster.protocol.primitives import (
     tagged,
 )
 from cluster.protocol.versions import FETCH, has_flexible_response_header, is_flexible
-from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import (
     NO_BROKER,
@@ -83,9 +82,9 @@ def fetch_response_segments(
     piece += length(len(topics), flexible)
     segments: list[Segment] = []
     first, total = piece, 0
-    for topic, partitions in paced(topics):
+    for topic, partitions in topics:
         piece += encode_fetch_topic(topic, version) + length(len(partitions), flexible)
-        for part in paced(partitions):
+        for part in partitions:
             _start_partition(piece, version, part)
             size = size_of(part.slice)
             piece += length(size, flexible)

@@ -15,6 +15,7 @@ from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
+from cluster.slices import undivided
 from cluster.transactions.coordinator import TransactionCoordinator
 from cluster.transactions.desk import TransactionSettings
 from cluster.transactions.inputs import (
@@ -106,7 +107,8 @@ class TransactionService:
         respond: is called once, unless the client disconnects first
         """
         request = self._requests.enter(connection, respond)
-        self._perform(self.coordinator.step(make_input(request)), now_us)
+        given = make_input(request)
+        undivided(lambda: self._perform(self.coordinator.step(given), now_us))
 
     def gone(self, connection: ConnectionId) -> None:
         """No answer can reach the client there; what it asked for goes on."""

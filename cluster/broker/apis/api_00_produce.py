@@ -27,7 +27,7 @@ from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_pro
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import PRODUCE
-from cluster.slices import MANY_PARTITIONS, paced
+from cluster.slices import Items, paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -72,10 +72,7 @@ class ProduceHandler:
         answer = partial(self._respond, connection, header, size_bytes, request.acks, ids, refused)
 
         def respond(results: ProduceResults, cause: int | None) -> None:
-            if len(results) + len(refused) < MANY_PARTITIONS:
-                answer(results, cause)
-            else:
-                self._slices.begin(partial(answer, results, cause))
+            self._slices.answer(len(results) + len(refused), partial(answer, results, cause))
 
         if not self._may_use(connection, request.transactional_id) and any(
             is_transactional(it) for _, it in paced(entries)
@@ -89,7 +86,7 @@ class ProduceHandler:
         self._logs.append_records(
             request.acks,
             request.timeout_ms * 1000,
-            entries,
+            Items(entries),
             peer,
             header.api_version,
             respond,

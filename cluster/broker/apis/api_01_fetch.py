@@ -35,7 +35,7 @@ from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FETCH
-from cluster.slices import MANY_PARTITIONS, paced
+from cluster.slices import Items, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -112,10 +112,7 @@ class FetchHandler:
 
         def respond(results: FetchResults, now_us: int) -> None:
             answer = partial(self._respond, params, header, context, wanted, refused, results, now_us)
-            if len(results) + len(refused) < MANY_PARTITIONS or params.from_follower:
-                answer()
-            else:
-                self._slices.begin(answer)
+            self._slices.answer(len(results) + len(refused), answer)
 
         # What the metadata does not know is answered beside the rest, and ends no waiting for it.
         self._logs.fetch_records(params, [(name, asked.entry) for name, asked in wanted.items()], respond, now_us)
@@ -183,7 +180,7 @@ class FetchHandler:
         segments = fetch_response_segments(
             header.api_version,
             header.correlation_id,
-            list(topics.items()),
+            Items((topic, Items(parts)) for topic, parts in topics.items()),
             answered.error,
             answered.session_id,
             endpoints=() if hints is None else hints.endpoints,

@@ -20,7 +20,6 @@ from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
 from cluster.outbox import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
-from cluster.slices import paced
 from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
@@ -289,7 +288,7 @@ class ReplicaManager:
         results: ProduceResults = {}
         appended: dict[TopicPartition, ProducedBatch] = {}
         cause: int | None = None
-        for (name, records), inside in paced(zip_longest(entries, inspected)):
+        for (name, records), inside in zip_longest(entries, inspected):
             try:
                 partition, batch = self._admit(name, records, required_acks, api_version)
                 if name.topic in INTERNAL_TOPICS and not internal_topics_allowed:

@@ -16,7 +16,7 @@ from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import PRODUCE, VERSIONS, WRITE_TXN_MARKERS
-from cluster.slices import paced
+from cluster.slices import Items, paced
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
@@ -85,7 +85,7 @@ class WriteTxnMarkersHandler:
         self._replicas.append_records(
             ACKS_ALL,
             TIMEOUT_US,
-            entries,
+            Items(entries),
             peer,
             VERSIONS[PRODUCE][1],
             respond,

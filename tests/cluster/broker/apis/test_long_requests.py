@@ -28,6 +28,7 @@ from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.headers import request_frame
 from cluster.protocol.versions import CREATE_TOPICS, FETCH, FORWARDED, METADATA, PRODUCE, VERSIONS
 from cluster.slices import MAX_DECIDED, MAX_FETCHED, MAX_ITEMS, MAX_PRODUCED
+from cluster.timers import Timers
 from replica.rules import PROFILES
 
 ITEMS = MAX_DECIDED
@@ -220,3 +221,25 @@ def test_nobody_waits_for_an_answer_that_cannot_be_written(
     assert other.ask(METADATA, 12, topics=None).brokers
     answer = other.ask(CREATE_TOPICS, 5, topics=[{"name": "u", "num_partitions": 1, "replication_factor": 1}])
     assert [topic.name for topic in answer.topics] == ["u"]
+
+
+def test_an_answer_that_pauses_does_not_stop_whoever_makes_it() -> None:
+    """A controller that commits decisions answers brokers and clients in one loop: a pause in its middle let another
+    loop over the same list begin. And what changes a state is done at once."""
+    time, done, timers = iter(range(10**9)), [], Timers()
+    sliced = slices.Slices(now=lambda: 0, clock=lambda: next(time) * slices.SLICE_US, timers=timers)
+
+    def answer(name: str) -> None:
+        done.extend((name, item) for item in slices.paced(range(2)))
+
+    def decide() -> None:
+        slices.undivided(lambda: done.extend(("decided", item) for item in slices.paced(range(2))))
+        for name in ("a", "b"):
+            sliced.begin(lambda name=name: answer(name))
+        done.append(("all", 0))
+
+    assert sliced.begin(decide)
+    assert done == [("decided", 0), ("decided", 1), ("all", 0)]
+    while timers.next_deadline_us is not None:
+        timers.run_due(timers.next_deadline_us)
+    assert sorted(done[3:]) == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
