@@ -18,6 +18,7 @@ from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.sent_batches import SentBatches
 from scenarios.observe.taken_records import DELETED, EXPIRED, KeyedPlace, TakenRecords
 
+
 class ReplicaLog(BatchList):
     """One replica's log, with the batches that compaction has taken since. Its offsets may have gaps at its start, and
     where a follower was sent a log that had been compacted.

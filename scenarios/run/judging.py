@@ -1,4 +1,4 @@
-"""Makes the verdict of a run anew, from its trace: of one whose judging failed or was given up, or whose process was killed.
+"""Makes the verdict of a run anew, from its trace: its judging failed or was given up, or its process was killed.
 
 The trace of a killed process ends at a different event in each table. It is read up to the first event that is missing,
 and the logs are then taken as the events show them, for nobody has stated what is on the disks.

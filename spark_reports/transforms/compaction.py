@@ -76,9 +76,7 @@ def compacted_records(trace: Trace, control: DataFrame, deleted: DataFrame) -> D
     came_back = (F.col("first") < F.col("offset")) & (F.col("last") <= F.col("offset"))
     lost = _cut_off(tombstones.filter(came_back), entries, trace.final_log)
     lost_key = [*PARTITION_KEY, "life", "offset"]
-    buried_to = (
-        tombstones.join(lost, lost_key, "left_anti").groupBy(*of_key).agg(F.max("offset").alias("buried_to"))
-    )
+    buried_to = tombstones.join(lost, lost_key, "left_anti").groupBy(*of_key).agg(F.max("offset").alias("buried_to"))
     replaced_to = F.greatest(*(F.coalesce(name, F.lit(-1)) for name in ("last", "deleted_to", "buried_to")))
     gone = had_to_go
     for one in (standing, deleted_to, buried_to):
@@ -116,7 +114,7 @@ def _in_lives(keyed: DataFrame, control: DataFrame) -> DataFrame:
 
 
 def _cut_off(tombstones: DataFrame, entries: DataFrame, final_log: DataFrame) -> DataFrame:
-    """Those beyond the end of the log that counts, or where a later leader has written.  out: PARTITION_KEY, life, offset"""
+    """Those beyond the end of the log that counts, or where a later leader wrote.  out: PARTITION_KEY, life, offset"""
     ends = final_replicas(final_log).select(*PARTITION_KEY, "log_end_offset")
     before = entries.select(*PARTITION_KEY, F.col("offset").alias("at"), F.col("leader_epoch").alias("epoch_at"))
     return (
