@@ -27,13 +27,18 @@ def judge(run: str | None, format_: str, plain: bool) -> int:
     from replica.trace.error import TraceError
     from scenarios.cli.screens import run_screen
     from scenarios.language.diagnostics import ScenarioInvalid
+    from scenarios.language.parse.loading import load_file
+    from scenarios.process.work_folders import LOCK_FILE
     from scenarios.run.judging import judge_run
     from scenarios.run.runs import RunNotFound
 
     try:
         run_dir, former = _named(run)
         with ProgressLine("judging") as line:
-            summary, story, _ = judge_run(run_dir, former, lambda events: line.show(0.5, f"{events:,} events"))
+            scenario = load_file(run_dir / LOCK_FILE).scenario
+            summary, story, _ = judge_run(
+                run_dir, scenario, former, lambda events: line.show(0.5, f"{events:,} events")
+            )
     except RunNotFound as missing:
         fail(str(missing), ExitCode.USAGE)
     except (TraceError, OSError, ScenarioInvalid, ValueError) as error:
