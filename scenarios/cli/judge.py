@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,18 @@ def judge(run: str | None, format_: str, plain: bool) -> int:
     from replica.trace.error import TraceError
     from scenarios.cli.screens import run_screen
     from scenarios.language.diagnostics import ScenarioInvalid
+    from scenarios.language.parse.loading import load_file
+    from scenarios.process.work_folders import LOCK_FILE
     from scenarios.run.judging import judge_run
     from scenarios.run.runs import RunNotFound
 
     try:
         run_dir, former = _named(run)
         with ProgressLine("judging") as line:
-            summary, story, kept = judge_run(run_dir, former, lambda events: line.show(0.5, f"{events:,} events"))
+            scenario = load_file(run_dir / LOCK_FILE).scenario
+            summary, story, _ = judge_run(
+                run_dir, scenario, former, lambda events: line.show(0.5, f"{events:,} events")
+            )
     except RunNotFound as missing:
         fail(str(missing), ExitCode.USAGE)
     except (TraceError, OSError, ScenarioInvalid, ValueError) as error:
@@ -55,15 +59,15 @@ def _named(run: str | None) -> tuple[Path, dict[str, Any] | None]:
     place = Path(run) if run is not None else RUNS_DIR
     folder = place.parent if place.name.startswith(PREFIX) else RUNS_DIR
     if folder.is_dir():
-        before = set(os.listdir(folder))
+        before = set(folder.iterdir())
         keep_abandoned(folder)
         if place.name.startswith(PREFIX):
             if place.exists():
                 raise RunNotFound(f"{place} belongs to a cluster that still runs")
-            new = sorted(set(os.listdir(folder)) - before)
+            new = sorted(set(folder.iterdir()) - before)
             if not new:
                 raise RunNotFound(f"{place} is not there, or has no trace yet")
-            run = str(folder / new[-1])
+            run = str(new[-1])
     run_dir = find_unjudged(run)
     has_summary = (run_dir / "summary.json").is_file()
     return run_dir, read_summary(run_dir) if has_summary else None

@@ -28,6 +28,8 @@ WAITS = "waits"
 """A producer's activity while a record has no answer and is not given up."""
 DOES_NOT_KNOW = "does not know"
 """Once it is given up without an answer."""
+GONE_EVERYWHERE, NO_LOG_HAS_IT = "is gone everywhere.", "is in no log any more."
+"""The first is said of records that were lost."""
 _AROUND = (
     trace.FaultBegan,
     trace.FaultEnded,
@@ -150,6 +152,7 @@ class _Teller:
         if fate not in ("lost", "missing", "unseen"):
             for moment in self.moments:
                 moment.decisive = False
+                moment.sentence = moment.sentence.replace(GONE_EVERYWHERE, NO_LOG_HAS_IT)
         return Explanation(
             self.record,
             self.partition,
@@ -483,7 +486,7 @@ class _Teller:
     def _left(self, node: str) -> str:
         if self.holders:
             return f"{self.record} is gone from {node}. {self._only()}"
-        return f"{self.record} is gone everywhere."
+        return f"{self.record} {GONE_EVERYWHERE}"
 
     # ------------------------------------------------------------------------------------------------------ the end
 

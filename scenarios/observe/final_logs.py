@@ -137,8 +137,9 @@ class LogEntries:
         return found
 
     def _is_same_log(self, other: LogEntries) -> bool:
-        """The same records in the same batches, whatever their places in the trace; asked of columns, not of entries."""
-        return self._names is other._names and self._batches == other._batches and self._runs[:3] == other._runs[:3]
+        """The same records in the same batches, whatever their places in the trace."""
+        same = self._names is other._names and self._batches == other._batches
+        return same and self._runs[:3] == other._runs[:3]
 
     def _same(self, mine: int, other: LogEntries, theirs: int) -> bool:
         if self._crc(mine) != other._crc(theirs):

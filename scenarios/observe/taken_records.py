@@ -2,10 +2,10 @@
 
 1. What an operator deleted, or retention took, was given up for good: nothing brings the promise back.
 2. Compaction promises to keep the last record of each key. A record that it took is accounted for as long as a later
-   record of its key is in the log that counts, or was deleted or expired, or is a tombstone that compaction took by right.
+   record of its key is in the log that counts, was deleted or has expired, or is a tombstone that went by right.
    Where the later record was cut off (unclean election, damage), the earlier one is lost with it.
-3. A tombstone may go once delete.retention.ms has passed. But where the log that counts was cut off below its offset and
-   still holds an earlier record of its key, it is the cut that took the deletion.
+3. A tombstone may go once delete.retention.ms has passed. But where the log that counts was cut off below its place
+   and still holds an earlier record of its key, it is the cut that took the deletion.
 4. What went with an aborted transaction was never promised.
 """
 

@@ -42,7 +42,7 @@ def is_followed(trace_dir: Path) -> bool:
 async def cut_parts_while_followed(writer: TraceWriter) -> None:
     """Never ends; to be run beside a live cluster. raises: OSError
 
-    Without a reader the pauses grow with the run: if it is killed, a small share of it is missing, and its parts are few.
+    Without a reader the pauses grow with the run: a kill takes a small share of it, and its parts are few.
     """
     began = cut = trio.current_time()
     try:

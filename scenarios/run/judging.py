@@ -1,4 +1,4 @@
-"""Makes the verdict of a run anew, from its trace: of one whose judging failed or was given up, or whose process was killed.
+"""Makes the verdict of a run anew, from its trace: its judging failed or was given up, or its process was killed.
 
 The trace of a killed process ends at a different event in each table. It is read up to the first event that is missing,
 and the logs are then taken as the events show them, for nobody has stated what is on the disks.
@@ -17,7 +17,6 @@ from replica.trace.events import InvariantBroken, RunFinished, TraceRow
 from scenarios.check.expectations import Expectations, RunSight, logs_now
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import judge
-from scenarios.language.parse.loading import load_file
 from scenarios.language.spec import Scenario
 from scenarios.observe.columns.lazy_names import write_json
 from scenarios.observe.gone_topics import GoneTopics
@@ -47,21 +46,21 @@ def rows_without_gap(trace_dir: Path) -> Iterator[TraceRow]:
 
 
 def judge_run(
-    run_dir: Path, former: dict[str, Any] | None, progress: Callable[[int], None]
+    run_dir: Path, scenario: Scenario, former: dict[str, Any] | None, progress: Callable[[int], None]
 ) -> tuple[dict[str, Any], Story, Path]:
     """Judge a run by its trace, write its summary, and give its folder the name of a run that has one.
 
+    scenario: that of its lock file
     former: its summary, if it had one: steps of its timeline were judged when they were done
     progress: called with the number of events read
 
     Returns: the summary, the story, and the folder under its name of now
-    Raises: TraceError, OSError, ScenarioInvalid
+    Raises: TraceError, OSError
     """
     started = time.perf_counter()
     if former is None:
         complete(run_dir / "trace")
     lock_text = (run_dir / LOCK_FILE).read_text(encoding="utf-8")
-    scenario = load_file(run_dir / LOCK_FILE).scenario
     view, mirror = ClusterView.of(scenario), LogMirror()
     ledger, story, unread = RecordLedger(mirror.deleted), Story(view), UnreadTimes(view)
     sight = RunSight(view, ledger, mirror, {})

@@ -353,7 +353,7 @@ def run_scenario(
         if on_interrupt is not None:
             stack.enter_context(_when_interrupted(on_interrupt, run, work_dir))
             shown = replace(scenario, duration_us=min(scenario.duration_us, TIME_MAX_US))  # It may last without an end.
-            (work_dir / LOCK_FILE).write_text(lock.dump(shown), encoding="utf-8")  # of use if the process is killed
+            (work_dir / LOCK_FILE).write_text(lock.dump(shown), encoding="utf-8")
         if runs_dir is not None:
             stack.enter_context(_when_judging_fails(run, work_dir, runs_dir))
         run.execute()
@@ -437,7 +437,7 @@ def name_last(run_dir: Path) -> None:
 
 
 def keep_unjudged(run: ScenarioRun, work_dir: Path, runs_dir: Path) -> Path:
-    """Keep what a run without a verdict has written so far. Without a summary it does not count as a run. raises: OSError"""
+    """Keep what a run without a verdict has written. Without a summary it does not count as a run. raises: OSError"""
     run.writer.leave()
     (work_dir / "summary.json").unlink(missing_ok=True)
     (work_dir / LOCK_FILE).write_text(lock.dump(run.scenario), encoding="utf-8")

@@ -114,7 +114,7 @@ def _in_lives(keyed: DataFrame, control: DataFrame) -> DataFrame:
 
 
 def _cut_off(tombstones: DataFrame, entries: DataFrame, final_log: DataFrame) -> DataFrame:
-    """Those beyond the end of the log that counts, or where a later leader has written.  out: PARTITION_KEY, life, offset"""
+    """Those beyond the end of the log that counts, or where a later leader wrote.  out: PARTITION_KEY, life, offset"""
     ends = final_replicas(final_log).select(*PARTITION_KEY, "log_end_offset")
     before = entries.select(*PARTITION_KEY, F.col("offset").alias("at"), F.col("leader_epoch").alias("epoch_at"))
     return (

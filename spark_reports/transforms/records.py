@@ -127,8 +127,8 @@ def _without_commit(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
 def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
     """One row per record in the final log of its partition.
 
-    out: *PARTITION_KEY, offset, record, leader_epoch, readable (below the high watermark of a running leader), aborted (with its
-         transaction), open (its transaction is not decided)
+    out: *PARTITION_KEY, offset, record, leader_epoch, readable (below the high watermark of a running leader),
+         aborted (with its transaction), open (its transaction is not decided)
     """
     not_committed, undecided = _without_commit(transaction)
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))

@@ -494,7 +494,8 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "of two batches with the same bytes compaction took one, and the other was cut off": (
         [*kept("r0", 0, TWIN), *kept("r1", 1, TWIN), *kept("r2", 2), keyed("a", 0, "r0", crc=TWIN),
-         keyed("b", 1, "r1", crc=TWIN), keyed("a", 2, "r2"), cut_to(1, 3), *kept("r2", 1), compacted(0, 3),
+         keyed("b", 1, "r1", crc=TWIN), keyed("a", 2, "r2"), cut_to(1, 3), *kept("r2", 1),
+         keyed("a", 1, "r2"), compacted(0, 3),
          *found("b1", "r2", leader=True)],
         {("lost", "r1")},
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from trace_script import HERE, TraceScript
 
+from replica.ids import TopicPartition
 from replica.trace import events as trace
 
 
@@ -181,3 +182,14 @@ def test_what_was_read_of_the_former_topic_is_not_read_of_the_new_one(
     script.read("r6", 2)
     script.find("b1", "r4", "r5", "r6")
     assert [one.records for one in script.verdict().of("poll-skip")] == ([skipped] if skipped else [])
+
+
+@pytest.mark.parametrize("kind", [trace.LogStartOffsetAdvanced, trace.RecordsExpired])
+def test_a_log_begins_where_its_broker_says_in_the_middle_of_a_run(kind: type) -> None:
+    """Whatever the others hold."""
+    script = TraceScript()
+    script.replicate("r0", "r1", "r2", acks=-1)
+    more = {"size_bytes": 200} if kind is trace.RecordsExpired else {}
+    script.state(kind, node="b1", log_start_offset=2, reason="they go", **more)
+    assert [name for _, name, _ in script.mirror.records(TopicPartition("t", 0), "b1")] == ["r2"]
+    assert [name for _, name, _ in script.mirror.records(TopicPartition("t", 0), "b2")] == ["r0", "r1", "r2"]

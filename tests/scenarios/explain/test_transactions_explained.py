@@ -112,5 +112,5 @@ def test_a_record_of_a_deleted_topic_is_gone_though_the_topic_is_made_again(tmp_
     assert run_dir is not None
     rows = list(read_rows(Path(run_dir) / "trace"))
     told = lines(rows, "r0")
-    assert told[-1].endswith("deletes its log of t-0: the topic was deleted. r0 is gone everywhere.")
+    assert told[-1].endswith("deletes its log of t-0: the topic was deleted. r0 is in no log any more.")
     assert explain_record(rows, "r0").ending == "r0 was acked, and an operator has deleted it since: it is not lost."

@@ -89,6 +89,7 @@ class Session:
         )  # fmt: skip
         self._emit(
             trace.HighWatermarkAdvanced, topic, node="b1", role="leader", leader_epoch=0, high_watermark=offset + 1,
+            log_end_offset=offset + 1,
             previous_high_watermark=offset, reason="alone",
         )  # fmt: skip
         self._emit(
