@@ -88,7 +88,7 @@ def _row(folder: Path) -> dict[str, Any]:
 
 
 def _unjudged_row(folder: Path) -> dict[str, Any]:
-    from scenarios.run.runs import UNJUDGED
+    from scenarios.process.work_folders import UNJUDGED
 
     name = folder.name[5:].removesuffix(UNJUDGED)
     known = {"run": folder.name, "made": _made(folder), "scenario": name, "seed": None, "verdict": "unjudged"}

@@ -18,8 +18,8 @@ from scenarios.language.spec import BrokerSpec, ClusterSpec, Scenario, TopicSpec
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.trace_writer import TraceWriter, trace_sha256
-from scenarios.process.work_folders import work_folder
-from scenarios.run.runner import keep_run, next_run_dir
+from scenarios.process.work_folders import next_run_dir, work_folder
+from scenarios.run.runner import keep_run
 from scenarios.watch.cluster_watch import ClusterWatch
 from scenarios.watch.decisions import CONTROLLER
 from scenarios.watch.watched import broker_name, names_of
