@@ -2,7 +2,7 @@
 
 Connections between the nodes of a cluster, and of a scenario's own clients, are known by the secret of the run
 (cluster/live/peers.py).
-# Differs from Kafka: there a listener has a protocol, and the nodes of the cluster have one of their own.
+In Kafka a listener has a protocol, and the nodes of a cluster have one of their own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Long requests, done in slices between which everything else goes on.
 
-A request may name a hundred thousand things, or be answered with as many. Whatever handles it is plain code that knows
+A request may name a hundred thousand things, or be answered with as many. The code that handles it is plain and knows
 nothing of this: it runs in a greenlet, and where it goes from one item to the next (`paced`, which the arrays of every
 decoded request use by themselves) it may be left for later:
 
-1. A request begins at once. Most are done within their first slice, and nobody notices that there are slices.
+1. A request begins at once. Most are done within their first slice, and it makes no difference that there are slices.
 2. Once it has had SLICE_US, it pauses at the next item. It goes on GAP_US later, after the sockets were looked at.
 3. Of several that have paused, the one goes on that has had the fewest slices.
 
@@ -63,7 +63,7 @@ class Sliced(greenlet):
 
     def pause_if_due(self) -> None:
         if self.clock() >= self.ends_us:
-            assert self.parent is not None, "whoever has switched to it"
+            assert self.parent is not None, "the greenlet that has switched to it"
             self.parent.switch()
 
 
@@ -80,7 +80,7 @@ def _paced(items: Iterable[T], current: Sliced) -> Iterator[T]:
 
 
 class Items(tuple[Any, ...]):
-    """An array of a request: whoever iterates over it pauses between its items."""
+    """An array of a request; iterating over it pauses between its items."""
 
     __slots__ = ()
 
@@ -147,7 +147,7 @@ class Slices:
     Args:
         now: the time of the step in progress, microseconds.
         clock: the same, which goes on during a step; None: it does not, and nothing is sliced.
-        take_up: does a slice, given the time, as soon as somebody has time for it.
+        take_up: does a slice, given the time, as soon as a request handler is free.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Slices:
         self._is_armed = False
 
     def begin(self, work: Callable[[], None]) -> bool:
-        """Do it in this step, or its first slice. Whoever calls is not left in the middle, whatever becomes of it.
+        """Do it in this step, or its first slice. The caller always returns from here, whatever becomes of it.
 
         Returns:
             Whether it is done.

@@ -52,6 +52,7 @@ SHELLS = [
     "cluster/live/tls.py",
     "cluster/live/writer.py",
     "cluster/live/control.py",
+    "cluster/live/peers.py",
     "cluster/live/neighbours.py",
     "cluster/live/processes.py",
     "cluster/live/node_life.py",

@@ -143,7 +143,7 @@ class Guards:
 def _without_rules(header: RequestHeader, request: Entity) -> Verdict:
     """An admin client ends a transaction that hangs with a marker of its own, which always is an abort (KIP-664).
 
-    # Differs from Kafka: see `Access`.
+    How this departs from Kafka is said in `Access`.
     """
     if header.api_key == versions.WRITE_TXN_MARKERS and not any(one.transaction_result for one in request.markers):
         return Passed(request)

@@ -198,7 +198,7 @@ class TcpFabric:
     # What a world must know that is not the only one of its cluster: see `neighbours`.
 
     def proves_itself(self, name: str) -> bool:
-        """The server on this machine is one of ours, wherever it runs."""
+        """The server on this machine belongs to this run, wherever it runs."""
         return self.is_here(name)
 
     def is_here(self, name: str) -> bool:

@@ -67,7 +67,7 @@ class RunSecret:
 
         Args:
             since_ns: when the server began to listen, by the clock that all processes of a machine share. An older
-                proof was made for whoever listened there before, and may be known to it.
+                proof was made for the process that listened there before, and may be known to it.
         """
         head = proof[: len(self.BEGINNING) + self.TIME_BYTES]
         is_right = hmac.compare_digest(proof[len(head) :], self._digest(caller, server, head))

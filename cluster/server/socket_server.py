@@ -250,7 +250,7 @@ class SocketServer:
                 self._requests.told(connection, peer, header)
         except PeerViolation as violation:
             self.connections.close(connection, str(violation))
-        except Exception:  # A bug in Highwater: nobody waits for an answer that does not come.
+        except Exception:  # A bug in Highwater: the client must not wait for an answer that never comes.
             self.connections.close(connection, "closed after a bug")
             raise
         if connection in self._paused:

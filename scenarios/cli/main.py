@@ -39,7 +39,7 @@ COMMANDS = {
     "sweep": ("scenarios.cli.sweep.command", "sweep", "Many seeds and settings on Spark: how likely is a loss?"),
     "rules": ("scenarios.cli.rules", "rules", "Every rule by era of Kafka, and the scenario that shows it."),
     "explain": ("scenarios.cli.explain", "explain", "The causal story of one record."),
-    "judge": ("scenarios.cli.judge", "judge", "The verdict of a run anew, from its trace."),
+    "judge": ("scenarios.cli.runs", "judge", "The verdict of a run anew, from its trace."),
     "path": ("scenarios.cli.path", "path", "The journey of one request through its broker, stage by stage."),
     "view": ("scenarios.cli.view", "view", "The page of a run: step through it, predict, compare."),
     "lab": ("scenarios.cli.lab", "lab", "The exercises of a lesson: hand them out, and mark them."),

@@ -1,7 +1,7 @@
-"""Makes the verdict of a run anew, from its trace: its judging failed or was given up, or its process was killed.
+"""The verdict of a run made anew from its trace, where judging failed or its process was killed.
 
 The trace of a killed process ends at a different event in each table. It is read up to the first event that is missing,
-and the logs are then taken as the events show them, for nobody has stated what is on the disks.
+and the logs are then taken as the events show them, since no event states what is on the disks.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class ProducerEvents(ClientEvents):
         *,
         committed: bool,
     ) -> None:
-        """event: what is told of its end"""
+        """event: the class that says how it ended"""
         self._emit(
             event(
                 client=self._client,
