@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from cluster.transactions.coordinator import TransactionCoordinator
 from cluster.transactions.desk import TransactionSettings
@@ -56,7 +57,7 @@ class TransactionWorld:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.answers: list[TransactionResult] = []
         self.markers: list[SendMarkers] = []
-        self.settings = {"knows_v2": settings.get("version", 0) == 2, **settings}
+        self.settings: dict[str, Any] = {"knows_v2": settings.get("version", 0) == 2, **settings}
         self.coordinator: TransactionCoordinator
         self._next_producer_id = 1000
         self._epoch = 0

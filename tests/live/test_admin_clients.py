@@ -130,7 +130,7 @@ def test_times_of_records(tmp_path: Path) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     with serving(tmp_path, "--brokers", "1") as served:
-        settings = {"bootstrap.servers": served.bootstrap}
+        settings: dict[str, str | int | float | bool] = {"bootstrap.servers": served.bootstrap}
         by_leader = NewTopic("stamped", 1, 1, config={"message.timestamp.type": "LogAppendTime"})
         admin = AdminClient(settings)
         for future in admin.create_topics([by_leader, NewTopic("plain", 1, 1)]).values():

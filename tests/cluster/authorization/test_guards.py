@@ -475,12 +475,12 @@ def test_a_guard_compares_each_name_with_few_others(world, user, key):
     world.allow(rule(BOB, Operation.READ, GROUP, "g"))
     names = [CountedName(f"{place:x}") for place in range(1_000)]
     header = RequestHeader(key, v.VERSIONS[key][1], 1, "long", 0)
-    asked = {
+    asks: dict[int, dict[str, object]] = {
         v.OFFSET_FETCH: {"groups": [{"group_id": "g", "topics": [{"name": name} for name in names]}]},
         v.DESCRIBE_TOPIC_PARTITIONS: {"topics": [{"name": name} for name in names]},
         v.METADATA: {"topics": [{"name": name} for name in names]},
-    }[key]
-    request = cold.request(key, header.api_version, **asked)
+    }
+    request = cold.request(key, header.api_version, **asks[key])
     access = world.broker._access
     CountedName.compared = 0
     verdict_of(header, request, Client(f"User:{user}", "10.0.0.1"), access.authorizer, world.broker._config)

@@ -217,7 +217,7 @@ def test_batches_that_are_more_work_than_bytes_are_refused(served: Served) -> No
     members = bytearray(BATCH[:61]) + gzip.compress(b"") * 45_000
     members[8:12], members[22] = (len(members) - 12).to_bytes(4), 1
     members[17:21] = crc32c(bytes(members[21:])).to_bytes(4)
-    heads = build_batch([(None, None)], timestamp_ms=0, compression="gzip", headers=[[("", None)] * 5_000_000])
+    heads = build_batch([(None, None)], timestamp_ms=0, compression="gzip", headers=[(("", None),) * 5_000_000])
     assert len(heads) < 16_000 and len(members) < 1 << 20
     with honest_pair(served.bootstrap, f"honest{len(BODIES)}") as seen:
         for batch in (heads, members):

@@ -55,7 +55,11 @@ class Calls:
 
         class Sliced(slices.Sliced):
             def __init__(self, work: Callable[[], None], clock: Callable[[], int]) -> None:
-                super().__init__(lambda: (sys.setprofile(calls._called), work()), clock)
+                def profiled() -> None:
+                    sys.setprofile(calls._called)
+                    work()
+
+                super().__init__(profiled, clock)
 
         monkeypatch.setattr(slices, "Sliced", Sliced)
 
