@@ -95,7 +95,7 @@ class ProducerEvents(ClientEvents):
         *,
         committed: bool,
     ) -> None:
-        """event: what is told of its end"""
+        """event: that its end is asked for, or answered"""
         self._emit(
             event(
                 client=self._client,

@@ -14,7 +14,12 @@ from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from live_cluster import SMALL_COORDINATORS, LiveCluster, live_cluster
 
-from replica.trace.events import HeldBackOffsetDropped, OffsetCommitted, TransactionStateChanged
+from replica.trace.events import (
+    HeldBackOffsetDropped,
+    OffsetCommitted,
+    TransactionRefused,
+    TransactionStateChanged,
+)
 from tests.waiting import wait_for
 
 SETTINGS = (
@@ -219,3 +224,48 @@ def test_aiokafka_commits_offsets_with_the_transaction(tmp_path: Path) -> None:
         wait_for(lambda: of_billing(cluster, OffsetCommitted))
         assert [event.offset for event in of_billing(cluster, OffsetCommitted)] == [1]
         assert len(of_billing(cluster, HeldBackOffsetDropped)) == 1
+
+
+SHORT = (
+    *SETTINGS,
+    "cluster.config.transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
+)
+
+
+def timed_out(cluster: LiveCluster) -> None:
+    wait_for(lambda: [one for one in cluster.events(TransactionStateChanged) if one.state == "CompleteAbort"])
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_librdkafka_ends_a_transaction_that_has_timed_out(tmp_path: Path, commit: bool) -> None:
+    """Its EndTxn is of version 1: the version of the request decides, not that of the cluster."""
+    with live_cluster(tmp_path, "orders:1:3", settings=SHORT) as cluster:
+        late = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "transactional.id": "tx", "transaction.timeout.ms": 1000}
+        )
+        late.init_transactions(PATIENCE_S)
+        late.begin_transaction()
+        late.produce("orders", value=b"a", partition=0)
+        late.flush(PATIENCE_S)
+        timed_out(cluster)
+        with pytest.raises(KafkaException) as refused:
+            (late.commit_transaction if commit else late.abort_transaction)(PATIENCE_S)
+        error = refused.value.args[0]
+        assert (error.code(), error.fatal()) == (KafkaError._FENCED, True)
+        told = [one for one in cluster.events(TransactionRefused) if one.api == "EndTxn"]
+        assert told and {one.error for one in told} == {"PRODUCER_FENCED"}
+
+
+def test_aiokafka_ends_a_transaction_that_has_timed_out(tmp_path: Path) -> None:
+    async def commit_late() -> None:
+        late = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id="tx", transaction_timeout_ms=1000)
+        await late.start()
+        await late.begin_transaction()
+        await late.send_and_wait("orders", b"a", partition=0)
+        await asyncio.to_thread(timed_out, cluster)
+        with pytest.raises(ProducerFenced):
+            await late.commit_transaction()
+        await late.stop()
+
+    with live_cluster(tmp_path, "orders:1:3", settings=SHORT) as cluster:
+        asyncio.run(commit_late())
