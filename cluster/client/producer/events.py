@@ -95,7 +95,7 @@ class ProducerEvents(ClientEvents):
         *,
         committed: bool,
     ) -> None:
-        """event: the class that says how it ended"""
+        """event: that its end is asked for, or answered"""
         self._emit(
             event(
                 client=self._client,

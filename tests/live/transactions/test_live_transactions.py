@@ -15,7 +15,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from live_cluster import SMALL_COORDINATORS, LiveCluster, live_cluster
 from serving import fault, serving
 
-from replica.trace.events import HeldBackOffsetDropped, OffsetCommitted, TransactionStateChanged
+from replica.trace.events import (
+    HeldBackOffsetDropped,
+    OffsetCommitted,
+    TransactionRefused,
+    TransactionStateChanged,
+)
 from tests.waiting import wait_for
 
 SETTINGS = (
@@ -240,3 +245,48 @@ def test_the_terminal_tells_why_a_coordinator_refuses(tmp_path: Path) -> None:
     said = " ".join(served.errors.split())
     assert said.count("b1 refuses AddPartitionsToTxn of transactional.id pay with COORDINATOR_NOT_AVAILABLE (") == 1
     assert "for __transaction_state-" in said and "the ISR {b1} is smaller than min.insync.replicas=2)" in said
+
+
+SHORT = (
+    *SETTINGS,
+    "cluster.config.transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
+)
+
+
+def timed_out(cluster: LiveCluster) -> None:
+    wait_for(lambda: [one for one in cluster.events(TransactionStateChanged) if one.state == "CompleteAbort"])
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_librdkafka_ends_a_transaction_that_has_timed_out(tmp_path: Path, commit: bool) -> None:
+    """Its EndTxn is of version 1: the version of the request decides, not that of the cluster."""
+    with live_cluster(tmp_path, "orders:1:3", settings=SHORT) as cluster:
+        late = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "transactional.id": "tx", "transaction.timeout.ms": 1000}
+        )
+        late.init_transactions(PATIENCE_S)
+        late.begin_transaction()
+        late.produce("orders", value=b"a", partition=0)
+        late.flush(PATIENCE_S)
+        timed_out(cluster)
+        with pytest.raises(KafkaException) as refused:
+            (late.commit_transaction if commit else late.abort_transaction)(PATIENCE_S)
+        error = refused.value.args[0]
+        assert (error.code(), error.fatal()) == (KafkaError._FENCED, True)
+        told = [one for one in cluster.events(TransactionRefused) if one.api == "EndTxn"]
+        assert told and {one.error for one in told} == {"PRODUCER_FENCED"}
+
+
+def test_aiokafka_ends_a_transaction_that_has_timed_out(tmp_path: Path) -> None:
+    async def commit_late() -> None:
+        late = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, transactional_id="tx", transaction_timeout_ms=1000)
+        await late.start()
+        await late.begin_transaction()
+        await late.send_and_wait("orders", b"a", partition=0)
+        await asyncio.to_thread(timed_out, cluster)
+        with pytest.raises(ProducerFenced):
+            await late.commit_transaction()
+        await late.stop()
+
+    with live_cluster(tmp_path, "orders:1:3", settings=SHORT) as cluster:
+        asyncio.run(commit_late())
