@@ -155,7 +155,7 @@ def test_the_suite_of_a_client_passes(tmp_path: Path, name: str) -> None:
     passed = [test for outcome, test in outcomes if outcome == "PASS"]
     failed = [test for outcome, test in outcomes if outcome == "FAIL"]
     print(f"{name}: {len(passed)} passed, {len(failed)} failed, {len(outcomes) - len(passed) - len(failed)} skipped")
-    assert failed == [], text[-3000:]
+    assert failed == [], f"{failed}\n{text[-3000:]}"
     assert "panic: test timed out" not in text, text[-3000:]
     assert len(passed) >= suite["passed"]
     assert not served.summary["our_bug"] and served.summary["records"]["lost"] == []
