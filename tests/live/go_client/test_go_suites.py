@@ -19,7 +19,7 @@ import pytest
 from serving import ROOT, free_ports, serving
 from waiting import wait_for
 
-pytestmark = [pytest.mark.live, pytest.mark.soak, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.live, pytest.mark.soak, pytest.mark.night, pytest.mark.timeout(1500)]
 
 SUITES: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("go_suites.toml").read_text())
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.5.0"
