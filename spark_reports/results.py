@@ -93,7 +93,11 @@ COLUMNS: dict[str, ResultColumn] = {
     "promised": ResultColumn(_FLAG, "an application is done with its input, and has to have written it"),
     "deleted": ResultColumn(_FLAG, "an operator deleted it, alone or with its topic"),
     "expired": ResultColumn(_FLAG, "retention by time or size took it from some replica"),
-    "compacted": ResultColumn(_FLAG, "compaction took it from some replica, as it may: a later record has its key"),
+    "compacted": ResultColumn(
+        _FLAG,
+        "compaction took it from some replica, as it may: a later record had its key. That stands although the later "
+        "one is lost afterwards; the verdict of `highwater run` counts both as lost then, and the tables only one",
+    ),
     "lost": ResultColumn(
         _FLAG,
         "acked, not in the final log, neither deleted, expired, compacted nor aborted; or promised, and there at most "

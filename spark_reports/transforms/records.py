@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 from replica.trace.names import (
     ABORTED_BATCH_FOUND,
     BATCH_APPENDED,
-    BATCH_COMPACTED,
     DATA_LOST,
     FOLLOWING_BEGAN,
     LEADERSHIP_BEGAN,
@@ -127,21 +126,20 @@ def _without_commit(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
 def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
     """One row per record in the final log of its partition.
 
-    out: *PARTITION_KEY, offset, record, leader_epoch, readable (below the high watermark of a running leader),
-         aborted (with its transaction), open (its transaction is not decided)
+    out: *PARTITION_KEY, offset, record, readable (below the high watermark of a running leader), aborted (with its
+         transaction), open (its transaction is not decided)
     """
     not_committed, undecided = _without_commit(transaction)
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
     return (
         final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
-        .select(*PARTITION_KEY, "node", "offset", "record", "leader_epoch")
+        .select(*PARTITION_KEY, "node", "offset", "record")
         .join(F.broadcast(chosen), [*PARTITION_KEY, "node"])
         .select(
             *PARTITION_KEY,
             "node",
             "offset",
             "record",
-            "leader_epoch",
             (F.col("is_leader") & (F.col("offset") < F.col("end"))).alias("readable"),
         )
         .join(
@@ -159,11 +157,11 @@ def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
     )
 
 
-def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame, compaction: DataFrame) -> DataFrame:
+def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> DataFrame:
     """One row per record that was taken out of a log for a good reason (`why`). An operator `deleted` it: records of a
     leader below the start that its log was raised to, and records of a deleted topic that any replica had, or got until
     its broker heard of the deletion. It `expired`: records of any replica below the start that retention raised.
-    Not what that log had lost before, or compaction had taken out of it, nor what a leader has appended again since.
+    Not what that log had lost before, nor what a leader has appended again since.
 
     in:  the trace tables     out: *RECORD_KEY, why
     """
@@ -222,9 +220,7 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame, comp
     )
     of_leaders = appended.filter(F.col("role") == "leader")
     batch = [*PARTITION_KEY, "crc", "seq", "leader_epoch", "base_offset"]
-    named = doomed.select(*batch, "node", "below", "why", "deleted_seq").join(names, [*PARTITION_KEY, "crc"])
-    if not has_no_rows(compaction):
-        named = _without_compacted(named, compaction)
+    named = doomed.select(*batch, "below", "why", "deleted_seq").join(names, [*PARTITION_KEY, "crc"])
     gone = (
         told_apart(named, produce, log)
         .filter(by_topic | (F.col("base_offset") + F.col("place") < F.col("below")))
@@ -242,21 +238,6 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame, comp
     )
     is_back = F.coalesce(F.col("again_seq") > F.col("deleted_seq"), F.lit(False))
     return gone.join(again, list(RECORD_KEY), "left").filter(~is_back).select(*RECORD_KEY, "why")
-
-
-def _without_compacted(named: DataFrame, compaction: DataFrame) -> DataFrame:
-    """Of the records of a replica's log, those that its cleaner had not taken before their deletion."""
-    taken = compaction.filter(F.col("event") == BATCH_COMPACTED).select(
-        *PARTITION_KEY, "node", F.col("seq").alias("taken_seq"), F.explode("removed").alias("taken_at")
-    )
-    one, other = named.alias("one"), taken.alias("other")
-    is_its = [F.col(f"one.{name}") == F.col(f"other.{name}") for name in (*PARTITION_KEY, "node")]
-    is_before = (
-        (F.col("one.base_offset") + F.col("one.place") == F.col("other.taken_at"))
-        & (F.col("one.seq") < F.col("other.taken_seq"))
-        & (F.col("other.taken_seq") < F.col("one.deleted_seq"))
-    )
-    return one.join(other, [*is_its, is_before], "left_anti")
 
 
 def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:
