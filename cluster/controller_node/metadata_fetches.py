@@ -73,7 +73,8 @@ class MetadataFetches:
     def wake(self, now_us: int) -> None:
         for fetch in list(self._waiting):
             answer = self._answer_of(fetch, now_us)
-            if answer is not None:
+            # Sending an answer may end a connection, which takes its other fetches out of the list.
+            if answer is not None and fetch in self._waiting:
                 self._forget(fetch)
                 self._send(fetch, answer)
 

@@ -212,6 +212,10 @@ class Responder:
         if connection in self._connections:
             if self._amends and connection in self._amends:
                 values = self._amends.pop(connection)(values)
+            # Such an array can be read once, and is read twice: for refusals, and into the frame.
+            for name, value in values.items():
+                if isinstance(value, Iterator):
+                    values = {**values, name: list(paced(value))}
             self.refusals.answered(connection, header, values)
             if self._quotas.is_enabled:
                 throttle_ms = self._quotas.answered(connection, header)

@@ -101,8 +101,8 @@ OF_ACCESS: tuple[Mutant, ...] = (
         "offsets-of-all-topics-are-shown",
         "Who asks for all offsets of a group gets those of topics that it may describe",
         GROUPS,
-        '(values, "topics") if asked.on_topic(Operation.DESCRIBE, str(one["name"]))]\n',
-        '(values, "topics")]\n',
+        '(values, "topics")) if asked.on_topic(Operation.DESCRIBE, str(one["name"]))]\n',
+        '(values, "topics"))]\n',
         OF_APIS + "test_offsets_are_committed_and_fetched_by_who_may_read_the_group_and_its_topics",
     ),
 )

@@ -173,7 +173,7 @@ CHEATS = {
     "a rule of one's own": ("rule", rule("retries", KILLED_ONCE), ["rule"]),
     "a directory": (
         "rule",
-        right("rule").replace("config: {replica.lag", 'config: {log.dirs: "../../out", replica.lag'),
+        right("rule").replace("config: {replica.lag", 'config: {log.dirs: "../../out,d2", replica.lag'),
         ["valid"],
     ),
     "an hour": ("rule", right("rule").replace("duration: 50s", "duration: 60m"), ["bounds"]),
