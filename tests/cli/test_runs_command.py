@@ -158,3 +158,29 @@ def test_a_file_in_the_place_of_the_runs_is_an_error(highwater: Highwater) -> No
     for words in (("runs", "--out", "file"), ("runs", "prune", "--keep", "1", "--out", "file")):
         done = highwater(*words)
         assert (done.code, done.error_lines) == (2, ["error: file is no folder, so it holds no runs"])
+
+
+def test_a_run_without_a_verdict_is_judged_by_its_trace(highwater: Highwater) -> None:
+    """What a killed process leaves has a trace, and neither a summary nor a name that other commands open."""
+    Path("mini.yaml").write_text(MINI)
+    judged = highwater("run", "mini.yaml", "--format", "json").document
+    kept, left = Path("runs/0001-mini"), Path("runs/0001-mini-unjudged")
+    (kept / "summary.json").unlink()
+    kept.rename(left)
+    assert [row["verdict"] for row in highwater("runs", "--format", "json").document] == ["unjudged"]
+    assert highwater("explain", left.name, "r0").code == 2
+    document = highwater("judge", "--format", "json").document
+    assert (document["verdict"], document["records"]) == (judged["verdict"], judged["records"])
+    assert document["logs"] == judged["logs"] and kept.is_dir() and not left.exists()
+    assert highwater("explain", "1", "r1").code == 0
+
+
+def test_a_broken_trace_is_not_judged_and_nothing_is_lost(highwater: Highwater) -> None:
+    Path("mini.yaml").write_text(MINI)
+    highwater("run", "mini.yaml")
+    part = next(Path("runs/0001-mini/trace/produce").iterdir())
+    part.write_bytes(part.read_bytes()[:-20])
+    before = sorted(Path("runs").rglob("*"))
+    done = highwater("judge", "1")
+    assert done.code == 2 and done.out == "" and "the run cannot be judged: " in done.err
+    assert sorted(Path("runs").rglob("*")) == before
