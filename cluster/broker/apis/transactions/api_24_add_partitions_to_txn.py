@@ -117,7 +117,7 @@ class AddPartitionsToTxnHandler:
         if version < FIRST_OF_MANY:
             results = (result for errors in answered.values() for result in _results(version, errors))
             self._answer(connection, header, results_by_topic_v3_and_below=results)
-        elif any(ErrorCode.UNSUPPORTED_VERSION in errors.values() for errors in answered.values()):
+        elif any(ErrorCode.UNSUPPORTED_VERSION in errors.values() for errors in paced(answered.values())):
             # In Kafka it is an exception, which ends the request.
             self._answer(connection, header, error_code=ErrorCode.UNSUPPORTED_VERSION)
         else:

@@ -146,7 +146,7 @@ def _world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerWor
 def sent(world: BrokerWorld, frame: bytes) -> Caller:
     caller = world.call(OUTSIDE)
     caller.send(frame)
-    for _ in range(2_000):
+    for _ in range(20_000):
         if caller.answers or caller.closed:
             break
         world.run(10)
