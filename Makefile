@@ -23,7 +23,7 @@ check: .venv/.installed-dev
 	$(BIN)/mypy --config-file tests/mypy.ini tests
 
 soak: .venv/.installed-dev
-	$(BIN)/python -m pytest -m 'soak and not night and not kafka' -n 2
+	$(BIN)/python -m pytest -m 'soak and not night and not kafka' -n 3
 
 # On every version of Apache Kafka that `highwater kafka install` has kept: by the wall clock, so it takes minutes.
 kafka: .venv/.installed-dev

@@ -175,7 +175,8 @@ def agree(spark: SparkSession, results: Mapping[str, RunResult]) -> set[str]:
     with sliced.all_exchanged(draw):
         found, compared = differences(tables, run_dirs)
     assert not found, "\n".join([f"{len(found)} differences", *found[:40]])
-    for run_dir in run_dirs:
+    # Each table is folded three times: of every third run, for cutting depends on a trace's length, not on its story.
+    for run_dir in run_dirs[::3]:
         sliced.agree(tables, run_dir, draw, (2, 20))
     return compared
 
