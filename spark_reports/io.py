@@ -22,7 +22,7 @@ from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES
 from spark_reports.folds.parts import DamagedPart, read_part
 from spark_reports.from_files import RunFiles
 from spark_reports.held import held, is_for_short_traces, no_rows, session_for_short_traces
-from spark_reports.run_folders import RunFolderUnusable, trace_bytes
+from spark_reports.run_folders import RunFolderUnusable, must_be_told_apart, trace_bytes
 from spark_reports.schema import RUN, trace_schema
 
 SHORT_TRACE_BYTES = 256 << 10
@@ -64,10 +64,7 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
     """
     if not run_dirs:
         raise RunFolderUnusable("no run given")
-    names = [run_dir.resolve().name for run_dir in run_dirs]
-    for name in names:
-        if names.count(name) > 1:
-            raise RunFolderUnusable(f"two runs are called {name!r}: the report names runs by their folders")
+    must_be_told_apart(run_dirs)
     is_short = is_for_short_traces(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
     read = _held_table if is_short else _read_table
     observed = any(map(_is_observed, run_dirs))

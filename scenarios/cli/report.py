@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,10 +25,11 @@ from scenarios.cli.common import (
 from scenarios.cli.completion import run_names
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.progress import ProgressLine, WaitingLine
+from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
     from spark_reports.class_archive import ClassArchive
+    from spark_reports.report import ReportResult
 
 
 @click.command()
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sql",
     metavar="FILE|SQL",
-    help="Answer this Spark SQL over the tables instead, or that of a file (`-- comments`, statements end with `;`).",
+    help="Answer this SQL (DuckDB's) over the tables instead, or that of a file; the first time the report is made, too.",
 )
 @click.option(
     "--follow", "followed", is_flag=True, help="Read a run as it goes: the running `serve`, or a trace's folder."
@@ -80,7 +81,7 @@ def report(
     """
     if sql is not None and (out or tables_dir or opens or keep_classes):
         fail(
-            "--sql answers questions and writes nothing: leave out --out, --tables, --open and --keep-classes",
+            "--sql answers questions: leave out --out, --tables, --open and --keep-classes",
             ExitCode.USAGE,
         )
     asked = None if sql is None else _questions(sql, runs)
@@ -99,28 +100,12 @@ def report(
         for run_dir, digest in zip(run_dirs, digests, strict=True):
             check_trace(run_dir / "trace", digest)
 
-    from spark_reports.class_archive import NotKept
-    from spark_reports.report.build import write_report
-    from spark_reports.run_folders import RunFolderUnusable
-    from spark_reports.session import job_on
-
     if asked is not None:
         check()
-        return _answer(run_dirs, asked, format_, master, dict(conf))
+        return _answer(run_dirs, asked, format_, lambda missing, folder: _made(missing, folder, master, dict(conf)))
     folder = out or run_dirs[0] / "report"
     _must_have_room(folder, tables_dir)
-    try:
-        with spark_or_fail(), ProgressLine("report") as line, job_on(master), _archive(keep_classes) as archive:
-            result = write_report(
-                run_dirs, folder, lambda step, share: line.show(share, step), tables_dir=tables_dir, master=master,
-                conf=dict(conf), archive=archive, check=check,
-            )  # fmt: skip
-    except RunFolderUnusable as unusable:
-        fail(str(unusable), ExitCode.USAGE)
-    except NotKept as not_kept:
-        fail(f"Spark's classes cannot be kept: {not_kept}", ExitCode.MISSING, "leave out --keep-classes")
-    except OSError as error:
-        fail(f"the report cannot be written to {folder}: {error.strerror or error}", ExitCode.MISSING)
+    result = _made(run_dirs, folder, master, dict(conf), tables_dir, keep_classes, check)
     if format_ == "json":
         print_json(
             {
@@ -140,6 +125,35 @@ def report(
     if opens:
         open_page(result.path)
     return ExitCode.HELD
+
+
+def _made(
+    run_dirs: list[Path],
+    folder: Path,
+    master: str,
+    conf: Mapping[str, str],
+    tables_dir: Path | None = None,
+    keep_classes: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> ReportResult:
+    """Write the report, or end the command."""
+    from spark_reports.class_archive import NotKept
+    from spark_reports.report.build import write_report
+    from spark_reports.run_folders import RunFolderUnusable
+    from spark_reports.session import job_on
+
+    try:
+        with spark_or_fail(), ProgressLine("report") as line, job_on(master), _archive(keep_classes) as archive:
+            return write_report(
+                run_dirs, folder, lambda step, share: line.show(share, step), tables_dir=tables_dir, master=master,
+                conf=conf, archive=archive, check=check,
+            )  # fmt: skip
+    except RunFolderUnusable as unusable:
+        fail(str(unusable), ExitCode.USAGE)
+    except NotKept as not_kept:
+        fail(f"Spark's classes cannot be kept: {not_kept}", ExitCode.MISSING, "leave out --keep-classes")
+    except OSError as error:
+        fail(f"the report cannot be written to {folder}: {error.strerror or error}", ExitCode.MISSING)
 
 
 def _archive(wanted: bool) -> contextlib.AbstractContextManager[ClassArchive | None]:
@@ -192,14 +206,14 @@ def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> i
     return follow_run(runs[0] if runs else None, out)
 
 
-class Questions(NamedTuple):
+class Asked(NamedTuple):
     """Statements, and how errors call the place where they stand."""
 
     sql: str
     place: str
 
 
-def _questions(given: str, runs: tuple[str, ...]) -> Questions:
+def _questions(given: str, runs: tuple[str, ...]) -> Asked:
     """Of a file, or as they stand. No file has to be there for a statement, and the name of one has no blanks or ends
     in `.sql`: what is neither ends the command before Spark starts.
     """
@@ -209,11 +223,11 @@ def _questions(given: str, runs: tuple[str, ...]) -> Questions:
         is_file, is_folder = file.is_file(), bool(given) and file.is_dir()
     if is_file:
         try:
-            return Questions(file.read_text(encoding="utf-8"), str(file))
+            return Asked(file.read_text(encoding="utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
             fail(f"{file} cannot be read: {error}", ExitCode.USAGE)
     if len(given.split()) > 1 and file.suffix != ".sql":
-        return Questions(given, "--sql")
+        return Asked(given, "--sql")
     fail(
         f"--sql takes statements, or a file with them, and "
         f"{'it is a folder' if is_folder else 'there is no such file'}: `{spelt_out(given)}`",
@@ -222,39 +236,34 @@ def _questions(given: str, runs: tuple[str, ...]) -> Questions:
     )
 
 
-def _answer(run_dirs: list[Path], asked: Questions, format_: str, master: str, conf: Mapping[str, str]) -> int:
-    """Run the statements over the tables of the runs; the answers go to stdout, one after the other."""
-    from spark_reports.executors import FirstExecutor
-    from spark_reports.queries import QueryRefused, ask
-    from spark_reports.run_folders import RunFolderUnusable
-    from spark_reports.session import job_on, spark_session
-    from spark_reports.settings import settings_for
+def _answer(run_dirs: list[Path], asked: Asked, format_: str, make: Callable[[list[Path], Path], ReportResult]) -> int:
+    """Run the statements over the tables of the runs; the answers go to stdout, one after the other.
+
+    make: the report of these runs into a folder, where its tables are not there yet
+    """
+    from spark_reports.queries import Questions, QueryRefused
+    from spark_reports.run_folders import RunFolderUnusable, tables_kept
 
     is_json = format_ == "json"
     told = []
     try:
-        settings = {**settings_for(run_dirs), **conf}
-        with (
-            WaitingLine("Spark starts") as waiting,
-            spark_or_fail(),
-            job_on(master),
-            spark_session(master, settings) as spark,
-        ):
-            FirstExecutor(spark).wait()
-            waiting.wait_for("Spark looks for the first answer")
-            for answer in ask(spark, run_dirs, asked.sql, asked.place, ROWS_PRINTED if is_json else ROWS_SHOWN):
-                waiting.end()
-                if is_json:
-                    told.append(
-                        {
-                            "sql": answer.statement.text,
-                            "columns": answer.columns,
-                            "rows": answer.rows,
-                            "more": answer.more,
-                        }
-                    )
-                else:
-                    click.echo(_as_text(answer.columns, answer.rows, answer.more))
+        questions = Questions(asked.sql, asked.place)
+        kept = tables_kept(run_dirs)
+        there = {name for names in kept.values() for name in names}
+        missing = [run_dir for run_dir in run_dirs if run_dir.resolve().name not in there]
+        if questions.results_named and missing:
+            folder = missing[0] / "report"
+            _must_have_room(folder, None)
+            names = ", ".join(run_dir.name for run_dir in missing)
+            click.echo(f"Spark makes the report of {names} first; later questions use its tables", err=True)
+            kept[make(missing, folder).tables] = [run_dir.resolve().name for run_dir in missing]
+        for answer in questions.answers(run_dirs, kept, ROWS_PRINTED if is_json else ROWS_SHOWN):
+            if is_json:
+                told.append(
+                    {"sql": answer.statement.text, "columns": answer.columns, "rows": answer.rows, "more": answer.more}
+                )
+            else:
+                click.echo(_as_text(answer.columns, answer.rows, answer.more))
     except QueryRefused as refused:
         fail(
             str(refused),

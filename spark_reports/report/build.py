@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_reports.class_archive import ClassArchive
 from spark_reports.executors import FirstExecutor
 from spark_reports.interrupts import Interrupts
+from spark_reports.run_folders import note_what_tables_are_made_of
 from spark_reports.session import DEFAULT_MASTER, spark_session
 from spark_reports.settings import report_settings_for
 
@@ -91,6 +92,7 @@ def write_report(
             if tables_dir is None:
                 shutil.rmtree(out / "tables", ignore_errors=True)
             _move_into(scratch / "tables", tables_dir or out / "tables")
+            note_what_tables_are_made_of(run_dirs, tables_dir or out / "tables")
             (scratch / "report.html").replace(out / "report.html")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
