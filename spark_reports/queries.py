@@ -14,14 +14,13 @@ import contextlib
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES, TABLES, columns_of_table
@@ -42,8 +41,8 @@ _KINDS = {
     "double": pa.float64(),
     "string": pa.string(),
     "boolean": pa.bool_(),
-    "array<string>": pa.list_(pa.string()),
-    "array<bigint>": pa.list_(pa.int64()),
+    "array<string>": pa.list_(pa.field("element", pa.string())),
+    "array<bigint>": pa.list_(pa.field("element", pa.int64())),
 }
 _KINDS_OF_TRACE = {
     "int64": "bigint",
@@ -104,16 +103,19 @@ class Questions:
         line = 1
         try:
             found = database.extract_statements(sql)
-            texts = [(one.query, one.type) for one in found]
-        except (duckdb.Error, ValueError) as error:  # ValueError: of a kind that DuckDB's Python has no name for.
+        except duckdb.Error as error:
             raise self._refused(Statement(sql, 1), error) from error
-        for text, kind in texts:
+        for one in found:
+            text = one.query
             before = _BEFORE_STATEMENT.match(text)
             begin = before.end() if before else 0
             statement = Statement(text[begin:].rstrip().removesuffix(";").rstrip(), line + text.count("\n", 0, begin))
             line += text.count("\n")
-            if kind not in _QUESTIONS:
-                raise QueryRefused(f"{self._place}:{statement.line}: {kind.name} is not let run")
+            try:
+                if one.type not in _QUESTIONS:
+                    raise QueryRefused(f"{self._place}:{statement.line}: {one.type.name} is not let run")
+            except ValueError as error:  # DuckDB's Python has no name for it.
+                raise QueryRefused(f"{self._place}:{statement.line}: this is no question") from error
             yield statement
 
     @property
@@ -135,19 +137,22 @@ class Questions:
         """
         must_be_told_apart(run_dirs)
         database = duckdb.connect(":memory:")
-        for name in RESULT_TABLES if kept else ():
-            database.register(name, _results(name, kept))
-        for name in TRACE_TABLES:
-            database.register(name, _trace(name, run_dirs))
+        stored = {name: _trace(name, run_dirs) for name in TRACE_TABLES}
+        if kept:
+            stored |= {name: _results(name, kept) for name in RESULT_TABLES}
+        for name, table in stored.items():
+            database.register(name, table)
         with _locked_settings(database):
             database.execute("BEGIN TRANSACTION READ ONLY")
             for statement in self._statements:
-                columns, rows = _own_answer(statement.text) or self._asked(database, statement, rows_max + 1)
+                columns, rows = _own_answer(statement.text) or self._asked(
+                    database, stored.values(), statement, rows_max + 1
+                )
                 shown = [[_plain(value) for value in row] for row in rows[:rows_max]]
                 yield Answer(statement, columns, shown, more=len(rows) > rows_max)
 
     def _asked(
-        self, database: duckdb.DuckDBPyConnection, statement: Statement, rows_max: int
+        self, database: duckdb.DuckDBPyConnection, stored: Iterable[_Stored], statement: Statement, rows_max: int
     ) -> tuple[list[str], list[Any]]:
         def ask() -> tuple[list[str], list[Any]]:
             answer = database.execute(statement.text)
@@ -165,9 +170,10 @@ class Questions:
         except duckdb.OutOfMemoryException as error:
             limit = f"{driver_memory_mb():,} MB"
             raise self._refused(statement, f"it took more memory than the {limit} that a question may have") from error
-        except (duckdb.Error, RuntimeError, OSError) as error:
-            if (file := _UNREADABLE.search(str(error))) is not None:
-                raise RunFolderUnusable(f"{file[1]}: damaged. Make it again") from error
+        except duckdb.Error as error:
+            if (file := next((table.damaged for table in stored if table.damaged), None)) is not None:
+                what = "run" if file.parent.parent.name == "trace" else "report"
+                raise RunFolderUnusable(f"{file}: damaged. Make the {what} again") from error
             raise self._refused(statement, error) from error
 
     def _refused(self, statement: Statement, error: Exception | str) -> QueryRefused:
@@ -185,9 +191,6 @@ class Questions:
             return QueryRefused(said)
         text, caret = excerpt.split("\n")
         return QueryRefused(f"{said}\n  {text}\n  {caret[len(f'LINE {number}: ') :]}")
-
-
-_UNREADABLE = re.compile(r"(/[^\n']*?\.parquet)")
 
 
 @contextlib.contextmanager
@@ -235,39 +238,73 @@ def _own_answer(text: str) -> tuple[list[str], list[list[str]]] | None:
     return ["col_name", "data_type", "comment"], [list(column) for column in columns_of(described[1].lower())]
 
 
-def _schema(columns: Sequence[Column]) -> pa.Schema:
-    return pa.schema([(column.name, _KINDS[column.kind]) for column in columns])
+class _File(NamedTuple):
+    """A part of a table. `run`: of a trace, which has no such column. `runs`: of results, those to be read."""
+
+    path: Path
+    run: str | None = None
+    runs: Sequence[str] = ()
 
 
-def _results(name: str, kept: Mapping[Path, Sequence[str]]) -> ds.Dataset:
-    schema = _schema(columns_of(name))
-    runs = [run for names in kept.values() for run in names]
-    files = [part for folder in kept for part in _parts(folder.resolve() / name)]
-    return _dataset(files, schema, None).filter(ds.field(_RUN).isin(runs))
+class _Stored:
+    """The files of one table as Arrow data, which DuckDB has read anew for each use in a question. The dataset of
+    PyArrow would do the same, and would read only the columns that are used, but it imports pandas.
+    """
+
+    def __init__(self, columns: Sequence[Column], files: Sequence[_File]) -> None:
+        self.schema = pa.schema([(column.name, _KINDS[column.kind]) for column in columns])
+        self.damaged: Path | None = None  # The file that could not be read.
+        self._files = files
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for file in self._files:
+            try:
+                with pq.ParquetFile(file.path, read_dictionary=None if file.run else [_RUN]) as stored:
+                    for batch in stored.iter_batches():
+                        yield self._shaped(batch, file)
+            except (pa.ArrowException, OSError, KeyError):
+                self.damaged = file.path
+                raise
+
+    def _shaped(self, batch: pa.RecordBatch, file: _File) -> pa.RecordBatch:
+        """With all columns of the schema; those that the file lacks are null. raises: ArrowException"""
+        if file.run is None and not set(batch.column(_RUN).dictionary.to_pylist()).issubset(file.runs):
+            import pyarrow.compute as pc
+
+            batch = batch.filter(pc.is_in(batch.column(_RUN).dictionary_decode(), pa.array(file.runs)))
+        columns = []
+        for field in self.schema:
+            if field.name == _RUN:
+                run = batch.column(_RUN).dictionary_decode() if file.run is None else pa.repeat(file.run, len(batch))
+                columns.append(run)
+            elif field.name not in batch.schema.names:
+                columns.append(pa.nulls(len(batch), field.type))
+            elif batch.column(field.name).type == field.type:
+                columns.append(batch.column(field.name))
+            elif pa.types.is_list(field.type):  # Its elements may have another name.
+                columns.append(batch.column(field.name).cast(field.type))
+            else:
+                raise pa.ArrowInvalid(f"{field.name} is of another type")
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _trace(name: str, run_dirs: Sequence[Path]) -> ds.Dataset:
+def _results(name: str, kept: Mapping[Path, Sequence[str]]) -> _Stored:
+    files = [_File(part, runs=runs) for folder, runs in kept.items() for part in _parts(folder / name)]
+    return _Stored(columns_of(name), files)
+
+
+def _trace(name: str, run_dirs: Sequence[Path]) -> _Stored:
     observed = any(map(_is_observed, run_dirs))
-    schema = _schema(columns_of(name, observed=observed))
-    files, runs = [], []
-    for run_dir in run_dirs:
-        parts = _parts(run_dir.resolve() / "trace" / TRACE_TABLES[name])
-        files += parts
-        runs += [ds.field(_RUN) == run_dir.resolve().name] * len(parts)
-    return _dataset(files, schema, runs)
+    folders = {run_dir.resolve().name: run_dir / "trace" / TRACE_TABLES[name] for run_dir in run_dirs}
+    files = [_File(part, run) for run, folder in folders.items() for part in _parts(folder)]
+    return _Stored(columns_of(name, observed=observed), files)
 
 
-def _parts(folder: Path) -> list[str]:
-    return sorted(map(str, folder.glob("part-*.parquet")))
-
-
-def _dataset(files: list[str], schema: pa.Schema, of_files: list[Any] | None) -> ds.Dataset:
-    """Read when a question needs it, and only its columns. of_files: what is true of all rows of a file"""
-    from pyarrow.fs import LocalFileSystem
-
-    return ds.FileSystemDataset.from_paths(
-        files, schema=schema, format=ds.ParquetFileFormat(), filesystem=LocalFileSystem(), partitions=of_files
-    )
+def _parts(folder: Path) -> list[Path]:
+    return sorted(folder.resolve().glob("part-*.parquet"))
 
 
 def _is_observed(run_dir: Path) -> bool:

@@ -187,7 +187,6 @@ def _begun(jvm: SparkJvm | None, place: _Place) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from spark_reports.jvm.py4j_names import remember_names
-    from spark_reports.jvm.sql_begins import sql_begins
 
     _silence_broken_calls()
     on_interrupt = signal.getsignal(signal.SIGINT)
@@ -195,8 +194,7 @@ def _begun(jvm: SparkJvm | None, place: _Place) -> SparkSession:
         if jvm is not None:
             conf = SparkConf().setAppName(_NAME).setAll([*place.settings.items()])
             SparkContext._ensure_initialized(gateway=jvm.connect(), conf=conf)
-            with sql_begins(SparkContext._jvm):
-                SparkContext.getOrCreate(conf)
+            SparkContext.getOrCreate(conf)
         session = SparkSession.builder.appName(_NAME).config(map={**place.settings}).getOrCreate()
     except Exception as error:
         ended = why_it_ended(error, _process(jvm), place.jvm_log)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sql",
     metavar="FILE|SQL",
-    help="Answer this SQL (DuckDB's) over the tables instead, or that of a file; the first time the report is made, too.",
+    help="Answer this SQL (DuckDB's) over the tables instead, or that of a file; the report is made if need be.",
 )
 @click.option(
     "--follow", "followed", is_flag=True, help="Read a run as it goes: the running `serve`, or a trace's folder."
@@ -241,7 +241,7 @@ def _answer(run_dirs: list[Path], asked: Asked, format_: str, make: Callable[[li
 
     make: the report of these runs into a folder, where its tables are not there yet
     """
-    from spark_reports.queries import Questions, QueryRefused
+    from spark_reports.queries import QueryRefused, Questions
     from spark_reports.run_folders import RunFolderUnusable, tables_kept
 
     is_json = format_ == "json"

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports.queries import ask
+from spark_reports.queries import Questions
 from spark_reports.report import write_report
 from spark_reports.run_folders import RunFolderUnusable
 from tests.browser import CHROMIUM, opened
@@ -42,7 +42,7 @@ def test_the_damaged_file_is_named(
     damage(part)
     said = f"{part}: damaged. Make the run again"
     with pytest.raises(RunFolderUnusable) as refused:
-        list(ask(spark, [run_dir], "SELECT 1; SELECT * FROM trace_log", "q.sql", 10))
+        list(Questions("SELECT 1; SELECT * FROM trace_log", "q.sql").answers([run_dir], {}, 10))
     assert str(refused.value) == said
     (tmp_path / "tables").mkdir()
     with pytest.raises(RunFolderUnusable) as refused:
@@ -81,5 +81,5 @@ def test_numbers_at_the_ends_of_their_range_are_drawn(
                 values = [value, *table[column].to_pylist()[1:]]
                 table = table.set_column(place, table.schema.field(place), pa.array(values, pa.int64()))
         pq.write_table(table, part)
-    write_report([run_dir], tmp_path / "out", spark=spark)
-    assert list(ask(spark, [run_dir], "SELECT * FROM replica_timeline", "q.sql", 10))
+    kept = {write_report([run_dir], tmp_path / "out", spark=spark).tables: [run_dir.name]}
+    assert list(Questions("SELECT * FROM replica_timeline", "q.sql").answers([run_dir], kept, 10))

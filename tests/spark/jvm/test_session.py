@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario
 from spark_reports.jars import FIRST, LEFT_OUT, first_on_class_path, jars, name_of
 from spark_reports.jvm.end import MORE_MEMORY, why_it_ended
-from spark_reports.jvm.sql_begins import analysed, sql_begins
 from tests.interrupting import COMMAND, interrupted
 from tests.spark.standalone import sessions_left
 from tests.waiting import wait_for
@@ -119,34 +117,6 @@ def test_the_jvm_has_all_jars_but_those_that_slow_every_session(spark: SparkSess
     assert spark._jvm is not None
     there = {Path(jar) for jar in spark._jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)}
     assert {name_of(jar) for jar in set(jars()) - there} == {*LEFT_OUT}
-
-
-def test_sql_begins_with_a_statement_that_this_release_of_spark_analyses(spark: SparkSession) -> None:
-    assert analysed(spark._jvm).resolved()
-
-
-def test_where_sql_cannot_begin_the_context_does() -> None:
-    class Ended:
-        def __getattr__(self, name: str) -> object:
-            raise Py4JError("the JVM has ended")
-
-    with sql_begins(Ended()):
-        pass
-
-
-def test_an_interrupted_context_does_not_wait_for_sql() -> None:
-    goes_on = threading.Event()
-
-    class Slow:
-        def __getattr__(self, name: str) -> object:
-            goes_on.wait(60)
-            raise OSError
-
-    before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt), sql_begins(Slow()):
-        raise KeyboardInterrupt
-    assert threading.active_count() == before + 1
-    goes_on.set()
 
 
 def test_what_is_slow_to_import_is_not_there_before_sparks_jvm_begins() -> None:
