@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -278,8 +279,8 @@ class _Stored:
         columns = []
         for field in self.schema:
             if field.name == _RUN:
-                run = batch.column(_RUN).dictionary_decode() if file.run is None else pa.repeat(file.run, len(batch))
-                columns.append(run)
+                run = file.run
+                columns.append(batch.column(_RUN).dictionary_decode() if run is None else _repeated(run, len(batch)))
             elif field.name not in batch.schema.names:
                 columns.append(pa.nulls(len(batch), field.type))
             elif batch.column(field.name).type == field.type:
@@ -289,6 +290,13 @@ class _Stored:
             else:
                 raise pa.ArrowInvalid(f"{field.name} is of another type")
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _repeated(text: str, count: int) -> pa.StringArray:
+    """`pa.repeat` takes values of Python's, and imports pandas to see whether one is of pandas'."""
+    encoded = text.encode()
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
+    return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(encoded * count))
 
 
 def _results(name: str, kept: Mapping[Path, Sequence[str]]) -> _Stored:
