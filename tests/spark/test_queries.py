@@ -252,7 +252,8 @@ def test_no_function_knows_the_environment_or_a_pointer() -> None:
     assert sorted(names) == [
         "add_grammar_extension", "arrow_scan", "arrow_scan_dumb", "create_external_resource",
         "deregister_external_resource", "destroy_external_resource", "duckdb_external_resource_types",
-        "duckdb_external_resources", "duckdb_grammar_extensions", "json_execute_serialized_sql", "pandas_scan", "pg_conf_load_time",
+        "duckdb_external_resources", "duckdb_grammar_extensions", "json_execute_serialized_sql", "pandas_scan",
+        "pg_conf_load_time",
         "python_arrow_scan", "python_map_function", "register_external_resource", "register_external_resource_type",
         "remove_grammar_extension", "write_log",
     ]  # fmt: skip
