@@ -65,7 +65,7 @@ class QueryRefused(Exception):
     """A statement that cannot be run, or is not let run; the text begins with its place."""
 
 
-class Column(NamedTuple):
+class DescribedColumn(NamedTuple):
     """`kind`: as Spark spells it, and TABLES.md."""
 
     name: str
@@ -218,14 +218,14 @@ def _locked_settings(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.Duc
         yield database
 
 
-def columns_of(name: str, *, observed: bool = False) -> list[Column]:
+def columns_of(name: str, *, observed: bool = False) -> list[DescribedColumn]:
     """The columns of one of ALL_TABLES. observed: of a run on real Kafka"""
     if name in RESULT_TABLES:
-        return [Column(column, kind, doc) for column, (kind, doc) in RESULT_TABLES[name].columns.items()]
+        return [DescribedColumn(column, kind, doc) for column, (kind, doc) in RESULT_TABLES[name].columns.items()]
     of_trace = columns_of_table(TRACE_TABLES[name], observed=observed)
     return [
-        Column(_RUN, "string", COLUMNS[_RUN].doc),
-        *(Column(column.name, _KINDS_OF_TRACE[column.type], column.doc) for column in of_trace),
+        DescribedColumn(_RUN, "string", COLUMNS[_RUN].doc),
+        *(DescribedColumn(column.name, _KINDS_OF_TRACE[column.type], column.doc) for column in of_trace),
     ]
 
 
@@ -252,7 +252,7 @@ class _Stored:
     PyArrow would do the same, and would read only the columns that are used, but it imports pandas.
     """
 
-    def __init__(self, columns: Sequence[Column], files: Sequence[_File]) -> None:
+    def __init__(self, columns: Sequence[DescribedColumn], files: Sequence[_File]) -> None:
         self.schema = pa.schema([(column.name, _KINDS[column.kind]) for column in columns])
         self.damaged: Path | None = None  # The file that could not be read.
         self._files = files

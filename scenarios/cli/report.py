@@ -206,14 +206,14 @@ def _follow(runs: tuple[str, ...], out: Path | None, *, others_given: bool) -> i
     return follow_run(runs[0] if runs else None, out)
 
 
-class Asked(NamedTuple):
+class SqlText(NamedTuple):
     """Statements, and how errors call the place where they stand."""
 
     sql: str
     place: str
 
 
-def _questions(given: str, runs: tuple[str, ...]) -> Asked:
+def _questions(given: str, runs: tuple[str, ...]) -> SqlText:
     """Of a file, or as they stand. No file has to be there for a statement, and the name of one has no blanks or ends
     in `.sql`: what is neither ends the command before Spark starts.
     """
@@ -223,11 +223,11 @@ def _questions(given: str, runs: tuple[str, ...]) -> Asked:
         is_file, is_folder = file.is_file(), bool(given) and file.is_dir()
     if is_file:
         try:
-            return Asked(file.read_text(encoding="utf-8"), str(file))
+            return SqlText(file.read_text(encoding="utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
             fail(f"{file} cannot be read: {error}", ExitCode.USAGE)
     if len(given.split()) > 1 and file.suffix != ".sql":
-        return Asked(given, "--sql")
+        return SqlText(given, "--sql")
     fail(
         f"--sql takes statements, or a file with them, and "
         f"{'it is a folder' if is_folder else 'there is no such file'}: `{spelt_out(given)}`",
@@ -236,7 +236,9 @@ def _questions(given: str, runs: tuple[str, ...]) -> Asked:
     )
 
 
-def _answer(run_dirs: list[Path], asked: Asked, format_: str, make: Callable[[list[Path], Path], ReportResult]) -> int:
+def _answer(
+    run_dirs: list[Path], asked: SqlText, format_: str, make: Callable[[list[Path], Path], ReportResult]
+) -> int:
     """Run the statements over the tables of the runs; the answers go to stdout, one after the other.
 
     make: the report of these runs into a folder, where its tables are not there yet
