@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from spark_reports.class_archive import WRITTEN_WITHIN_S, ClassArchive, kept_archive
 from spark_reports.environment import environment
 from spark_reports.jars import first_on_class_path, jars_needed, spark_home
 from spark_reports.java import find_java, java_home_for_spark
@@ -77,21 +76,19 @@ class _Place(NamedTuple):
 def spark_session(
     master: str = DEFAULT_MASTER,
     settings: Mapping[str, str] | None = None,
-    archive: ClassArchive | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[SparkSession]:
     """A session for the length of the block; its scratch folder goes with it.
 
     master:    local[2], local[*], spark://host:port; unless that is another machine, nothing listens on the network
     settings:  further Spark settings, which win over ours.
-    archive:   of the JVM's classes, to be written when the session ends; without one, the one that is kept is used
     meanwhile: called while the JVM starts: for modules that are slow to import
     raises:    JavaMissing, SparkFailed
     """
     scratch = Path(tempfile.mkdtemp(prefix="highwater-spark-"))
     jvm: SparkJvm | None = None
     try:
-        place = _prepared(master, scratch, settings or {}, archive)
+        place = _prepared(master, scratch, settings or {})
         with environment(place.variables), place.jvm_log.open("a") as log:
             jvm = None if is_begun_elsewhere() else _jvm_of(place, log)
             meanwhile()
@@ -107,7 +104,7 @@ def spark_session(
                 raise SparkFailed(ended) from error
             raise
         else:
-            _stop(session, jvm, _ENDS_WITHIN_S if archive is None else WRITTEN_WITHIN_S)
+            _stop(session, jvm)
     finally:
         # At Ctrl-C queries may be under way, and the JVM itself may be: neither is worth waiting for.
         if jvm is not None and jvm.is_there:
@@ -139,7 +136,7 @@ def job_on(master: str) -> Iterator[None]:
         ) from failed
 
 
-def _prepared(master: str, scratch: Path, settings: Mapping[str, str], new_archive: ClassArchive | None) -> _Place:
+def _prepared(master: str, scratch: Path, settings: Mapping[str, str]) -> _Place:
     """raises: JavaMissing, SparkFailed"""
     _must_answer(master)
     for folder in ("conf", "tmp"):
@@ -147,11 +144,10 @@ def _prepared(master: str, scratch: Path, settings: Mapping[str, str], new_archi
     log_settings = scratch / "conf" / "log4j2.properties"
     log_settings.write_text(_LOG4J2, encoding="utf-8")
     java = find_java()
-    archive = new_archive or (kept_archive(java) if is_local(master) else None)
     variables = {
         "JAVA_HOME": str(java_home_for_spark(java, scratch / "java", scratch / JVM_LOG, jars_needed())),
         "SPARK_HOME": str(spark_home()),
-        "SPARK_CONF_DIR": str(scratch / "conf" if archive is None else archive.settings_folder),
+        "SPARK_CONF_DIR": str(scratch / "conf"),
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
         "PYSPARK_PYTHON": _worker_python(master),
         **_NOT_FROM_HERE,
@@ -166,8 +162,6 @@ def _prepared(master: str, scratch: Path, settings: Mapping[str, str], new_archi
         **{f"spark.executorEnv.{name}": value for name, value in _NOT_FROM_HERE.items()},
     }
     chosen = {**ours, **settings, "spark.master": master}
-    if archive is not None:
-        chosen[JAVA_OPTIONS] += f" {archive.options()} -Dlog4j2.configurationFile={log_settings.as_uri()}"
     # A JVM that is killed leaves its files there.
     chosen[JAVA_OPTIONS] += f' "-Djava.io.tmpdir={scratch / "tmp"}"'
     return _Place(scratch, chosen, variables)
@@ -277,7 +271,7 @@ def _process(jvm: SparkJvm | None) -> subprocess.Popen[bytes] | None:
     return None if jvm is None else jvm.process
 
 
-def _stop(session: SparkSession, jvm: SparkJvm | None, within_s: float = _ENDS_WITHIN_S) -> None:
+def _stop(session: SparkSession, jvm: SparkJvm | None) -> None:
     """`SparkSession.stop` leaves the JVM running until this process ends; its log and scratch folder must go before."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
@@ -287,7 +281,7 @@ def _stop(session: SparkSession, jvm: SparkJvm | None, within_s: float = _ENDS_W
     if SparkContext._gateway is not None:
         SparkContext._gateway.shutdown()
     if jvm is not None:
-        jvm.end(within_s)
+        jvm.end(_ENDS_WITHIN_S)
     SparkContext._gateway = SparkContext._jvm = None
 
 

@@ -81,7 +81,6 @@ def _checks() -> Iterator[Requirement]:
     yield _room("temporary", Path(tempfile.gettempdir()), "make room there, or set TMPDIR to another folder")
     yield _java()
     yield _spark()
-    yield from _spark_classes()
     yield _ports()
     yield _browser()
     yield _librdkafka()
@@ -133,23 +132,6 @@ def _spark() -> Requirement:
         return Requirement("Spark", "not installed", "`report` and `sweep`", wanted)
     major, minor = (int(part) if part.isdigit() else 0 for part in found.split(".")[:2])
     return Requirement("Spark", found, "`report` and `sweep`", "" if low <= (major, minor) < high else wanted)
-
-
-def _spark_classes() -> Iterator[Requirement]:
-    from spark_reports.class_archive import kept_archive
-    from spark_reports.java import JavaMissing, find_java
-
-    try:
-        archive = kept_archive(find_java())
-    except JavaMissing:
-        return
-    purpose = "quicker starts of Spark"
-    if archive is None:
-        fix = "highwater report last --keep-classes"
-        yield Requirement("Spark cache", "its classes are not kept", purpose, fix, is_optional=True)
-    else:
-        size = f"{archive.file.stat().st_size / 1e6:.0f} MB"
-        yield Requirement("Spark cache", f"its classes, {size} in {archive.file}", purpose)
 
 
 def _ports() -> Requirement:

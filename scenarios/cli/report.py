@@ -28,7 +28,6 @@ from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from spark_reports.class_archive import ClassArchive
     from spark_reports.report import ReportResult
 
 
@@ -53,11 +52,6 @@ if TYPE_CHECKING:
 @click.option(
     "--follow", "followed", is_flag=True, help="Read a run as it goes: the running `serve`, or a trace's folder."
 )
-@click.option(
-    "--keep-classes",
-    is_flag=True,
-    help="Keep Spark's classes in your cache folder (170 MB): this report takes longer, later ones less.",
-)
 @master_option("local[2]")
 @conf_option
 @open_option
@@ -69,7 +63,6 @@ def report(
     tables_dir: Path | None,
     sql: str | None,
     followed: bool,
-    keep_classes: bool,
     master: str,
     conf: tuple[tuple[str, str], ...],
     opens: bool,
@@ -79,14 +72,14 @@ def report(
 
     With --master spark://... the workers read the traces and write the tables: both must be at the same path there.
     """
-    if sql is not None and (out or tables_dir or opens or keep_classes):
+    if sql is not None and (out or tables_dir or opens):
         fail(
-            "--sql answers questions: leave out --out, --tables, --open and --keep-classes",
+            "--sql answers questions: leave out --out, --tables and --open",
             ExitCode.USAGE,
         )
     asked = None if sql is None else _questions(sql, runs)
     if followed:
-        others_given = bool(tables_dir or sql or opens or conf or keep_classes or format_ == "json")
+        others_given = bool(tables_dir or sql or opens or conf or format_ == "json")
         return _follow(runs, out, others_given=others_given)
     from scenarios.run.runs import find_run, read_summary
 
@@ -105,7 +98,7 @@ def report(
         return _answer(run_dirs, asked, format_, lambda missing, folder: _made(missing, folder, master, dict(conf)))
     folder = out or run_dirs[0] / "report"
     _must_have_room(folder, tables_dir)
-    result = _made(run_dirs, folder, master, dict(conf), tables_dir, keep_classes, check)
+    result = _made(run_dirs, folder, master, dict(conf), tables_dir, check)
     if format_ == "json":
         print_json(
             {
@@ -120,8 +113,6 @@ def report(
             click.echo(f"  {run_id}: {', '.join(kinds) or 'ok'} (the Spark verdict, from the trace alone)")
         click.echo(f"  {result.path}   ({result.path.stat().st_size / 1e6:.1f} MB, in {result.seconds:.1f} s)")
         click.echo(f"  {result.tables}/   the tables as Parquet, columns explained in README.md there")
-        if keep_classes:
-            _say_what_is_kept()
     if opens:
         open_page(result.path)
     return ExitCode.HELD
@@ -133,44 +124,23 @@ def _made(
     master: str,
     conf: Mapping[str, str],
     tables_dir: Path | None = None,
-    keep_classes: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> ReportResult:
     """Write the report, or end the command."""
-    from spark_reports.class_archive import NotKept
     from spark_reports.report.build import write_report
     from spark_reports.run_folders import RunFolderUnusable
     from spark_reports.session import job_on
 
     try:
-        with spark_or_fail(), ProgressLine("report") as line, job_on(master), _archive(keep_classes) as archive:
+        with spark_or_fail(), ProgressLine("report") as line, job_on(master):
             return write_report(
                 run_dirs, folder, lambda step, share: line.show(share, step), tables_dir=tables_dir, master=master,
-                conf=conf, archive=archive, check=check,
+                conf=conf, check=check,
             )  # fmt: skip
     except RunFolderUnusable as unusable:
         fail(str(unusable), ExitCode.USAGE)
-    except NotKept as not_kept:
-        fail(f"Spark's classes cannot be kept: {not_kept}", ExitCode.MISSING, "leave out --keep-classes")
     except OSError as error:
         fail(f"the report cannot be written to {folder}: {error.strerror or error}", ExitCode.MISSING)
-
-
-def _archive(wanted: bool) -> contextlib.AbstractContextManager[ClassArchive | None]:
-    """Which Spark's JVM is to write. raises: JavaMissing, NotKept"""
-    from spark_reports.class_archive import new_archive
-    from spark_reports.java import find_java
-
-    return new_archive(find_java()) if wanted else contextlib.nullcontext()
-
-
-def _say_what_is_kept() -> None:
-    from spark_reports.class_archive import kept_archive
-    from spark_reports.java import find_java
-
-    if (kept := kept_archive(find_java())) is not None:
-        size = f"{kept.file.stat().st_size / 1e6:.0f} MB"
-        click.echo(f"  {kept.file}   Spark's classes ({size}), for all later starts of Spark")
 
 
 def _must_have_room(folder: Path, tables_dir: Path | None) -> None:

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_reports.class_archive import ClassArchive
 from spark_reports.executors import FirstExecutor
 from spark_reports.interrupts import Interrupts
 from spark_reports.run_folders import note_what_tables_are_made_of
@@ -46,7 +45,6 @@ def write_report(
     tables_dir: Path | None = None,
     master: str = DEFAULT_MASTER,
     conf: Mapping[str, str] | None = None,
-    archive: ClassArchive | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> ReportResult:
     """Write `out/report.html` and `out/tables/<table>/*.parquet` (with `out/tables/README.md` on their columns).
@@ -57,7 +55,6 @@ def write_report(
     spark:    a session to use; without one, one is started and stopped
     master:   where that runs; workers of a cluster must find `run_dirs` and `out` at the same paths
     conf:     its Spark settings, which win over ours
-    archive:  which that session's JVM is to write
     check:    whether the traces can be read: called while Spark starts, it ends the report with what it raises
     raises:   RunFolderUnusable, JavaMissing, SparkFailed, OSError
     """
@@ -75,7 +72,7 @@ def write_report(
                 check()
                 _import_content()
 
-            session = spark_session(master, settings, archive, meanwhile)
+            session = spark_session(master, settings, meanwhile)
         else:
             check()
             session = contextlib.nullcontext(spark)
@@ -85,7 +82,7 @@ def write_report(
 
                 FirstExecutor(its_session).wait()
                 write_tables(its_session, run_dirs, scratch, progress)
-                progress("drawing" if archive is None else "drawing, and keeping Spark's classes", 0.9)
+                progress("drawing", 0.9)
                 drawing = beside.submit(write_page, its_session.version, run_dirs, scratch)
             verdicts = drawing.result()
         with Interrupts():  # The result is complete and is now moved into place.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from spark_reports.class_archive import cache_folder
+
+def cache_folder() -> Path:
+    """Of all that Highwater keeps for the user. raises: RuntimeError if the user has no home"""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "highwater"
 
 
 def kept(name: str, make: Callable[[], str]) -> str:

@@ -143,13 +143,6 @@ def test_the_beginning_of_a_name_is_enough_for_a_hint(highwater: Highwater) -> N
         assert highwater("run", name).error_lines == [f"error: There is no scenario `{name}`: did you mean `{meant}`?"]
 
 
-def test_what_answers_questions_keeps_no_classes(highwater: Highwater, tmp_path: Path) -> None:
-    (tmp_path / "q.sql").write_text("SELECT 1")
-    done = highwater("report", "--sql", str(tmp_path / "q.sql"), "--keep-classes")
-    assert (done.code, done.out) == (2, "")
-    assert "--sql answers questions: leave out" in done.err and "--keep-classes" in done.err
-
-
 def runs_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 

@@ -77,26 +77,6 @@ def test_the_doctor_names_what_is_missing_and_the_fix(highwater: Highwater, monk
     assert highwater("doctor", "--plain").out.endswith("missing: Java\n")
 
 
-def test_the_doctor_knows_whether_classes_of_spark_are_kept(
-    highwater: Highwater, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from spark_reports.class_archive import new_archive
-    from spark_reports.java import find_java
-
-    def row() -> dict[str, object]:
-        checks = highwater("doctor", "--format", "json").document["checks"]
-        return next(check for check in checks if check["name"] == "Spark cache")
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    before = row()
-    assert (before["found"], before["fix"]) == ("its classes are not kept", "highwater report last --keep-classes")
-    with new_archive(find_java()) as archive:
-        archive.file.write_bytes(bytes(2_000_000))
-    kept = row()
-    assert str(kept["found"]).startswith(f"its classes, 2 MB in {tmp_path}") and not kept["fix"]
-    assert before["state"] != kept["state"]
-
-
 def test_a_shell_completes_commands_scenarios_and_runs(highwater: Highwater) -> None:
     Path("mini.yaml").write_text(MINI)
     highwater("run", "mini.yaml")
