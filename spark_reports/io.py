@@ -19,8 +19,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES
-from spark_reports.folds.parts import DamagedPart, read_part
-from spark_reports.from_files import RunFiles
+from spark_reports.folding import RunFiles
+from spark_reports.folds.facts import DamagedPart, read_part
 from spark_reports.held import held, is_for_short_traces, no_rows, session_for_short_traces
 from spark_reports.run_folders import RunFolderUnusable, must_be_told_apart, trace_bytes
 from spark_reports.schema import RUN, trace_schema
@@ -57,8 +57,8 @@ TRACE_TABLES = Trace._fields[:-1]
 
 
 def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
-    """The tables of these runs. Short ones are read here; over the files of others a schema is laid, and nothing is
-    read before it is needed.
+    """The tables of these runs. Short ones are read here, so that Spark knows what has no rows; over the files of
+    others a schema is laid, and nothing is read before it is needed.
 
     raises: RunFolderUnusable
     """
@@ -66,9 +66,12 @@ def read_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace:
         raise RunFolderUnusable("no run given")
     must_be_told_apart(run_dirs)
     is_short = is_for_short_traces(spark) and trace_bytes(run_dirs) < SHORT_TRACE_BYTES
-    read = _held_table if is_short else _read_table
+    held_tables = TRACE_TABLES if is_short else FEW_EVENTS if _has_few_events(run_dirs) else ()
     observed = any(map(_is_observed, run_dirs))
-    tables = {table: read(spark, run_dirs, table, observed) for table in TRACE_TABLES}
+    tables = {
+        table: (_held_table if table in held_tables else _read_table)(spark, run_dirs, table, observed)
+        for table in TRACE_TABLES
+    }
     return Trace(**tables, files=RunFiles(spark, run_dirs))
 
 
@@ -77,7 +80,7 @@ def brief_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace | None:
 
     raises: RunFolderUnusable
     """
-    if trace_bytes(run_dirs, FEW_EVENTS) >= FEW_EVENTS_BYTES:
+    if not _has_few_events(run_dirs):
         return None
     brief = session_for_short_traces(spark)
     observed = any(map(_is_observed, run_dirs))
@@ -90,6 +93,10 @@ def brief_trace(spark: SparkSession, run_dirs: Sequence[Path]) -> Trace | None:
         },
         files=RunFiles(brief, run_dirs),
     )
+
+
+def _has_few_events(run_dirs: Sequence[Path]) -> bool:
+    return trace_bytes(run_dirs, FEW_EVENTS) < FEW_EVENTS_BYTES
 
 
 def _is_observed(run_dir: Path) -> bool:

@@ -95,8 +95,7 @@ COLUMNS: dict[str, ResultColumn] = {
     "expired": ResultColumn(_FLAG, "retention by time or size took it from some replica"),
     "compacted": ResultColumn(
         _FLAG,
-        "compaction took it from some replica, as it may: a later record had its key. That stands although the later "
-        "one is lost afterwards; the verdict of `highwater run` counts both as lost then, and the tables only one",
+        "compaction took it from some replica, as it may: a later record had its key, and is not lost itself",
     ),
     "lost": ResultColumn(
         _FLAG,

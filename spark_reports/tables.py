@@ -10,12 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_reports.folding import settled
 from spark_reports.folds.events import Folding
-from spark_reports.from_files import Folders
 from spark_reports.held import collected, few_rows, has_at_most, has_no_rows, held, none_of
 from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
+from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.elections import elections
 from spark_reports.transforms.exposure import data_at_risk
 from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
@@ -35,7 +36,6 @@ from spark_reports.transforms.partitions import (
 from spark_reports.transforms.reading import read_stalls
 from spark_reports.transforms.records import final_entries, record_counts, record_fates
 from spark_reports.transforms.replica_timeline import replica_timeline
-from spark_reports.transforms.settling import settled
 from spark_reports.transforms.terms import leader_terms
 from spark_reports.transforms.transaction_ends import known_of_records
 from spark_reports.transforms.transactions import lso_stalls, transactions
@@ -76,8 +76,8 @@ class ResultTables(Mapping[str, DataFrame]):
 
     def _folded(self, name: str) -> dict[str, DataFrame]:
         """The table, and the others of its kind if it costs little more."""
-        names = [name] if self._trace.files.folders is None else [*_OF_PARTITIONS]
-        return self._trace.files.made_together({one: _OF_PARTITIONS[one](self, self._trace) for one in names})
+        names = [name] if self._trace.files.folder is None else [*_OF_PARTITIONS]
+        return self._trace.files.tables({one: _OF_PARTITIONS[one](self, self._trace) for one in names})
 
     def rows(self, name: str) -> pa.Table:
         """The rows of a table that grows with the failovers and not with the records, or of a short trace."""
@@ -137,16 +137,20 @@ class ResultTables(Mapping[str, DataFrame]):
     def entries(self) -> DataFrame:
         return final_entries(self._trace.final_log, self._trace.transaction)
 
+    @functools.cached_property
+    def gone(self) -> DataFrame:
+        return gone_records(self._trace)
+
     def records(self) -> DataFrame:
-        known = known_of_records(self._trace, self.control)
-        return record_fates(self._trace, known)
+        known = known_of_records(self._trace, self.gone)
+        return self._trace.files.kept("records", record_fates(self._trace, self.entries, known))
 
 
-def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], folders: Folders) -> ResultTables:
-    """folders: for the tables that are written as they are made     raises: RunFolderUnusable"""
+def tables_of_long_traces(spark: SparkSession, run_dirs: Sequence[Path], folder: Path) -> ResultTables:
+    """folder: for the tables that are written as they are made     raises: RunFolderUnusable"""
     few = brief_trace(spark, run_dirs)
     trace = read_trace(spark, run_dirs)
-    trace = trace._replace(files=trace.files._replace(folders=folders))
+    trace = trace._replace(files=trace.files._replace(folder=folder))
     return ResultTables(trace, None if few is None else ResultTables(few))
 
 
@@ -172,19 +176,20 @@ _OF_PARTITIONS: dict[str, Callable[[ResultTables, Trace], Folding]] = {
     "replica_timeline": lambda tables, trace: replica_timeline(),
     "replication_lag": lambda tables, trace: replication_lag(tables.rows("leader_terms")),
     "elections": lambda tables, trace: elections(),
-    "read_stalls": lambda tables, trace: read_stalls(trace.files, tables.rows("leader_terms"), tables.run_ends),
+    "read_stalls": lambda tables, trace: read_stalls(trace.group, tables.rows("leader_terms"), tables.run_ends),
     "hw_stalls": lambda tables, trace: hw_stalls(tables.rows("partition_states"), tables.rows("leader_terms")),
     "data_at_risk": lambda tables, trace: data_at_risk(tables.rows("leader_terms")),
     "catch_ups": lambda tables, trace: catch_ups(tables.rows("isr_changes")),
+    "write_stalls": lambda tables, trace: write_stalls(trace.produce, tables.control, tables.run_ends),
 }
 """Tables that tasks fold from the events of each partition: of a long trace, from all of them together."""
 
 _DEFINITIONS: dict[str, _Define] = {
     "runs": lambda tables, trace: runs(tables.control),
     "records": lambda tables, trace: tables.records(),
-    "record_counts": lambda tables, trace: record_counts(tables["records"], trace.files),
-    "anomalies": lambda tables, trace: anomalies(tables["records"], tables.entries, trace, tables.control),
-    "lost_records": lambda tables, trace: lost_records(tables["records"], trace.files),
+    "record_counts": lambda tables, trace: record_counts(tables["records"]),
+    "anomalies": lambda tables, trace: anomalies(tables["records"], tables.entries, tables.gone, trace),
+    "lost_records": lambda tables, trace: lost_records(tables["records"], trace),
     "key_moments": lambda tables, trace: key_moments(tables.control),
     "partition_states": lambda tables, trace: settled(partition_states(tables.control)),
     "isr_changes": lambda tables, trace: isr_changes(tables["partition_states"]),
@@ -195,10 +200,9 @@ _DEFINITIONS: dict[str, _Define] = {
         unavailability(tables["partition_states"], tables["stopped_intervals"])
     ),
     "availability": lambda tables, trace: availability(tables["unavailability"], tables["partition_states"]),
-    "write_stalls": lambda tables, trace: write_stalls(trace.files, tables.control, tables.run_ends),
-    "ack_latency": lambda tables, trace: ack_latency(trace.files),
+    "ack_latency": lambda tables, trace: ack_latency(trace.produce),
     "leader_terms": lambda tables, trace: settled(leader_terms(tables.control, tables.node_turns)),
-    "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.files),
+    "fetch_efficiency": lambda tables, trace: fetch_efficiency(trace.fetch, trace.request),
     "transactions": lambda tables, trace: transactions(trace.transaction),
     "lso_stalls": lambda tables, trace: lso_stalls(trace.transaction, trace.high_watermark, tables["leader_terms"]),
     "group_assignments": lambda tables, trace: group_assignments(trace.group, tables.run_ends),

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_reports.io import read_trace
 from spark_reports.schema import RUN
+from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.records import ACKED, FAILED, UNKNOWN, final_entries, record_fates
 from spark_reports.transforms.transaction_ends import known_of_records
 from spark_reports.transforms.verdict import VERDICT_ORDER, anomalies
@@ -33,9 +34,9 @@ def judge_runs(spark: SparkSession, run_dirs: Sequence[Path]) -> dict[str, RunVe
     """
     trace = read_trace(spark, run_dirs)
     entries = final_entries(trace.final_log, trace.transaction)
-    known = known_of_records(trace, trace.control)
-    fates = record_fates(trace, known)
-    found = anomalies(fates, entries, trace, trace.control)
+    gone = gone_records(trace)
+    fates = record_fates(trace, entries, known_of_records(trace, gone))
+    found = anomalies(fates, entries, gone, trace)
     names_of_run = {row[RUN]: set(row["names"]) for row in _anomaly_names(found).collect()}
     told = [F.when((F.col("told") == fate) & F.col("sent_seq").isNotNull(), F.lit(fate)) for fate in FATES[:3]]
     flags = [F.when(F.col(fate), F.lit(fate)) for fate in FATES[3:]]

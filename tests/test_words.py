@@ -25,7 +25,6 @@ READERS_FILES = (
 """Files with the words of screens, pages and papers about records."""
 
 REPORTS_NOBODY = (
-    "spark_reports/folds/findings.py",
     "spark_reports/folds/groups.py",
     "spark_reports/transforms/groups.py",
 )

@@ -6,64 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-LOST_COLUMNS = (
-    "run", "topic", "partition", "record", "acked_seq", "acks", "sent_us", "acked_us", "acked_by", "ack_offset", "lost",
-    "present",
-)  # fmt: skip
-LOST_DDL = (
-    "run string, topic string, partition bigint, record string, seq bigint, acks bigint, sent_us bigint, "
-    "acked_us bigint, acked_by string, offset bigint"
-)
-
-
-def lost(fates: pa.Table) -> pa.Table:
-    """Records that were acked and are gone, with the seq and offset of the ack."""
-    is_gone = pc.and_(fates["lost"], pc.invert(fates["present"]))
-    gone = fates.filter(pc.and_(is_gone, fates["acked_seq"].is_valid()))
-    return gone.rename_columns({"acked_seq": "seq", "ack_offset": "offset"})
-
-
-_BATCH = ("run", "topic", "partition", "crc")
-BATCHES = pa.schema(
-    [("run", pa.string()), ("topic", pa.string()), ("partition", pa.int64()), ("crc", pa.int64()),
-     ("record", pa.string())]
-)  # fmt: skip
-APPENDS = pa.schema([*list(BATCHES)[:-1], ("node", pa.string()), ("seq", pa.int64())])
-
-
-def batches_with(names: pa.Array, facts: pa.Table) -> pa.Table:
-    """in: batches with `records`, names     out: BATCHES, a row for each of these records in each batch"""
-    lists = facts["records"].combine_chunks()
-    of_batch, records = pc.list_parent_indices(lists), pc.list_flatten(lists)
-    among = pc.is_in(records, value_set=names)
-    found = facts.select(_BATCH).take(of_batch.filter(among))
-    return found.append_column("record", records.filter(among)).select(BATCHES.names)
-
-
-def appends_of(crcs: pa.Array, facts: pa.Table) -> pa.Table:
-    """out: APPENDS, those of batches with these checksums"""
-    return facts.filter(pc.is_in(facts["crc"], value_set=crcs)).select(APPENDS.names)
-
-
-def kept(lost: pa.Table, batches: pa.Table, appends: pa.Table) -> pa.Table:
-    """One row per lost record and replica that ever appended it.
-
-    lost: run, topic, partition, record, offset     batches: BATCHES     appends: APPENDS
-    out:  the columns of `lost`, node, seq and last_seq (its first append and its last)
-    """
-    record = ["run", "topic", "partition", "record"]
-    its = batches.join(lost, record, join_type="inner", use_threads=False)
-    its = its.group_by(its.column_names, use_threads=False).aggregate([])
-    found = its.join(appends, list(_BATCH), join_type="inner", use_threads=False)
-    of_replica = found.group_by([*record, "offset", "node"], use_threads=False)
-    return of_replica.aggregate([("seq", "min"), ("seq", "max")]).rename_columns(
-        [*record, "offset", "node", "seq", "last_seq"]
-    )
-
-
 COLUMNS = (
     "what", "seq", "at_us", "node", "reason", "record", "acks", "sent_us", "acked_us", "acked_by", "offset",
     "last_seq", "clean", "log_end_offset", "previous_log_end_offset", "size_bytes",

@@ -9,10 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_reports.folds.codes import begins, codes, ends, last_of, numbers, of_kind
-from spark_reports.folds.events import Events
-from spark_reports.folds.files import WORD, each_called
+from spark_reports.folds.events import Events, Made
+from spark_reports.folds.facts import WORD, each_called
 
+COLUMNS = ("what", "seq", "at_us", "client", "error")
 SENT, WRITTEN, FAILED, REFUSED = "sent", "written", "failed", "refused"
+PLACED_SENT, PLACED_FAILED = "placed sent", "placed failed"
+"""Events of records that had no partition yet, in the one that each got, or in partition -1."""
 _BEGUN = "begun"
 """For events of earlier slices: since then records have waited, and now so many as it changes."""
 
@@ -46,22 +49,6 @@ class Ends(NamedTuple):
         return life, end_us
 
 
-def placed(facts: pa.Table) -> pa.Table:
-    """Events of records, each in the partition that its record has at last; of a refused batch there is no record. Two
-    producers may send a record of one name: each waits for its own.
-    """
-    if "error" not in facts.column_names:
-        facts = facts.append_column("error", pa.nulls(len(facts), WORD))
-    record, partition = codes(facts, "run", "topic", "client", "record"), numbers(facts, "partition")
-    order = np.lexsort((partition, record))
-    last = np.flatnonzero(ends(begins(record[order])))
-    known = partition.copy()
-    known[order] = np.repeat(partition[order][last], np.diff(last, prepend=-1))
-    is_refused = of_kind(facts, REFUSED)
-    known[is_refused] = partition[is_refused]
-    return _with(facts, partition=known).select([*_PRODUCER, "what", "seq", "at_us", "error"])
-
-
 def _with(facts: pa.Table, **columns: Any) -> pa.Table:
     """With these columns of integers, in the place of those that it has."""
     for name, values in columns.items():
@@ -73,8 +60,8 @@ def _with(facts: pa.Table, **columns: Any) -> pa.Table:
 def _counted(facts: pa.Table) -> pa.Table:
     """With `change`, so many records more wait after it, and `times`, so many events it stands for; of events of
     earlier slices both are known."""
-    is_answer = of_kind(facts, WRITTEN, FAILED)
-    change, times = np.where(of_kind(facts, SENT), 1, np.where(is_answer, -1, 0)), np.ones(len(facts), np.int64)
+    is_answer, is_sent = of_kind(facts, WRITTEN, FAILED, PLACED_FAILED), of_kind(facts, SENT, PLACED_SENT)
+    change, times = np.where(is_sent, 1, np.where(is_answer, -1, 0)), np.ones(len(facts), np.int64)
     if "times" not in facts.column_names:
         return _with(facts, change=change, times=times)
     known = {"change": pa.array(change), "times": pa.array(times)}
@@ -114,11 +101,17 @@ class _Waiting:
         self.is_over = ~ends(begins(producer[order][self.last])) | events.is_last
 
 
-def write_stalls(ends_of_lives: Ends, shortest_us: int, events: Events) -> tuple[pa.Table, pa.Table]:
+def _placed(events: Events) -> Events:
+    """Without those that are there once more, as PLACED_SENT or PLACED_FAILED."""
+    known = (numbers(events.rows, "partition") >= 0) | ~of_kind(events.rows, SENT, FAILED)
+    return events._replace(rows=events.rows.filter(pa.array(known)), is_new=events.is_new[known])
+
+
+def write_stalls(ends_of_lives: Ends, shortest_us: int, schema: pa.Schema, events: Events) -> Made:
     """One row per stretch of at least `shortest_us`. It begins when a record starts to wait, or with the last success
     while others wait; it ends with the next success, when none waits any more, or with the life of the client.
     """
-    its = _Waiting(ends_of_lives, events)
+    its = _Waiting(ends_of_lives, _placed(events))
     at_us = numbers(its.rows, "at_us")
     unended = its.last[its.is_over & (its.waiting[its.last] > 0)]
     begun = np.concatenate([its.stretch[its.is_end], its.begun[unended]])
@@ -134,7 +127,7 @@ def write_stalls(ends_of_lives: Ends, shortest_us: int, events: Events) -> tuple
     }  # fmt: skip
     for name, column in values.items():
         found = found.append_column(name, column)
-    return found, _needed(its)
+    return found.select(schema.names).cast(schema).to_batches(), _needed(its)
 
 
 def _needed(its: _Waiting) -> pa.Table:
@@ -143,7 +136,7 @@ def _needed(its: _Waiting) -> pa.Table:
     last = last[its.waiting[last] != 0]
     since = its.rows.take(pa.array(np.where(its.waiting[last] > 0, its.begun[last], last)))
     since = since.drop_columns(["what", "error"]).append_column("error", pa.nulls(len(since), WORD))
-    since = each_called(_with(since, change=its.waiting[last], times=np.ones(len(last))), 0, "what", _BEGUN)
+    since = each_called(_with(since, change=its.waiting[last], times=np.ones(len(last))), "what", _BEGUN)
     wrong = np.flatnonzero(_is_wrong(its) & np.isin(its.stretch, its.begun[last]))
     trouble = its.rows.take(pa.array(wrong))
     _, first, alike = np.unique(codes(trouble, *_PRODUCER, "what", "error"), return_index=True, return_inverse=True)

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from spark_reports.folds.rows import no_search_for_cycles
-from spark_reports.from_files import Folders, write_table
 from spark_reports.io import damage_named, read_trace
 from spark_reports.report.build import Progress
 from spark_reports.report.heading import heading_of
@@ -45,7 +44,7 @@ def write_tables(spark: SparkSession, run_dirs: Sequence[Path], folder: Path, pr
         if is_small:
             tables = ResultTables(read_trace(spark, run_dirs))
         else:
-            tables = tables_of_long_traces(spark, run_dirs, Folders(folder / "tables", folder / "parcels"))
+            tables = tables_of_long_traces(spark, run_dirs, folder / "tables")
         _write_all(spark, tables, folder / "tables", is_small, progress)
     (folder / "tables" / "README.md").write_text(f"{_TABLES_HEAD}{as_markdown()}", encoding="utf-8")
 
@@ -80,7 +79,7 @@ def _write_all(
         if rows is not None:
             _write_here(rows, path)
         else:
-            write_table(table, path)
+            table.write.option("compression", "zstd").parquet(str(path))
         return name
 
     pool = ThreadPoolExecutor(_QUERIES_AT_ONCE, initializer=name_call_site, initargs=(spark,))

@@ -17,10 +17,9 @@ from replica.trace.names import (
     RECORD_SENT,
 )
 from spark_reports.folds import write_stalls as fold
-from spark_reports.folds.exchange import Steps, all_of_it
-from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
-from spark_reports.held import few_rows
+from spark_reports.folds.events import Folding
+from spark_reports.folds.facts import Facts, same
+from spark_reports.held import few_rows, has_no_rows
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.intervals import overlapping
 from spark_reports.transforms.partitions import touching
@@ -99,26 +98,43 @@ def availability(windows: DataFrame, states: DataFrame) -> DataFrame:
     return observed.join(sums, list(PARTITION_KEY), "left").fillna(0).withColumn("internal", is_internal())
 
 
-def write_stalls(files: RunFiles, control: DataFrame, ends: DataFrame) -> DataFrame:
+def write_stalls(produce: DataFrame, control: DataFrame, ends: DataFrame) -> Folding:
     """One row per stretch in which at least one attempt of a producer to write to a partition is pending (its record
     sent, neither answered nor given up, its client alive) and none succeeds.
 
     A stretch begins when a record starts to wait, or with the last success while others wait; it ends with the next
     success, when the last waiting record is given up, with its client, or with the run. Those under SHORTEST_STALL_US
     are left out.
-    in:  the trace, its control table, run_ends()
+    in:  the tables produce and control, run_ends()
     out: run, topic, partition, client, from_us, until_us, refused (attempts), errors (sorted names), recovered (a
          success ended it)
     """
-    its = same("record", "client", "seq", "at_us")
+    its = same("client", "seq", "at_us")
     wrong = {**its, **same("error")}
+    placed = few_rows(_placed(produce))
     facts = {
         fold.SENT: Facts("produce", its, {"event": [RECORD_SENT]}),
+        fold.PLACED_SENT: Facts(placed, its, {"event": [RECORD_SENT]}),
         fold.WRITTEN: Facts("produce", its, {"event": [RECORD_ACKED, RECORD_HANDED_OVER]}),
         fold.FAILED: Facts("produce", wrong, {"event": [RECORD_FAILED]}),
+        fold.PLACED_FAILED: Facts(placed, wrong, {"event": [RECORD_FAILED]}),
         fold.REFUSED: Facts("produce", wrong, {"event": [BATCH_REFUSED]}),
     }
     stops = control.filter(F.col("event") == NODE_STOPPED).select(RUN, F.col("node").alias("client"), "seq", "at_us")
     until = fold.Ends(few_rows(stops), few_rows(ends))
-    steps = Steps(all_of_it, fold.placed, functools.partial(fold.write_stalls, until, SHORTEST_STALL_US), "seq")
-    return files.exchanged("write_stalls", steps, facts)
+    return Folding(functools.partial(fold.write_stalls, until, SHORTEST_STALL_US), facts, fold.COLUMNS)
+
+
+def _placed(produce: DataFrame) -> DataFrame:
+    """Events of records that had no partition yet, with the one that each record got later; -1 if it got none. Two
+    producers may send a record of one name: each has its own."""
+    record = [RUN, "topic", "client", "record"]
+    events = produce.filter(F.col("event").isin(RECORD_SENT, RECORD_FAILED) & (F.col("partition") < 0))
+    events = events.select(*record, "event", "seq", "at_us", "error")
+    if has_no_rows(events):
+        return events.withColumn("partition", F.lit(-1).cast("long"))
+    later = produce.filter(F.col("record").isNotNull() & (F.col("partition") >= 0)).select(*record, "partition")
+    later = later.join(F.broadcast(events.select(*record).distinct()), record, "left_semi")
+    later = later.groupBy(*record).agg(F.max("partition").alias("partition"))
+    found = events.join(later, record, "left")
+    return found.fillna(-1, ["partition"])

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.names import BATCH_APPENDED, BATCH_SENT, RECORD_ACKED
+from spark_reports.folding import settled
 from spark_reports.schema import PARTITION_KEY, RUN
 
 _NEVER = (1 << 63) - 1
@@ -30,6 +31,7 @@ def told_apart(named: DataFrame, produce: DataFrame, log: DataFrame) -> DataFram
     out:   the same columns
     """
     position = [*PARTITION_KEY, "base_offset"]
+    named = settled(named)
     twins = named.filter("is_twin").select(*position, "leader_epoch", "seq", "place").distinct()
     if twins.isEmpty():
         return named

@@ -11,9 +11,8 @@ from replica.trace.names import (
     PARTITION_WENT_OFFLINE,
 )
 from spark_reports.folds import terms as fold
-from spark_reports.folds.events import Folding
-from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import by_partition
+from spark_reports.folds.events import Folding, by_partition
+from spark_reports.folds.facts import Facts, same
 
 
 def elections() -> Folding:
@@ -42,4 +41,4 @@ def elections() -> Folding:
         fold.STARTED: Facts("control", of_node, {"event": [NODE_STARTED]}, everywhere=True),
         fold.APPENDED: Facts("log", of_leader, {"role": ["leader"]}),
     }
-    return by_partition(fold.elections, facts, fold.ELECTION_COLUMNS, fold.elections_cut)
+    return Folding(by_partition(fold.elections, fold.elections_cut), facts, fold.ELECTION_COLUMNS)

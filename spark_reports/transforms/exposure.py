@@ -7,7 +7,7 @@ import pyarrow as pa
 from replica.trace.names import RECORD_ACKED
 from spark_reports.folds import exposure as fold
 from spark_reports.folds.events import Folding
-from spark_reports.folds.files import Facts, same
+from spark_reports.folds.facts import Facts, same
 
 
 def data_at_risk(terms: pa.Table) -> Folding:

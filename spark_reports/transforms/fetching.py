@@ -2,63 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from replica.trace.names import FOLLOWER_FETCHED, NODE_STARTED, NODE_STOPPED, RECORDS_SENT
 from spark_reports.folds import catch_ups as fold
-from spark_reports.folds import fetches as sums
-from spark_reports.folds.events import Folding
-from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles, by_partition
+from spark_reports.folds.events import Folding, by_partition
+from spark_reports.folds.facts import Facts, same
+from spark_reports.schema import RUN
 
 
-def fetch_efficiency(files: RunFiles) -> DataFrame:
+def fetch_efficiency(fetch: DataFrame, request: DataFrame) -> DataFrame:
     """One row per broker and peer that fetched from it (a follower or a client).
 
-    in:  the trace; only runs that measure requests have rows in its table of them
+    in:  the tables fetch and request; only runs that measure requests have rows in the latter
     out: run, node, peer, partition_reads (partitions of fetches answered with records), record_bytes, bytes_per_read,
          empty_fetches (of a follower: partitions asked for and nothing sent), and from the request log, else null:
          requests (fetches that found something), bytes_per_request, sendfile_bytes, sendfile_calls, bytes_per_call,
          sendfile_share (of the bytes answered)
     """
-    pair = same("node", "peer")
-    answered = {**pair, **same("response_bytes", "sendfile_bytes", "sendfile_calls")}
-    facts = {
-        sums.SENT: Facts("fetch", {**pair, **same("size_bytes")}, {"event": [RECORDS_SENT]}),
-        sums.ASKED: Facts("fetch", pair, {"event": [FOLLOWER_FETCHED]}),
-        sums.ANSWERED: Facts("request", answered, {"api": ["Fetch"]}, everywhere=True),
-    }
-    found = sums.summed(files.gathered(sums.summed, facts, sums.SUMS))
-    return files.of_rows("fetch_efficiency", [_in_figures(**row) for row in found.to_pylist() if _fetched(row)])
+    pair = [RUN, "node", "peer"]
+    sent = F.col("event") == RECORDS_SENT
+    reads = fetch.groupBy(*pair).agg(
+        F.count_if(sent).alias("partition_reads"),
+        F.coalesce(F.sum(F.when(sent, F.col("size_bytes"))), F.lit(0)).alias("record_bytes"),
+        F.count_if(F.col("event") == FOLLOWER_FETCHED).alias("asked"),
+    )
+    fetches = (
+        request.filter(F.col("api") == "Fetch")
+        .groupBy(*pair)
+        .agg(
+            F.count("*").alias("requests"),
+            F.sum("response_bytes").alias("response_bytes"),
+            F.sum("sendfile_bytes").alias("sendfile_bytes"),
+            F.sum("sendfile_calls").alias("sendfile_calls"),
+        )
+    )
+    return reads.join(fetches, pair, "left").select(
+        *pair, "partition_reads", "record_bytes", _ratio("record_bytes", "partition_reads").alias("bytes_per_read"),
+        F.when(F.col("asked") > 0, F.greatest(F.lit(0), F.col("asked") - F.col("partition_reads")))
+        .alias("empty_fetches"),
+        "requests", _ratio("response_bytes", "requests").alias("bytes_per_request"), "sendfile_bytes",
+        "sendfile_calls", _ratio("sendfile_bytes", "sendfile_calls").alias("bytes_per_call"),
+        _ratio("sendfile_bytes", "response_bytes").alias("sendfile_share"),
+    )  # fmt: skip
 
 
-def _fetched(row: dict[str, Any]) -> bool:
-    """Of requests alone nothing is known by partition."""
-    return bool(row["reads"] or row["asked"])
-
-
-def _in_figures(
-    run: str, node: str, peer: str, reads: int, asked: int, requests: int, size_bytes: int, response_bytes: int,
-    sendfile_bytes: int, sendfile_calls: int,
-) -> dict[str, Any]:  # fmt: skip
-    row = {
-        "run": run, "node": node, "peer": peer, "partition_reads": reads, "record_bytes": size_bytes,
-        "bytes_per_read": _ratio(size_bytes, reads), "empty_fetches": max(0, asked - reads) if asked else None,
-    }  # fmt: skip
-    if not requests:
-        return row
-    return row | {
-        "requests": requests, "bytes_per_request": _ratio(response_bytes, requests), "sendfile_bytes": sendfile_bytes,
-        "sendfile_calls": sendfile_calls, "bytes_per_call": _ratio(sendfile_bytes, sendfile_calls),
-        "sendfile_share": _ratio(sendfile_bytes, response_bytes),
-    }  # fmt: skip
-
-
-def _ratio(above: int, below: int) -> float | None:
-    return above / below if below > 0 else None
+def _ratio(above: str, below: str) -> Column:
+    return F.when(F.col(below) > 0, F.col(above) / F.col(below))
 
 
 def catch_ups(changes: pa.Table) -> Folding:
@@ -83,4 +75,4 @@ def catch_ups(changes: pa.Table) -> Folding:
         ),
         fold.JOINED: Facts(changes, {**at, **same("joined")}),
     }
-    return by_partition(fold.catch_ups, facts, fold.COLUMNS, fold.cut)
+    return Folding(by_partition(fold.catch_ups, fold.cut), facts, fold.COLUMNS)

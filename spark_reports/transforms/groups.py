@@ -14,10 +14,10 @@ from replica.trace.names import (
     GROUP_REBALANCED,
     GROUP_REMOVED,
 )
+from spark_reports.folding import folded
 from spark_reports.folds import groups as fold
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.folding import folded
 from spark_reports.transforms.intervals import joined_up, overlapping
 
 GROUP_KEY = (RUN, "group")

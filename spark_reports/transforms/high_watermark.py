@@ -6,9 +6,8 @@ import pyarrow as pa
 
 from replica.trace.names import FOLLOWER_FETCHED
 from spark_reports.folds import hw_stalls as fold
-from spark_reports.folds.events import Folding
-from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import by_partition
+from spark_reports.folds.events import Folding, by_partition
+from spark_reports.folds.facts import Facts, same
 
 
 def hw_stalls(states: pa.Table, terms: pa.Table) -> Folding:
@@ -33,4 +32,4 @@ def hw_stalls(states: pa.Table, terms: pa.Table) -> Folding:
             "fetch", {**of_leader, "follower": "peer", **same("fetch_offset")}, {"event": [FOLLOWER_FETCHED]}
         ),
     }
-    return by_partition(fold.hw_stalls, facts, fold.COLUMNS, fold.cut)
+    return Folding(by_partition(fold.hw_stalls, fold.cut), facts, fold.COLUMNS)

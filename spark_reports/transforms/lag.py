@@ -7,7 +7,7 @@ import pyarrow as pa
 from replica.trace.names import FOLLOWER_FETCHED, LEADERSHIP_BEGAN, NODE_STARTED, NODE_STOPPED
 from spark_reports.folds import lag as fold
 from spark_reports.folds.events import Folding
-from spark_reports.folds.files import Facts, same
+from spark_reports.folds.facts import Facts, same
 
 
 def replication_lag(terms: pa.Table) -> Folding:

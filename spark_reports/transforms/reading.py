@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from replica.trace.events import OUTSIDE
 from replica.trace.names import (
@@ -25,12 +26,11 @@ from replica.trace.names import (
     RECORD_READ,
     TRANSACTION_MARKER_WRITTEN,
 )
-from spark_reports.folds import exchange
 from spark_reports.folds import read_stalls as fold
 from spark_reports.folds.events import Folding, at_the_end
-from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.folds.facts import Facts, same
 from spark_reports.held import few_rows
+from spark_reports.schema import RUN
 from spark_reports.transforms.availability import SHORTEST_STALL_US
 
 _CLIENT_NAME_CHARACTERS = 60
@@ -38,7 +38,7 @@ _CLIENT_NAME_CHARACTERS = 60
 _FOREVER = (1 << 63) - 1
 
 
-def read_stalls(files: RunFiles, terms: pa.Table, ends: DataFrame) -> Folding:
+def read_stalls(group: DataFrame, terms: pa.Table, ends: DataFrame) -> Folding:
     """One row per stretch in which a committed record waited at a consumer's position and it read nothing.
 
     A stretch begins when the leader's high watermark passes the position, or with the last read while more wait; it
@@ -48,7 +48,7 @@ def read_stalls(files: RunFiles, terms: pa.Table, ends: DataFrame) -> Folding:
     (it is unknown whether they are still there), and groups whose members share their client.id with another.
     Nothing waits at a transaction's marker; nor at records of an aborted transaction for a consumer that read none of
     the partition's.
-    in:  the trace, leader_terms(), run_ends()
+    in:  the table group, leader_terms(), run_ends()
     out: run, topic, partition, client (null: a group), group (null: a consumer of the scenario), from_us, until_us,
          waiting_records (at its end), refused (answers with an error), errors (sorted names), recovered (a read ended
          it)
@@ -68,23 +68,18 @@ def read_stalls(files: RunFiles, terms: pa.Table, ends: DataFrame) -> Folding:
             "transaction", same("seq", "base_offset", "last_offset"), {"event": [ABORTED_BATCH_FOUND]}, ahead=True
         ),
     }
-    readers = _readers(files, {row["run"]: row["end_us"] for row in few_rows(ends).to_pylist()})
+    readers = _readers(group, {row["run"]: row["end_us"] for row in few_rows(ends).to_pylist()})
     make = functools.partial(fold.read_stalls, readers, SHORTEST_STALL_US)
     cut = functools.partial(fold.cut, readers, SHORTEST_STALL_US)
-    return Folding(functools.partial(at_the_end, make, cut), facts, fold.COLUMNS)
+    return Folding(at_the_end(make, cut), facts, fold.COLUMNS)
 
 
-_OF_GROUPS = pa.schema(
-    [("run", pa.string()), ("group", pa.string()), ("seq", pa.int64()), ("at_us", pa.int64()), ("event", pa.string()),
-     ("client_id", pa.string()), ("members", pa.list_(pa.string()))]
-)  # fmt: skip
-
-
-def _readers(files: RunFiles, end_us: Mapping[str, int]) -> fold.KnownReaders:
-    events = [GROUP_MEMBER_JOINED, GROUP_ASSIGNED, GROUP_REBALANCED, GROUP_REMOVED]
-    said = Facts("group", same(*_OF_GROUPS.names[1:]), {"event": events}, everywhere=True)
-    found = files.gathered(exchange.all_of_it, {"said": said}, _OF_GROUPS)
-    rows = found.sort_by([(name, "ascending") for name in ("run", "group", "seq")]).to_pylist()
+def _readers(group: DataFrame, end_us: Mapping[str, int]) -> fold.KnownReaders:
+    events = (GROUP_MEMBER_JOINED, GROUP_ASSIGNED, GROUP_REBALANCED, GROUP_REMOVED)
+    said = group.filter(F.col("event").isin(*events)).select(
+        RUN, "group", "seq", "at_us", "event", "client_id", "members"
+    )
+    rows = few_rows(said).sort_by([(name, "ascending") for name in (RUN, "group", "seq")]).to_pylist()
     of_groups = groupby(rows, itemgetter("run", "group"))
     return fold.KnownReaders(OUTSIDE, _members(rows), {key: _lives(its) for key, its in of_groups}, end_us)
 

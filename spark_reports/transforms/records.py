@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.names import (
     ABORTED_BATCH_FOUND,
     BATCH_APPENDED,
+    BATCH_COMPACTED,
     DATA_LOST,
     FOLLOWING_BEGAN,
     LEADERSHIP_BEGAN,
@@ -28,19 +29,14 @@ from replica.trace.names import (
     TOPIC_DELETED,
     TRANSACTION_STATE_CHANGED,
 )
-from spark_reports.folds import fates as fold
-from spark_reports.folds import findings
-from spark_reports.folds.exchange import Steps
-from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
-from spark_reports.held import collected, few_rows, has_no_rows, none_of
+from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.batches import named_batches, told_apart
 
 RECORD_KEY = (*PARTITION_KEY, "record")
-ACKED, FAILED, UNKNOWN = fold.TOLD_ACKED, fold.TOLD_FAILED, fold.TOLD_NOTHING
+ACKED, FAILED, UNKNOWN = "acked", "failed", "unknown"
 DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
 ABORTED, COMMITTED = "aborted", "committed"
 _NEVER = (1 << 63) - 1
@@ -126,19 +122,20 @@ def _without_commit(transaction: DataFrame) -> tuple[DataFrame, DataFrame]:
 def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
     """One row per record in the final log of its partition.
 
-    out: *PARTITION_KEY, offset, record, readable (below the high watermark of a running leader), aborted (with its
-         transaction), open (its transaction is not decided)
+    out: *PARTITION_KEY, offset, leader_epoch, record, readable (below the high watermark of a running leader),
+         aborted (with its transaction), open (its transaction is not decided)
     """
     not_committed, undecided = _without_commit(transaction)
     chosen = final_replicas(final_log).select(*PARTITION_KEY, "node", "is_leader", F.col("high_watermark").alias("end"))
     return (
         final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
-        .select(*PARTITION_KEY, "node", "offset", "record")
+        .select(*PARTITION_KEY, "node", "offset", "leader_epoch", "record")
         .join(F.broadcast(chosen), [*PARTITION_KEY, "node"])
         .select(
             *PARTITION_KEY,
             "node",
             "offset",
+            "leader_epoch",
             "record",
             (F.col("is_leader") & (F.col("offset") < F.col("end"))).alias("readable"),
         )
@@ -157,14 +154,15 @@ def final_entries(final_log: DataFrame, transaction: DataFrame) -> DataFrame:
     )
 
 
-def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> DataFrame:
+def deleted_records(trace: Trace) -> DataFrame:
     """One row per record that was taken out of a log for a good reason (`why`). An operator `deleted` it: records of a
     leader below the start that its log was raised to, and records of a deleted topic that any replica had, or got until
     its broker heard of the deletion. It `expired`: records of any replica below the start that retention raised.
-    Not what that log had lost before, nor what a leader has appended again since.
+    Not what that log had lost before, or compaction had taken out of it, nor what a leader has appended again since.
 
-    in:  the trace tables     out: *RECORD_KEY, why
+    out: *RECORD_KEY, why
     """
+    produce, log, control = trace.produce, trace.log, trace.control
     is_topic = F.col("event") == TOPIC_DELETED
     is_with_disk = (F.col("event") == DATA_LOST) & (F.col("size_bytes") < 0)
     is_gone = (F.col("event") == REPLICA_DELETED) | is_with_disk
@@ -220,7 +218,9 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     )
     of_leaders = appended.filter(F.col("role") == "leader")
     batch = [*PARTITION_KEY, "crc", "seq", "leader_epoch", "base_offset"]
-    named = doomed.select(*batch, "below", "why", "deleted_seq").join(names, [*PARTITION_KEY, "crc"])
+    named = doomed.select(*batch, "node", "below", "why", "deleted_seq").join(names, [*PARTITION_KEY, "crc"])
+    if not has_no_rows(trace.compaction):
+        named = _without_compacted(named, trace.compaction)
     gone = (
         told_apart(named, produce, log)
         .filter(by_topic | (F.col("base_offset") + F.col("place") < F.col("below")))
@@ -238,6 +238,21 @@ def deleted_records(produce: DataFrame, log: DataFrame, control: DataFrame) -> D
     )
     is_back = F.coalesce(F.col("again_seq") > F.col("deleted_seq"), F.lit(False))
     return gone.join(again, list(RECORD_KEY), "left").filter(~is_back).select(*RECORD_KEY, "why")
+
+
+def _without_compacted(named: DataFrame, compaction: DataFrame) -> DataFrame:
+    """Of the records of a replica's log, those that its cleaner had not taken before their deletion."""
+    taken = compaction.filter(F.col("event") == BATCH_COMPACTED).select(
+        *PARTITION_KEY, "node", F.col("seq").alias("taken_seq"), F.explode("removed").alias("taken_at")
+    )
+    one, other = named.alias("one"), taken.alias("other")
+    is_its = [F.col(f"one.{name}") == F.col(f"other.{name}") for name in (*PARTITION_KEY, "node")]
+    is_before = (
+        (F.col("one.base_offset") + F.col("one.place") == F.col("other.taken_at"))
+        & (F.col("one.seq") < F.col("other.taken_seq"))
+        & (F.col("other.taken_seq") < F.col("one.deleted_seq"))
+    )
+    return one.join(other, [*is_its, is_before], "left_anti")
 
 
 def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:
@@ -260,10 +275,10 @@ def _still_there(cut: DataFrame, control: DataFrame) -> DataFrame:
     return batch.join(later, [*is_its, has_gone], "left_anti")
 
 
-def record_fates(trace: Trace, known: DataFrame) -> DataFrame:
+def record_fates(trace: Trace, entries: DataFrame, known: DataFrame) -> DataFrame:
     """One row per record that was sent, stored, read or deleted.
 
-    in:  the trace, and what else is known: transaction_ends.known_of_records()
+    in:  the trace, final_entries(), and what else is known: transaction_ends.known_of_records()
     out: *RECORD_KEY, client, acks, sent_us, sent_seq, last_sent_seq, told (acked, failed = definitely not written,
          unknown), told_us and told_seq (of the word on it), handed_over, acked_us, acked_seq, acked_by, ack_offset,
          latency_us, error,
@@ -272,34 +287,135 @@ def record_fates(trace: Trace, known: DataFrame) -> DataFrame:
          promised (output of an input that is done),
          deleted, expired, compacted, and lost, unseen, missing, duplicated, dirty, reordered, aborted
     """
-    its = same("record", "seq")
-    said = {**its, **same("at_us", "latency_us")}
-    facts = {
-        fold.SENT: Facts("produce", {**its, **same("at_us", "client", "acks")}, {"event": [RECORD_SENT]}),
-        fold.ACKED: Facts("produce", {**said, **same("peer", "offset")}, {"event": [RECORD_ACKED]}),
-        fold.HANDED_OVER: Facts("produce", said, {"event": [RECORD_HANDED_OVER]}),
-        fold.FAILED: Facts("produce", {**said, **same("error", "definite")}, {"event": [RECORD_FAILED]}),
-        fold.STORED: Facts("final_log", same("record", "node", "offset"), {"event": [LOG_ENTRY_FOUND]}),
-        fold.READ: Facts("consume", same("record"), {"event": [RECORD_READ]}),
-        fold.PROMISED: Facts("consume", same("record"), {"event": [OUTPUT_PROMISED]}),
-    }
-    steps = Steps(_final_logs(trace).entries, fold.fates, fold.with_anomalies, fold.PLACE)
-    return trace.files.exchanged("records", steps, facts, {fold.KNOWN: known})
+    written = trace.produce.filter(F.col("record").isNotNull()).select(
+        *RECORD_KEY, "event", "seq", "at_us", "client", "acks", "peer", F.col("offset").alias("ack_offset"),
+        "latency_us", "error", "definite",
+    )  # fmt: skip
+    read = trace.consume.filter(F.col("event").isin(RECORD_READ, OUTPUT_PROMISED)).select(*RECORD_KEY, "event")
+    facts = (
+        written.unionByName(entries.drop("leader_epoch").withColumn("event", F.lit(LOG_ENTRY_FOUND)), True)
+        .unionByName(read, True)
+        .unionByName(known.withColumnRenamed("why", "event"), True)
+    )
+    return _judged(_of_each_record(facts, trace.produce))
 
 
-def _final_logs(trace: Trace) -> fold.FinalLogs:
-    replicas = final_replicas(trace.final_log).select(*PARTITION_KEY, "node", "is_leader", "high_watermark")
-    not_committed, undecided = _without_commit(trace.transaction)
-    return fold.FinalLogs(*map(few_rows, (replicas, not_committed, undecided)))
+_NAMES = ("client", "peer", "error")
 
 
-def record_counts(fates: DataFrame, files: RunFiles) -> DataFrame:
+def _of_each_record(facts: DataFrame, produce: DataFrame) -> DataFrame:
+    """All that was said of each record, in a row.
+
+    sent_before: when the last one of those was sent that its producer has before it in the log
+    """
+    is_sent, is_acked = F.col("event") == RECORD_SENT, F.col("event") == RECORD_ACKED
+    is_failed, is_stored = F.col("event") == RECORD_FAILED, F.col("event") == LOG_ENTRY_FOUND
+    is_told = F.col("event").isin(RECORD_ACKED, RECORD_HANDED_OVER, RECORD_FAILED)
+    is_copy = is_stored & ~F.col("aborted")
+
+    def least(name: str, rows: Column) -> Column:
+        return F.min(F.when(rows, F.col(name)))
+
+    def first(name: str, rows: Column, by: str = "seq") -> Column:
+        return F.min_by(F.when(rows, F.col(name)), F.when(rows, F.col(by)))
+
+    def has(event: str) -> Column:
+        return F.max(F.col("event") == event)
+
+    # Spark aggregates numbers in a hash table; for one string among them it would sort all events, twice.
+    numbered = facts.withColumns({name: F.when(F.col(name).isNotNull(), F.xxhash64(name)) for name in _NAMES})
+    # A record without a key is sent before it has a partition (-1); later events say which one it got.
+    of_each = numbered.groupBy(RUN, "topic", "record").agg(
+        F.max("partition").alias("partition"),
+        first("client", is_sent).alias("client"),
+        least("acks", is_sent).alias("acks"),
+        least("at_us", is_sent).alias("sent_us"),
+        least("seq", is_sent).alias("sent_seq"),
+        F.max(F.when(is_sent, F.col("seq"))).alias("last_sent_seq"),
+        F.max(is_acked).alias("is_acked"),
+        F.max(is_failed & F.col("definite")).alias("is_failed"),
+        least("at_us", is_told).alias("told_us"),
+        least("seq", is_told).alias("told_seq"),
+        has(RECORD_HANDED_OVER).alias("handed_over"),
+        least("at_us", is_acked).alias("acked_us"),
+        least("seq", is_acked).alias("acked_seq"),
+        first("peer", is_acked).alias("peer"),
+        first("ack_offset", is_acked).alias("ack_offset"),
+        F.min("latency_us").alias("latency_us"),
+        first("error", is_failed & F.col("error").isNotNull()).alias("error"),
+        F.count_if(is_copy).alias("copies"),
+        F.count_if(is_copy & ~F.col("open")).alias("settled_copies"),
+        least("offset", is_stored).alias("offset"),
+        first("readable", is_stored, by="offset").alias("readable"),
+        has(RECORD_READ).alias("read"),
+        has(OUTPUT_PROMISED).alias("promised"),
+        *(has(why).alias(why) for why in (DELETED, EXPIRED, COMPACTED, ABORTED, COMMITTED)),
+    )
+    # By the number of the client, too, rows are sorted faster than by its name.
+    before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    sent_before = F.max(F.when(F.col("offset").isNotNull(), F.col("sent_seq"))).over(before)
+    found = of_each.withColumn("sent_before", sent_before)
+    words = produce.select(F.explode(F.array(*_NAMES)).alias("word")).filter(F.col("word").isNotNull()).distinct()
+    for name in _NAMES:
+        word = words.select(F.xxhash64("word").alias(name), F.col("word").alias(f"{name}_word"))
+        found = found.join(F.broadcast(word), name, "left").drop(name).withColumnRenamed(f"{name}_word", name)
+    return found.withColumnRenamed("peer", "acked_by")
+
+
+def _is_taken() -> Column:
+    return F.col("deleted") | F.col("expired") | F.col("compacted")
+
+
+def is_undone() -> Column:
+    """Its application is done with the input, and will not write this output any more."""
+    return F.col("promised") & (F.col("copies") == 0) & ~_is_taken()
+
+
+def _judged(records: DataFrame) -> DataFrame:
+    """With what is wrong with each of them."""
+    told = F.when(F.col("is_acked"), ACKED).when(F.col("is_failed"), FAILED).otherwise(UNKNOWN)
+    judged = records.withColumns(
+        {
+            "told": told,
+            "present": F.col("offset").isNotNull(),
+            "readable": F.coalesce("readable", F.lit(False)),
+        }
+    )
+    is_acked = F.col("told") == ACKED
+    is_gone = ~F.col("present") & ~_is_taken()
+    is_aborted = F.when(F.col("present"), F.col("copies") == 0).otherwise(F.col(ABORTED) & ~_is_taken())
+    # It is there, and the marker that committed it is in no log that counts.
+    is_stranded = F.col(COMMITTED) & (F.col("copies") > 0) & (F.col("settled_copies") == 0)
+    return judged.withColumns(
+        {
+            "lost": (is_acked & is_gone & ~F.col(ABORTED)) | is_undone(),
+            "unseen": is_acked & F.col("present") & (~F.col("readable") | is_stranded),
+            "missing": (F.col("told") == UNKNOWN) & F.col("sent_seq").isNotNull() & is_gone,
+            "duplicated": F.col("settled_copies") > 1,
+            "dirty": F.col("read") & is_gone,
+            "reordered": F.coalesce(F.col("present") & (F.col("last_sent_seq") < F.col("sent_before")), F.lit(False)),
+            ABORTED: is_acked & is_aborted & ~is_undone(),
+        }
+    ).select(*RESULT_TABLES["records"].columns)
+
+
+def record_counts(fates: DataFrame) -> DataFrame:
     """One row per run, topic and acks level: the fates of the records.
 
-    in:  record_fates(), the trace
+    in:  record_fates()
     out: run, topic, acks, sent, acked, handed_over, failed, unknown, and how many are lost, unseen, missing,
          duplicated, dirty, reordered
     """
-    out = RESULT_TABLES["record_counts"].ddl
-    of_some = collected(files.of_each("records", fates, findings.counts, findings.COUNTED_COLUMNS, out))
-    return files.of_rows("record_counts", findings.summed(of_some).to_pylist())
+    flags = ("lost", "unseen", "missing", "duplicated", "dirty", "reordered")
+    return (
+        fates.filter(F.col("sent_seq").isNotNull())
+        .groupBy(RUN, "topic", "acks")
+        .agg(
+            F.count("*").alias("sent"),
+            F.count_if(F.col("told") == ACKED).alias("acked"),
+            F.count_if("handed_over").alias("handed_over"),
+            F.count_if(F.col("told") == FAILED).alias("failed"),
+            F.count_if(F.col("told") == UNKNOWN).alias("unknown"),
+            *[F.count_if(name).alias(name) for name in flags],
+        )
+    )

@@ -13,7 +13,7 @@ from replica.trace.names import (
 )
 from spark_reports.folds import timeline as fold
 from spark_reports.folds.events import Folding
-from spark_reports.folds.files import Facts, same
+from spark_reports.folds.facts import Facts, same
 
 _OWN_STATE = (LEADERSHIP_BEGAN, FOLLOWING_BEGAN, LOG_TRUNCATED, LOG_RECOVERED)
 

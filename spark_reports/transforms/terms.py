@@ -13,10 +13,10 @@ from replica.trace.names import (
     REPLICA_DELETED,
     TOPIC_DELETED,
 )
+from spark_reports.folding import folded
 from spark_reports.folds import terms as fold
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.folding import folded
 
 TERM_KEY = (*PARTITION_KEY, "leader_epoch", "leader")
 

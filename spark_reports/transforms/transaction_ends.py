@@ -15,7 +15,6 @@ from replica.trace.names import (
 from spark_reports.held import has_no_rows
 from spark_reports.io import Trace
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.records import ABORTED, COMMITTED, RECORD_KEY
 
 _COMMITS = ("PrepareCommit", "CompleteCommit")
@@ -24,13 +23,12 @@ _COMPLETE = ("CompleteCommit", "CompleteAbort")
 _PRODUCER = (RUN, "producer_id")
 
 
-def known_of_records(trace: Trace, control: DataFrame) -> DataFrame:
+def known_of_records(trace: Trace, gone: DataFrame) -> DataFrame:
     """One row per word on a record beside those of its producer and of the logs: it is gone for a good reason
-    (gone_records()), it was ABORTED, or COMMITTED.
+    (`gone`: gone_records()), it was ABORTED, or COMMITTED.
 
-    control: as the tables see it     out: *RECORD_KEY, why
+    out: *RECORD_KEY, why
     """
-    gone = gone_records(trace, control)
     if has_no_rows(trace.transaction):
         return gone
     return gone.unionByName(ended_records(trace.produce, trace.transaction))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import operator
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from replica.trace.names import (
@@ -18,18 +19,15 @@ from replica.trace.names import (
     RECORD_READ,
     REPLICA_FOUND,
 )
+from spark_reports.folding import RunFiles, settled
 from spark_reports.folds import anomalies as fold
-from spark_reports.folds import findings
 from spark_reports.folds.events import Folding
-from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles
+from spark_reports.folds.facts import Facts, same
 from spark_reports.held import has_no_rows, none_of
 from spark_reports.io import Trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.schema import PARTITION_KEY, RUN
-from spark_reports.transforms.compaction import gone_records
-from spark_reports.transforms.records import RECORD_KEY, UNDONE, UNMARKED
-from spark_reports.transforms.settling import settled
+from spark_reports.transforms.records import RECORD_KEY, UNDONE, UNMARKED, is_undone
 
 VERDICT_ORDER = (
     "lost", "unseen", "dirty-read", "diverged", "duplicated", "reordered", "offset-regression", "poll-skip",
@@ -49,50 +47,78 @@ JEPSEN_CLASS = {
 }
 
 
-def anomalies(fates: DataFrame, entries: DataFrame, trace: Trace, control: DataFrame) -> DataFrame:
+def anomalies(fates: DataFrame, entries: DataFrame, gone: DataFrame, trace: Trace) -> DataFrame:
     """One row per witness of an anomaly.
 
-    in:  record_fates(), final_entries(), the trace, and its control table as the tables see it
+    in:  record_fates(), final_entries(), gone_records(), the trace
     out: run, anomaly (of VERDICT_ORDER), topic, partition, witness (a record, a client or an invariant), offset, detail
     """
     parts = [
-        record_anomalies(fates, trace.files),
-        diverged(trace.files),
+        record_anomalies(fates),
+        diverged(trace.final_log),
         offset_regressions(trace.files),
-        poll_skips(trace, entries, control),
+        poll_skips(trace, entries, gone),
     ]
     together = parts[0]
     for part in parts[1:]:
         together = together.unionByName(part)
-    return with_broken_invariants(together, control)
+    return with_broken_invariants(together, trace.control)
 
 
-def record_anomalies(fates: DataFrame, files: RunFiles) -> DataFrame:
-    """in: record_fates(), the trace; out: as anomalies(), witness = the record's name."""
-    find = functools.partial(findings.anomalies, UNDONE, UNMARKED)
-    return files.of_each("records", fates, find, findings.ANOMALY_COLUMNS, RESULT_TABLES["anomalies"].ddl)
+def record_anomalies(fates: DataFrame) -> DataFrame:
+    """in: record_fates()     out: as anomalies(), witness = the record's name"""
+    lost = F.format_string("acked by %s at offset %d, not in the final log", F.col("acked_by"), F.col("ack_offset"))
+    unread = F.when(F.col("readable"), UNMARKED).otherwise("acked and in the final log, but no consumer can read it")
+    kinds: dict[str, tuple[str, str, Column]] = {
+        "lost": ("lost", "ack_offset", F.when(is_undone(), UNDONE).otherwise(lost)),
+        "unseen": ("unseen", "offset", unread),
+        "dirty": ("dirty-read", "ack_offset", F.lit("a consumer read it, but it is not in the final log")),
+        "duplicated": ("duplicated", "offset", F.format_string("in the final log %d times", "settled_copies")),
+        "reordered": ("reordered", "offset", F.lit("stands after a record that its producer sent later")),
+    }
+    found = [
+        F.when(
+            F.col(flag),
+            F.struct(F.lit(anomaly).alias("anomaly"), F.col(offset).alias("offset"), detail.alias("detail")),
+        )
+        for flag, (anomaly, offset, detail) in kinds.items()
+    ]
+    each = F.explode(F.array_compact(F.array(*found))).alias("found")
+    return (
+        fates.filter(functools.reduce(operator.or_, map(F.col, kinds)))
+        .select(*PARTITION_KEY, F.col("record").alias("witness"), each)
+        .select(RUN, "found.anomaly", "topic", "partition", "witness", "found.offset", "found.detail")
+    )
 
 
-DIVERGED = Folding(
-    fold.diverged,
-    {
-        fold.REPLICA: Facts(
-            "final_log", same("node", "high_watermark"), {"event": [REPLICA_FOUND], "running": [True]}, ahead=True
-        ),
-        fold.ENTRY: Facts("final_log", same("node", "offset", "record", "crc"), {"event": [LOG_ENTRY_FOUND]}),
-    },
-    fold.REPLICA_COLUMNS,
-    along="offset",
-    is_ordered=False,
-)
-
-
-def diverged(files: RunFiles) -> DataFrame:
+def diverged(final_log: DataFrame) -> DataFrame:
     """Offsets below the high watermarks of two running replicas at which these hold different records.
 
     out: as anomalies(); witness = the records, by replica
     """
-    return files.few(RESULT_TABLES["anomalies"].ddl, DIVERGED)
+    running = final_log.filter((F.col("event") == REPLICA_FOUND) & F.col("running")).select(
+        *PARTITION_KEY, "node", F.col("high_watermark").alias("end")
+    )
+    committed = (
+        final_log.filter(F.col("event") == LOG_ENTRY_FOUND)
+        .select(*PARTITION_KEY, "node", "offset", "record", "crc")
+        .join(F.broadcast(running), [*PARTITION_KEY, "node"])
+        .filter(F.col("offset") < F.col("end"))
+    )
+    place, held = [*PARTITION_KEY, "offset"], F.xxhash64("crc", "record")
+    differing = settled(committed.groupBy(*place).agg((F.min(held) != F.max(held)).alias("differ")).filter("differ"))
+    if differing.isEmpty():
+        return none_of(final_log.sparkSession, RESULT_TABLES["anomalies"].ddl)
+    witness = F.array_join(F.array_sort(F.collect_list(F.concat("node", F.lit(": "), "record"))), ", ")
+    return (
+        committed.join(F.broadcast(differing.select(*place)), place)
+        .groupBy(*place)
+        .agg(witness.alias("witness"))
+        .select(
+            RUN, F.lit("diverged").alias("anomaly"), "topic", "partition", "witness", "offset",
+            F.lit("replicas hold different records below their high watermarks").alias("detail"),
+        )
+    )  # fmt: skip
 
 
 _MADE = Facts("control", same("seq"), {"event": [PARTITION_CREATED]}, ahead=True)
@@ -130,20 +156,20 @@ def offset_regressions(files: RunFiles) -> DataFrame:
 
     out: as anomalies(); witness = the client
     """
-    return files.few(RESULT_TABLES["anomalies"].ddl, REGRESSIONS)
+    return files.rows(REGRESSIONS, RESULT_TABLES["anomalies"].ddl)
 
 
-def poll_skips(trace: Trace, entries: DataFrame, control: DataFrame) -> DataFrame:
+def poll_skips(trace: Trace, entries: DataFrame, gone: DataFrame) -> DataFrame:
     """Records of the final log that a consumer jumped over and never read, without a seek by its user. Records of
     aborted transactions are there and not for every reader; what was taken out of a log for a good reason need not have
     been in the one that was read.
 
-    in:  the trace, final_entries(), the control table as the tables see it
+    in:  the trace, final_entries(), gone_records()
     out: as anomalies(); witness = the client
     """
     of_consumer = [*PARTITION_KEY, "client"]
     none = none_of(trace.files.spark, RESULT_TABLES["anomalies"].ddl)
-    found = trace.files.few(JUMPS_DDL, JUMPS)
+    found = trace.files.rows(JUMPS, JUMPS_DDL)
     if has_no_rows(found):
         return none
     gaps = settled(
@@ -162,7 +188,7 @@ def poll_skips(trace: Trace, entries: DataFrame, control: DataFrame) -> DataFram
         .filter(F.col("seq") > F.col("since_seq"))
         .select(*of_consumer, "offset", "record", "peer", "seq", "since_seq")
     )
-    served = control.filter(F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)).select(
+    served = trace.control.filter(F.col("event").isin(LEADERSHIP_BEGAN, FOLLOWING_BEGAN)).select(
         *PARTITION_KEY, F.col("node").alias("peer"), F.col("seq").alias("served_seq")
     )
     is_in_time = (F.col("since_seq") < F.col("served_seq")) & (F.col("served_seq") < F.col("seq"))
@@ -178,7 +204,7 @@ def poll_skips(trace: Trace, entries: DataFrame, control: DataFrame) -> DataFram
         .join(reads, [*of_consumer, "offset"], "left_anti")
         .join(there, [*PARTITION_KEY, "offset"])
         .join(apart.select(*of_consumer, "record"), [*of_consumer, "record"], "left_anti")
-        .join(gone_records(trace, control), list(RECORD_KEY), "left_anti")
+        .join(gone, list(RECORD_KEY), "left_anti")
         .select(
             RUN, F.lit("poll-skip").alias("anomaly"), "topic", "partition", F.col("client").alias("witness"), "offset",
             F.format_string("jumped over %s without a seek and never read it", "record").alias("detail"),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -27,15 +24,16 @@ from replica.trace.names import (
     PARTITION_WENT_OFFLINE,
     RUN_STARTED,
 )
+from spark_reports.folding import folded, settled
 from spark_reports.folds import losses as fold
-from spark_reports.folds.files import Facts, same
-from spark_reports.from_files import RunFiles, by_partition
-from spark_reports.held import collected
-from spark_reports.schema import RUN
+from spark_reports.held import none_of
+from spark_reports.io import Trace
+from spark_reports.results import RESULT_TABLES
+from spark_reports.schema import PARTITION_KEY, RUN
 from spark_reports.transforms.records import RECORD_KEY
 
 
-def lost_records(fates: DataFrame, files: RunFiles) -> DataFrame:
+def lost_records(fates: DataFrame, trace: Trace) -> DataFrame:
     """One row per record that was acked and is gone, with the events after its ack that decided its fate.
 
     in:  record_fates(), the trace
@@ -46,31 +44,48 @@ def lost_records(fates: DataFrame, files: RunFiles) -> DataFrame:
          erased_us, erased_on (nodes), erased_reason            truncations after the ack that cut it off a log
          disk_lost_us, disk_lost_on, disk_lost_reason           bytes of the partition that disks lost after the ack
     """
-    lost = collected(files.of_each("records", fates, fold.lost, fold.LOST_COLUMNS, fold.LOST_DDL))
-    if not len(lost):
-        return files.of_rows("lost_records", [])
-    at = same("seq", "at_us", "reason")
-    its, ends = {**at, **same("node")}, same("log_end_offset", "previous_log_end_offset")
+    is_gone = F.col("lost") & F.col("acked_seq").isNotNull() & ~F.col("present")
+    lost = settled(
+        fates.filter(is_gone).select(
+            *RECORD_KEY, F.col("acked_seq").alias("seq"), "acks", "sent_us", "acked_us", "acked_by",
+            F.col("ack_offset").alias("offset"),
+        )
+    )  # fmt: skip
+    if lost.isEmpty():
+        return none_of(lost.sparkSession, RESULT_TABLES["lost_records"].ddl)
+
+    def of(event: str, *columns: str) -> DataFrame:
+        return trace.control.filter(F.col("event") == event).select(*PARTITION_KEY, "seq", "at_us", "reason", *columns)
+
+    ends = ("log_end_offset", "previous_log_end_offset")
     facts = {
-        fold.LOST: Facts(lost, same("seq", "record", "acks", "sent_us", "acked_us", "acked_by", "offset")),
-        fold.KEPT: Facts(_kept(lost, files), same("seq", "record", "offset", "node", "last_seq")),
-        fold.ELECTED: Facts("control", {**at, "node": "broker", **same("clean")}, {"event": [LEADER_ELECTED]}),
-        fold.TRUNCATED: Facts("control", {**its, **ends}, {"event": [LOG_TRUNCATED]}),
-        fold.DISK_LOST: Facts("control", its, {"event": [DATA_LOST]}),
-        fold.OPENED: Facts("control", {**its, **same("log_end_offset", "size_bytes")}, {"event": [LOG_RECOVERED]}),
+        fold.LOST: lost,
+        fold.KEPT: _kept(lost, trace),
+        fold.ELECTED: of(LEADER_ELECTED, "broker", "clean").withColumnRenamed("broker", "node"),
+        fold.TRUNCATED: of(LOG_TRUNCATED, "node", *ends),
+        fold.DISK_LOST: of(DATA_LOST, "node"),
+        fold.OPENED: of(LOG_RECOVERED, "node", "log_end_offset", "size_bytes"),
     }
-    return files.made("lost_records", by_partition(fold.lost_records, facts, fold.COLUMNS))
+    return folded(facts, fold.COLUMNS, fold.lost_records, RESULT_TABLES["lost_records"].ddl)
 
 
-def _kept(lost: pa.Table, files: RunFiles) -> pa.Table:
-    """Replicas that ever appended a lost record: as fold.kept()"""
-    sent = Facts("produce", same("crc", "records"), {"event": [BATCH_SENT]})
-    names = lost["record"].unique()
-    batches = files.gathered(functools.partial(fold.batches_with, names), {"sent": sent}, fold.BATCHES)
-    appended = Facts("log", same("crc", "node", "seq"), {"event": [BATCH_APPENDED]})
-    crcs = batches["crc"].unique()
-    appends = files.gathered(functools.partial(fold.appends_of, crcs), {"appended": appended}, fold.APPENDS)
-    return fold.kept(lost.select([*RECORD_KEY, "offset"]), batches, appends)
+def _kept(lost: DataFrame, trace: Trace) -> DataFrame:
+    """One row per lost record and replica that ever appended it.
+
+    out: *RECORD_KEY, offset, node, seq and last_seq (its first append and its last)
+    """
+    batches = (
+        trace.produce.filter(F.col("event") == BATCH_SENT)
+        .select(*PARTITION_KEY, "crc", F.explode("records").alias("record"))
+        .join(F.broadcast(lost.select(*RECORD_KEY, "offset")), list(RECORD_KEY))
+        .distinct()
+    )
+    appends = trace.log.filter(F.col("event") == BATCH_APPENDED).select(*PARTITION_KEY, "crc", "node", "seq")
+    return (
+        appends.join(F.broadcast(batches), [*PARTITION_KEY, "crc"])
+        .groupBy(*RECORD_KEY, "offset", "node")
+        .agg(F.min("seq").alias("seq"), F.max("seq").alias("last_seq"))
+    )
 
 
 _KEY_MOMENTS = (

@@ -93,7 +93,6 @@ def _measure_tables(
 ) -> list[dict[str, Any]]:
     """Computes every table once, each in a new session, and discards the rows; writes tables that others are
     computed from."""
-    from spark_reports.from_files import Folders
     from spark_reports.session import spark_session
     from spark_reports.tables import tables_of_long_traces
 
@@ -109,7 +108,7 @@ def _measure_tables(
 
     with spark_session(master, settings) as spark:
         kept = run_dir / "kept"
-        tables = tables_of_long_traces(spark, [run_dir], Folders(kept, run_dir / "parcels"))
+        tables = tables_of_long_traces(spark, [run_dir], kept)
 
         def compute(name: str) -> None:
             table = tables[name]

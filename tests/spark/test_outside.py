@@ -158,7 +158,7 @@ def test_acks_of_clients_from_outside_are_the_brokers_view(spark: SparkSession, 
         (1.2, told("client/kcat", "k1", 0, None)),
         (2.0, t.RunFinished(reason="over")),
     ]
-    rows = ack_latency(read_trace(spark, [written("outside", facts)]).files).orderBy("acks", "measured_at")
+    rows = ack_latency(read_trace(spark, [written("outside", facts)]).produce).orderBy("acks", "measured_at")
     assert [tuple(row) for row in rows.select("acks", "measured_at", "records", "p50_us", "max_us").collect()] == [
         (0, "broker", 1, None, None),
         (1, "broker", 1, 300, 300),

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from replica.trace import events as t
 from spark_reports.io import Trace, read_trace
 from spark_reports.tables import ResultTables
+from spark_reports.transforms.compaction import gone_records
 from spark_reports.transforms.records import final_entries, record_fates
 from spark_reports.transforms.transaction_ends import known_of_records
 from spark_reports.transforms.verdict import anomalies
@@ -39,14 +40,23 @@ def failed(record: str, definite: bool) -> t.TraceEvent:
     )  # fmt: skip
 
 
+def found_at(node: str, offset: int, record: str) -> t.TraceEvent:
+    return t.LogEntryFound(node=node, offset=offset, record=record, leader_epoch=0, crc=hash_of(record), **PLACE)
+
+
+def ends(node: str, end: int) -> t.TraceEvent:
+    """The log of the leader, all of it committed."""
+    return t.ReplicaFound(
+        node=node, log_start_offset=0, log_end_offset=end, high_watermark=end, is_leader=True, in_isr=True,
+        running=True, **PLACE,
+    )  # fmt: skip
+
+
 def found(
     node: str, *records: str, hw: int | None = None, leader: bool = False, isr: bool = True, up: bool = True
 ) -> list[t.TraceEvent]:
     """A replica's log at the end: one record an offset."""
-    entries: list[t.TraceEvent] = [
-        t.LogEntryFound(node=node, offset=i, record=record, leader_epoch=0, crc=hash_of(record), **PLACE)
-        for i, record in enumerate(records)
-    ]
+    entries = [found_at(node, offset, record) for offset, record in enumerate(records)]
     end = t.ReplicaFound(
         node=node, log_start_offset=0, log_end_offset=len(records),
         high_watermark=len(records) if hw is None else hw, is_leader=leader, in_isr=isr, running=up, **PLACE,
@@ -148,7 +158,7 @@ def compacted(offset: int, to: int, *, aborted: bool = False) -> t.TraceEvent:
 
 
 def known_in(trace: Trace) -> DataFrame:
-    return known_of_records(trace, trace.control)
+    return known_of_records(trace, gone_records(trace))
 
 
 def in_transaction(record: str, offset: int, producer_id: int = 7) -> list[t.TraceEvent]:
@@ -368,8 +378,30 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "a record that a later one of its key replaced is compacted, and the last of a key is lost": (
         [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), *kept("r3", 3), keyed("a", 0, "r0"), keyed("b", 1, "r1"),
-         keyed("a", 2, "r2"), keyed("b", 3, "r3"), compacted(0, 3), compacted(1, 3), *found("b1", "r2", leader=True)],
-        {("lost", "r1"), ("lost", "r3")},
+         keyed("a", 2, "r2"), keyed("b", 3, "r3"), compacted(0, 3), compacted(1, 3), *found("b1", leader=True)],
+        {("lost", "r0"), ("lost", "r1"), ("lost", "r2"), ("lost", "r3")},
+    ),
+    "what compaction took is lost with the record that replaced it, unless an operator deleted that one": (
+        [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), *kept("r3", 3), *kept("r4", 4), keyed("a", 0, "r0"),
+         keyed("b", 1, "r1"), keyed("b", 2, "r2"), keyed("a", 3, "r3"), keyed("c", 4, "r4"), compacted(0, 4),
+         compacted(1, 4), starts_at(3, "b1", "leader"), cut_to(3, 5), *kept("r4", 3), *found("b1", leader=True)],
+        {("lost", "r0"), ("lost", "r3"), ("lost", "r4")},
+    ),
+    "what a tombstone replaced that was cut off": (
+        [*kept("r0", 0), *kept("r1", 1), keyed("a", 0, "r0"), keyed("a", 1, "r1", tombstone=True), compacted(0, 2),
+         cut_to(1, 2), *found("b1", leader=True)],
+        {("lost", "r0"), ("lost", "r1")},
+    ),
+    "a tombstone that was compacted and cut off, where its key came back": (
+        [*kept("r0", 0), *kept("r1", 1), keyed("a", 0, "r0"), keyed("a", 1, "r1", tombstone=True), compacted(1, 2),
+         *found("b2", "r0", leader=True)],
+        {("lost", "r1")},
+    ),
+    "what was lost with the record that replaced it, before their topic was deleted": (
+        [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), keyed("a", 0, "r0"), keyed("b", 1, "r1"), keyed("a", 2, "r2"),
+         compacted(0, 3), cut_to(2, 3), t.TopicDeleted(node="c1", topic="t", reason="by an operator"),
+         *found("b1", leader=True)],
+        {("lost", "r0"), ("lost", "r2")},
     ),
     "tombstones and what was aborted may go though they are the last of their key": (
         [*kept("r0", 0), *kept("r1", 1), *kept("r2", 2), keyed("a", 0, "r0", tombstone=True), keyed("b", 1, "r1"),
@@ -472,8 +504,9 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "of two batches with the same bytes compaction took one, and the other was cut off": (
         [*kept("r0", 0, TWIN), *kept("r1", 1, TWIN), *kept("r2", 2), keyed("a", 0, "r0", crc=TWIN),
-         keyed("b", 1, "r1", crc=TWIN), keyed("a", 2, "r2"), cut_to(1, 3), *kept("r2", 1), compacted(0, 3),
-         *found("b1", "r2", leader=True)],
+         keyed("b", 1, "r1", crc=TWIN), keyed("a", 2, "r2"), cut_to(1, 3), *kept("r2", 1),
+         keyed("a", 1, "r2"), compacted(0, 3),
+         found_at("b1", 1, "r2"), ends("b1", 2)],
         {("lost", "r1")},
     ),
     "a record without a key gets its partition after it was sent": (
@@ -492,8 +525,9 @@ def witnesses(spark: SparkSession, written: Written) -> dict[str, set[tuple[str,
     ]
     trace = read_trace(spark, folders)
     entries = final_entries(trace.final_log, trace.transaction)
-    fates = record_fates(trace, known_in(trace))
-    verdict = anomalies(fates, entries, trace, trace.control)
+    gone = gone_records(trace)
+    fates = record_fates(trace, entries, known_of_records(trace, gone))
+    verdict = anomalies(fates, entries, gone, trace)
     rows = verdict.select("run", "anomaly", "witness").collect()
     return {
         case: {(row["anomaly"], row["witness"]) for row in rows if row["run"] == f"case-{n}"}
@@ -513,7 +547,7 @@ def test_what_the_producer_was_told(spark: SparkSession, written: Written) -> No
         failed("r2", False), *found("b1", "r0", leader=True),
     ]  # fmt: skip
     trace = read_trace(spark, [written("told", [(i / 10, event) for i, event in enumerate(events)])])
-    fates = record_fates(trace, known_in(trace)).orderBy("sent_seq")
+    fates = record_fates(trace, final_entries(trace.final_log, trace.transaction), known_in(trace)).orderBy("sent_seq")
     assert [tuple(row) for row in fates.select("record", "told", "present", "missing").collect()] == [
         ("r0", "acked", True, False),
         ("r1", "failed", False, False),

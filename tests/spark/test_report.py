@@ -22,7 +22,7 @@ from pyspark.sql.types import DataType, StructField
 
 from replica.trace.broker_marks import BROKER_MARKS, in_broker_order
 from replica.trace.events import TABLES, columns_of_table
-from spark_reports import from_files, io, java, settings
+from spark_reports import folding, io, java, settings
 from spark_reports.io import read_trace
 from spark_reports.jars import Jars
 from spark_reports.report import ReportResult, differences, page, series, write_report
@@ -91,7 +91,7 @@ def test_charts_are_what_vega_lites_schema_says(report: ReportResult) -> None:
 
 def test_tables_lie_beside_the_page_with_their_columns_explained(report: ReportResult) -> None:
     folder = report.path.parent / "tables"
-    assert {path.name for path in folder.iterdir()} == {*RESULT_TABLES, "README.md"}
+    assert {path.name for path in folder.iterdir()} == {*RESULT_TABLES, "README.md", "made-of.json"}
     lost = pq.read_table(folder / "lost_records").to_pylist()
     assert [row["record"] for row in lost] == ["r3", "r4"]
     assert "| ack_offset | bigint | offset in the ack |" in (folder / "README.md").read_text(encoding="utf-8")
@@ -173,7 +173,7 @@ def test_a_long_trace_gives_the_same_tables(
 ) -> None:
     """Its few events are read apart from the others; if they are many, they are not. Tasks read its files and write
     tables, each for a share of the partitions."""
-    monkeypatch.setattr(from_files, "is_for_short_traces", lambda session: session is not spark)
+    monkeypatch.setattr(folding, "is_for_short_traces", lambda session: session is not spark)
     monkeypatch.setattr(settings, "_SMALL_TRACE_BYTES", 0)
     monkeypatch.setattr(io, "SHORT_TRACE_BYTES", 0)
     monkeypatch.setattr(io, "FEW_EVENTS_BYTES", limit)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_reports.folds import catch_ups, hw_stalls, terms
 from spark_reports.folds.events import Cut
-from spark_reports.folds.files import WORD
+from spark_reports.folds.facts import WORD
 from spark_reports.folds.rows import Fold
 
 KEY = ("run", "topic", "partition")

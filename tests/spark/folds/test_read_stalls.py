@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_reports.folds.files import WORD
+from spark_reports.folds.facts import WORD
 from spark_reports.folds.read_stalls import ABORTED, COLUMNS, MARKER, READ, RESET, KnownReaders, read_stalls
 
 SCHEMA = pa.schema(

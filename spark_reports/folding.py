@@ -1,0 +1,142 @@
+"""Folds behind PySpark's own calls.
+
+1. Tables of partitions follow from all their events. A task folds a share of a run's partitions, straight from the
+   trace's files: these are in the order of the run, so it has each partition's events in their order without a shuffle
+   or a sort (`RunFiles`, with mapInArrow).
+2. Tables of few events are folded from DataFrames (`folded`, with sortWithinPartitions and mapInArrow).
+
+Of a short trace this process folds both: starting Spark's Python workers, with all that they import, takes longer.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from replica.trace.events import OPTIONAL_TABLES, TABLES
+from spark_reports import folds
+from spark_reports.folds.events import Folding
+from spark_reports.folds.facts import Share, parts_of, with_words
+from spark_reports.folds.rows import Fold, fold_batches
+from spark_reports.folds.tasks import rows_of, write_tables
+from spark_reports.held import collected, columns_of, held, is_for_short_traces
+from spark_reports.results import RESULT_TABLES
+from spark_reports.schema import PARTITION_KEY, trace_schema
+
+# Workers, also of a cluster, get the folds themselves instead of a name that they would have to find.
+cloudpickle.register_pickle_by_value(folds)  # type: ignore[no-untyped-call]
+
+_SHARE_BYTES = 12 << 20
+"""Compressed: some million events."""
+
+_SHARES = 4
+"""Of a run at most: each of them reads all files."""
+
+
+class RunFiles(NamedTuple):
+    """folder: for tables of long traces, which tasks write at once; without it Spark computes a table when it is asked
+    for."""
+
+    spark: SparkSession
+    run_dirs: Sequence[Path]
+    folder: Path | None = None
+
+    def tables(self, foldings: Mapping[str, Folding]) -> dict[str, DataFrame]:
+        """Result tables by name. Those that are written are folded together, from each event as it is read once."""
+        if self.folder is None or is_for_short_traces(self.spark):
+            return {name: self.rows(folding, RESULT_TABLES[name].ddl) for name, folding in foldings.items()}
+        row_types = {name: columns_of(RESULT_TABLES[name].ddl) for name in foldings}
+        each = {name: (folding, to_arrow_schema(row_types[name])) for name, folding in foldings.items()}
+        for name in foldings:
+            (self.folder / name).mkdir(parents=True)
+        write = functools.partial(write_tables, self.folder, each, trace_schemas())
+        self._in_tasks(foldings.values(), write, "share bigint").collect()
+        return {name: self.spark.read.schema(kind).parquet(str(self.folder / name)) for name, kind in row_types.items()}
+
+    def kept(self, name: str, table: DataFrame) -> DataFrame:
+        """A result table that others follow from: computed once."""
+        if self.folder is None or is_for_short_traces(self.spark):
+            return settled(table)
+        path = str(self.folder / name)
+        table.write.option("compression", "zstd").parquet(path)
+        return self.spark.read.schema(table.schema).parquet(path)
+
+    def rows(self, folding: Folding, out: str) -> DataFrame:
+        """out: the DDL of the rows"""
+        row_type = columns_of(out)
+        schema = to_arrow_schema(row_type)
+        fold = functools.partial(rows_of, (folding, schema), trace_schemas())
+        if not is_for_short_traces(self.spark):
+            return self._in_tasks([folding], fold, out)
+        found = [batch for run_dir in self.run_dirs for batch in fold(Share(str(run_dir.resolve()), 0, 1))]
+        return held(self.spark, pa.Table.from_batches(found, schema), row_type)
+
+    def _in_tasks(self, foldings: Any, work: Any, out: str) -> DataFrame:
+        """A task for each share of each run."""
+        tables = {str(facts.source) for folding in foldings for facts in folding.facts.values() if facts.is_sliced}
+        shares = [share for run_dir in self.run_dirs for share in _shares(run_dir.resolve(), tables)]
+
+        def each_share(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from work(shares[number])
+
+        return self.spark.range(0, len(shares), 1, len(shares)).mapInArrow(each_share, out)
+
+
+def settled(table: DataFrame) -> DataFrame:
+    """The same rows, computed on their first use and without the plan that made them: else each table that follows from
+    them plans all of it again. A cache would keep the plan."""
+    return table.localCheckpoint(eager=False)
+
+
+def _shares(run_dir: Path, tables: set[str]) -> list[Share]:
+    size = sum(part.stat().st_size for part in parts_of(run_dir, sorted(tables)))
+    count = min(_SHARES, max(2, -(-size // _SHARE_BYTES)))
+    return [Share(str(run_dir), place, count) for place in range(count)]
+
+
+def trace_schemas() -> dict[str, pa.Schema]:
+    """Of the trace's tables."""
+    return {table: with_words(to_arrow_schema(trace_schema(table))) for table in (*TABLES, *OPTIONAL_TABLES)}
+
+
+def folded(
+    facts: Mapping[str, DataFrame], columns: Sequence[str], fold: Fold, schema: str, key: Sequence[str] = PARTITION_KEY
+) -> DataFrame:
+    """The rows that `fold` makes of each partition's events.
+
+    facts:   events by the fold's names for them; each with *key, seq and the columns that it fills. Events
+             of one seq come in the order of this mapping.
+    columns: in the order in which the fold gets them; `what` among them is the name in `facts`
+    schema:  of the rows, *key in front
+    key:     what is folded apart: partitions, or something else of a run
+    """
+    named = [
+        rows.withColumns({"what": F.lit(what), "_place": F.lit(place)})
+        for place, (what, rows) in enumerate(facts.items())
+    ]
+    together = functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), named)
+    is_short = is_for_short_traces(together.sparkSession)
+    apart = together.coalesce(1) if is_short else together.repartition(*key)
+    ordered = apart.sortWithinPartitions(*key, "seq", "_place").select(*key, *columns)
+    out = columns_of(schema)
+    fold_all = functools.partial(fold_batches, fold, to_arrow_schema(out), len(key))
+    return _folded_here(ordered, fold_all, out) if is_short else ordered.mapInArrow(fold_all, out)
+
+
+def _folded_here(
+    ordered: DataFrame, fold_all: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], out: StructType
+) -> DataFrame:
+    """Starting Python workers, with all that they import, costs more than all folds of a short trace."""
+    rows = pa.Table.from_batches(fold_all(iter(collected(ordered).to_batches())), to_arrow_schema(out))
+    return held(ordered.sparkSession, rows, out)

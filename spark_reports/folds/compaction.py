@@ -1,0 +1,115 @@
+"""Records that compaction took out of a log by right, and for a reason that holds to the end.
+
+It promises to keep the last record of each key. So a record may go when a later one of its key stands below the end
+of the round, when it is a tombstone, or with its aborted transaction. The reason no longer holds where that later
+record was cut off: unless it is in the log that counts, was deleted or has expired, or was a tombstone that went by
+right, the earlier one is lost with it. And a tombstone did not go by right where the log that counts was cut off below
+its place and still has an earlier record of its key.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+COLUMNS = (
+    "what", "seq", "offset", "leader_epoch", "crc", "keys", "tombstones", "removed", "cleaned_to", "aborted",
+)  # fmt: skip
+KEYS, TAKEN, DELETED, TOPIC_DELETED, ENTRY, END = "keys", "taken", "deleted", "topic deleted", "entry", "end"
+OUT = (
+    "run string, topic string, partition bigint, base_offset bigint, leader_epoch bigint, crc bigint, seq bigint, "
+    "place bigint"
+)
+
+Place = tuple[int, int]
+"""Offset and leader epoch of a record."""
+
+
+class _Record(NamedTuple):
+    """batch: base offset, leader epoch, CRC and seq of its append, and the record's place in it"""
+
+    key: str
+    is_tombstone: bool
+    batch: tuple[int, int, int, int, int]
+
+
+class _Life:
+    """A partition until its topic is deleted."""
+
+    def __init__(self) -> None:
+        self.records: dict[Place, _Record] = {}
+        self.offsets_of: dict[str, list[int]] = {}
+        self.taken: dict[Place, bool] = {}
+        """Whether it went with an aborted transaction."""
+        self.deleted_to: dict[str, int] = {}
+
+    def appended(self, batch: tuple[int, int, int, int], keys: Sequence[str], tombstones: Sequence[int]) -> None:
+        base, epoch, _, _ = batch
+        for place, key in enumerate(keys):
+            offset = base + place
+            self.records[offset, epoch] = _Record(key, offset in tombstones, (*batch, place))
+            self.offsets_of.setdefault(key, []).append(offset)
+
+    def took(self, epoch: int, removed: Sequence[int], cleaned_to: int, aborted: bool) -> None:
+        for offset in removed:
+            record = self.records.get((offset, epoch))
+            if record is not None:
+                is_old = any(offset < later < cleaned_to for later in self.offsets_of[record.key])
+                if aborted or record.is_tombstone or is_old:
+                    self.taken[offset, epoch] = aborted or self.taken.get((offset, epoch), False)
+
+    def settled(self, entries: Sequence[tuple[int, int, bool]], end: int) -> Iterator[tuple[int, int, int, int, int]]:
+        """The batches and places of records that went by right.
+
+        entries: offset, leader epoch and whether it is of an aborted transaction: the log that counts, in its order
+        """
+        standing: dict[str, tuple[int, int]] = {}
+        for offset, epoch, is_aborted in entries:
+            record = self.records.get((offset, epoch))
+            if record is not None and not is_aborted:
+                standing[record.key] = (standing.get(record.key, (offset, 0))[0], offset)
+        offsets = [offset for offset, _, _ in entries]
+
+        def was_cut(offset: int, epoch: int) -> bool:
+            index = bisect_right(offsets, offset) - 1
+            return end <= offset or (index >= 0 and entries[index][1] > epoch)
+
+        lost: set[Place] = set()
+        replaced_to = dict(self.deleted_to)
+        for (offset, epoch), aborted in self.taken.items():
+            record = self.records[offset, epoch]
+            if record.is_tombstone and not aborted:
+                first, last = standing.get(record.key, (offset, offset))
+                if first < offset and last <= offset and was_cut(offset, epoch):
+                    lost.add((offset, epoch))
+                else:
+                    replaced_to[record.key] = max(offset, replaced_to.get(record.key, -1))
+        for place, aborted in self.taken.items():
+            record = self.records[place]
+            replaced = max(standing.get(record.key, (0, -1))[1], replaced_to.get(record.key, -1))
+            if aborted or (place not in lost if record.is_tombstone else replaced > place[0]):
+                yield record.batch
+
+
+def compacted(facts: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The state in memory grows with the records of a compacted partition."""
+    life = _Life()
+    entries: list[tuple[int, int, bool]] = []
+    end = 0
+    for what, seq, offset, epoch, crc, keys, tombstones, removed, cleaned_to, aborted in facts:
+        if what == KEYS:
+            life.appended((offset, epoch, crc, seq), keys, tombstones)
+        elif what == TAKEN:
+            life.took(epoch, removed, cleaned_to, aborted)
+        elif what == DELETED:
+            for key in keys:
+                life.deleted_to[key] = max(offset, life.deleted_to.get(key, -1))
+        elif what == TOPIC_DELETED:
+            yield from life.settled((), 0)
+            life = _Life()
+        elif what == ENTRY:
+            entries.append((offset, epoch, aborted))
+        else:
+            end = offset
+    yield from life.settled(sorted(entries), end)
