@@ -9,24 +9,29 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica.trace.error import TraceError
 from replica.trace.events import (
     CLASS_OF_EVENT,
+    EVENT_NAMES,
     OBSERVED_BY,
     OPTIONAL_TABLES,
     SCHEMA_VERSION,
     TABLES,
     Column,
     Handler,
+    LogEntriesFound,
+    LogEntryFound,
     TraceEvent,
     TraceRow,
     columns_of_event,
@@ -96,6 +101,69 @@ class _KindBuffer:
             filled[field] = column(values[3 + i :: width], arrow_type)
         if OBSERVED_BY.name in schema.names:
             filled[OBSERVED_BY.name] = column(values[width - 1 :: width], pa.string())
+        columns = [filled[field.name] if field.name in filled else pa.nulls(rows, field.type) for field in schema]
+        return pa.table(columns, schema=_all_nullable(schema))
+
+
+class _Stretch(NamedTuple):
+    """Rows of a LogEntriesFound, or of a part of it.
+
+    first: the number of its first row     seen: how it was observed
+    """
+
+    row: TraceRow
+    first: int
+    names: Sequence[str]
+    seen: str | None
+
+
+class _EntryBuffer:
+    """Records that were found in logs: a million of them become columns in a second, and not row by row."""
+
+    __slots__ = ("event", "values")
+
+    def __init__(self) -> None:
+        self.event = EVENT_NAMES[LogEntryFound]
+        self.values: list[_Stretch] = []
+
+    def as_table(self, schema: pa.Schema) -> pa.Table:
+        """As _KindBuffer's."""
+        stretches = self.values
+        counts = np.array([len(names) for _, _, names, _ in stretches], np.int64)
+        heads = np.cumsum(counts) - counts
+        rows = int(heads[-1] + counts[-1])
+        stretch_of = np.repeat(np.arange(len(stretches)), counts)
+        number = np.arange(rows) - np.repeat(heads - [first for _, first, _, _ in stretches], counts)
+
+        def ints(numbers: Any) -> pa.Array:
+            return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)], 0)
+
+        def of_stretches(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+            return column(values, arrow_type).take(ints(stretch_of))
+
+        found: list[Any] = [row.event for row, _, _, _ in stretches]
+        seq = np.array([row.seq for row, _, _, _ in stretches])[stretch_of] + number
+        offsets = np.array([event.offset for event in found])[stretch_of] + number
+        # A record follows from the one before, and the first from what its event follows from.
+        causes = [row.causes if not first else (row.seq + first - 1,) for row, first, _, _ in stretches]
+        sizes = np.ones(rows, np.int32)
+        sizes[heads] = list(map(len, causes))
+        bounds = np.concatenate([np.zeros(1, np.int32), np.cumsum(sizes, dtype=np.int32)])
+        values = np.repeat(seq - 1, sizes)
+        values[np.isin(np.repeat(np.arange(rows), sizes), heads)] = list(chain.from_iterable(causes))
+        list_type = _ARROW_TYPES["list<int64>"]
+        filled = {
+            "seq": ints(seq),
+            "at_us": of_stretches([row.at_us for row, _, _, _ in stretches], pa.int64()),
+            "event": column([self.event] * rows, pa.string()),
+            "causes": pa.Array.from_buffers(list_type, rows, [None, pa.py_buffer(bounds)], 0, children=[ints(values)]),
+            "offset": ints(offsets),
+            "record": column(list(chain.from_iterable(names for _, _, names, _ in stretches)), pa.string()),
+            OBSERVED_BY.name: of_stretches([seen for _, _, _, seen in stretches], pa.string()),
+        }
+        for field in schema:
+            if field.name not in filled and field.name in LogEntriesFound.__dataclass_fields__:
+                filled[field.name] = of_stretches([getattr(event, field.name) for event in found], field.type)
         columns = [filled[field.name] if field.name in filled else pa.nulls(rows, field.type) for field in schema]
         return pa.table(columns, schema=_all_nullable(schema))
 
@@ -178,16 +246,18 @@ class TraceWriter:
         self._observed_by = observed_by
         self._schemas = {table: arrow_schema(table, observed=observed_by is not None) for table in _ALL_TABLES}
         self._buffers = {kind: _KindBuffer(name, kind) for name, kind in CLASS_OF_EVENT.items()}
-        self._buffers_of: dict[str, list[_KindBuffer]] = {table: [] for table in _ALL_TABLES}
+        self._buffers_of: dict[str, list[_KindBuffer | _EntryBuffer]] = {table: [] for table in _ALL_TABLES}
         for kind, buffer in self._buffers.items():
             self._buffers_of[kind.TABLE].append(buffer)
+        self._entries = _EntryBuffer()
+        self._buffers_of[LogEntryFound.TABLE].append(self._entries)
         self._parts_written = dict.fromkeys(_ALL_TABLES, 0)
         for table in TABLES:
             (trace_dir / table).mkdir(parents=True, exist_ok=True)
         self._waiting = {table: _WaitingRows(trace_dir / table / ".waiting.tmp") for table in _ALL_TABLES}
 
-    def handlers_of(self, kind: type[TraceEvent]) -> tuple[Handler, ...]:
-        return (self._take,)
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return (self._take_entries,) if kind is LogEntriesFound else (self._take,)
 
     def __call__(self, row: TraceRow) -> None:
         self._take(row, row.event)
@@ -201,6 +271,18 @@ class TraceWriter:
         self._rows_waiting += 1
         if self._rows_waiting >= self._rows_per_chunk:
             self._take_chunks()
+
+    def _take_entries(self, row: TraceRow, event: LogEntriesFound) -> None:
+        """A chunk ends within them where it would if they came one by one."""
+        first, seen = 0, None if self._observed_by is None else self._observed_by()
+        while first < event.count:
+            room = self._rows_per_chunk - self._rows_waiting
+            names = event.records[first : first + room]
+            self._entries.values.append(_Stretch(row, first, names, seen))
+            first += len(names)
+            self._rows_waiting += len(names)
+            if self._rows_waiting >= self._rows_per_chunk:
+                self._take_chunks()
 
     def close(self) -> None:
         """Write what is left; every table that is not optional then has a part, empty if nothing happened."""
@@ -218,7 +300,7 @@ class TraceWriter:
 
     def leave(self) -> None:
         """Keep the parts that are written, and nothing else: an interrupted step may have left half an event."""
-        for buffer in self._buffers.values():
+        for buffer in chain.from_iterable(self._buffers_of.values()):
             buffer.values.clear()
         for waiting in self._waiting.values():
             waiting.discard()

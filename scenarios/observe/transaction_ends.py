@@ -52,7 +52,7 @@ class TransactionEnds:
         if undecided is None or event.attempt > 1:
             return
         for record in event.records:
-            place = self._records.index.place(record)
+            place = self._records.place(record)
             if place >= 0:
                 self._records.unaborted[place] = max(self._records.unaborted[place], 0) + 1
                 undecided.append(place)

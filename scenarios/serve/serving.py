@@ -221,12 +221,12 @@ class Server:
             return next((name for name in names if name is not None), None)
 
         if self._reads_along:
-            taken = run.ledger.records.index
+            taken = run.ledger.records
             fabric.tap = self._deletions.tap = ClientTap(
                 run.trace, run.mirror.sent, run.mirror.names_in, lambda name: taken.place(name) >= 0, topic_name
             )
         else:
-            run.name_batch = lambda partition, base_offset, crc: None
+            run.find_places = lambda partition, base_offset, crc: None
 
     async def _stop_when_asked(self, run: ScenarioRun) -> None:
         """By the first signal, or by the end of its time. The next one interrupts the judging: behind this block SIGINT

@@ -249,7 +249,7 @@ class InvariantChecker:
             self.circumstances.handlers,
         ]
         tables += [invariant.handlers() for invariant in self.invariants]
-        for kind in EVENT_CLASSES:
+        for kind in (*EVENT_CLASSES, trace.LogEntriesFound):
             wanted = [handlers[kind] for handlers in tables if kind in handlers]
             fields = kind.__dataclass_fields__
             note = self._note_of_partition if "topic" in fields and "partition" in fields else self._note

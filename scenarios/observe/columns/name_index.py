@@ -54,8 +54,22 @@ class NameIndex:
 
     def name(self, place: int) -> str:
         """place: one that was added"""
-        number, prefix = divmod(self._spelling[place], _SPELLINGS)
+        return self._spelt(self._spelling[place])
+
+    def _spelt(self, spelling: int) -> str:
+        number, prefix = divmod(spelling, _SPELLINGS)
         return self._words[number] if prefix == _WORD else f"{self._prefixes[prefix]}{number}"
+
+    def between(self, start: int, stop: int) -> list[str]:
+        """The names of the places from `start` to before `stop`, each of which was added."""
+        spelled = self._spelling.between(start, stop)
+        if not spelled:
+            return []
+        first, prefix = divmod(spelled[0], _SPELLINGS)
+        count = len(spelled)
+        if prefix != _WORD and spelled == list(range(spelled[0], spelled[0] + count * _SPELLINGS, _SPELLINGS)):
+            return list(map(self._prefixes[prefix].__add__, map(str, range(first, first + count))))
+        return list(map(self._spelt, spelled))
 
     def place(self, name: str) -> int:
         """UNKNOWN if it was never added."""

@@ -36,7 +36,7 @@ class PackedColumn:
     end: no place from here on was ever set, for there is no block for it
     """
 
-    __slots__ = ("_blocks", "_opened", "_packed", "end")
+    __slots__ = ("_blocks", "_latest", "_opened", "_packed", "end")
 
     def __init__(self) -> None:
         self.end = 0
@@ -44,6 +44,8 @@ class PackedColumn:
         """None: it is packed."""
         self._packed: dict[int, bytes] = {}
         self._opened: deque[int] = deque()
+        self._latest: tuple[int, array[int]] = (-1, _EMPTY)
+        """The packed block that `between` has read last."""
 
     def __getitem__(self, place: int) -> int:
         if place >= self.end:
@@ -67,6 +69,21 @@ class PackedColumn:
             block = self._blocks[place >> _SHIFT] = array("q", block)
             block[place & _MASK] = value
 
+    def between(self, start: int, stop: int) -> list[int]:
+        """The values of the places from `start` to before `stop`. Packed blocks stay packed."""
+        found: list[int] = []
+        known = min(stop, self.end)
+        while start < known:
+            number = start >> _SHIFT
+            block, begin = self._blocks[number], number << _SHIFT
+            if block is None:
+                if self._latest[0] != number:
+                    self._latest = (number, _unpacked(self._packed[number]))
+                block = self._latest[1]
+            found += block[start - begin : known - begin]
+            start = begin + BLOCK
+        return found + [UNKNOWN] * (stop - max(start, self.end)) if stop > self.end else found
+
     def put(self, place: int, values: Iterable[int]) -> None:
         """The values for this place and those behind it."""
         for at, value in enumerate(values, place):
@@ -74,6 +91,7 @@ class PackedColumn:
 
     def _open(self, number: int) -> array[int]:
         block = self._blocks[number] = _unpacked(self._packed.pop(number))
+        self._latest = (-1, _EMPTY)
         self._note_open(number)
         return block
 
