@@ -169,12 +169,21 @@ class TraceRow:
     event: TraceEvent
 
 
+class Names(Protocol):
+    """The names of a run's records, by place."""
+
+    def between(self, start: int, stop: int) -> list[str]: ...
+
+    def numbered(self, start: int, stop: int) -> tuple[str, int] | None:
+        """Prefix and first number, if they have one prefix and numbers that count up by one."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class LogEntriesFound:
     """Neighbours in one batch of one replica's log: in the trace a LogEntryFound for each, whose offsets count up.
 
-    offset, place: of the first record; places in the run's index of names count up, too
-    records: their names
+    offset, place: of the first record; places in `names` count up, too
     """
 
     node: str
@@ -182,18 +191,15 @@ class LogEntriesFound:
     partition: int
     offset: int
     place: int
-    records: Sequence[str]
+    count: int
+    names: Names
     leader_epoch: int
     crc: int
-
-    @property
-    def count(self) -> int:
-        return len(self.records)
 
     def rows(self, first: TraceRow) -> Iterator[TraceRow]:
         """first: the row of this, which is that of its first record"""
         seq, causes = first.seq, first.causes
-        for number, record in enumerate(self.records):
+        for number, record in enumerate(self.names.between(self.place, self.place + self.count)):
             entry = LogEntryFound(  # noqa: F405
                 node=self.node, topic=self.topic, partition=self.partition, offset=self.offset + number,
                 record=record, leader_epoch=self.leader_epoch, crc=self.crc,

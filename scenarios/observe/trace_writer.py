@@ -112,8 +112,9 @@ class _Stretch(NamedTuple):
     """
 
     row: TraceRow
+    event: LogEntriesFound
     first: int
-    names: Sequence[str]
+    count: int
     seen: str | None
 
 
@@ -128,44 +129,61 @@ class _EntryBuffer:
 
     def as_table(self, schema: pa.Schema) -> pa.Table:
         """As _KindBuffer's."""
-        stretches = self.values
-        counts = np.array([len(names) for _, _, names, _ in stretches], np.int64)
-        heads = np.cumsum(counts) - counts
-        rows = int(heads[-1] + counts[-1])
-        stretch_of = np.repeat(np.arange(len(stretches)), counts)
-        number = np.arange(rows) - np.repeat(heads - [first for _, first, _, _ in stretches], counts)
+        from pyarrow.compute import binary_join_element_wise
 
-        def ints(numbers: Any) -> pa.Array:
-            return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)], 0)
+        stretches = self.values
+        counts = np.array([stretch.count for stretch in stretches])
+        heads = np.cumsum(counts) - counts
+        rows = int(counts.sum())
+        stretch_of = np.repeat(np.arange(len(stretches)), counts)
+        within = np.arange(rows) - np.repeat(heads, counts)
 
         def of_stretches(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
-            return column(values, arrow_type).take(ints(stretch_of))
+            return column(values, arrow_type).take(_int_array(stretch_of))
 
-        found: list[Any] = [row.event for row, _, _, _ in stretches]
-        seq = np.array([row.seq for row, _, _, _ in stretches])[stretch_of] + number
-        offsets = np.array([event.offset for event in found])[stretch_of] + number
-        # A record follows from the one before, and the first from what its event follows from.
-        causes = [row.causes if not first else (row.seq + first - 1,) for row, first, _, _ in stretches]
+        def counting(firsts: Sequence[int]) -> Any:
+            return np.array(firsts)[stretch_of] + within
+
+        places = [
+            (event.names, event.place + first, event.place + first + count) for _, event, first, count, _ in stretches
+        ]
+        numbered = [names.numbered(start, stop) for names, start, stop in places]
+        if None in numbered:
+            records = column([name for names, *span in places for name in names.between(*span)], pa.string())
+        else:
+            prefixes, firsts = zip(*numbered, strict=True)
+            numbers, nothing = _int_array(counting(firsts)).cast(pa.string()), column([""] * rows, pa.string())
+            records = binary_join_element_wise(of_stretches(prefixes, pa.string()), numbers, nothing)
+        seq = counting([stretch.row.seq + stretch.first for stretch in stretches])
+        # A record follows from the one before, and the first of an event from what that follows from, if anything.
+        follows = seq - 1
         sizes = np.ones(rows, np.int32)
-        sizes[heads] = list(map(len, causes))
+        for head, stretch in zip(heads.tolist(), stretches, strict=True):
+            if not stretch.first:
+                sizes[head] = len(stretch.row.causes)
+                follows[head] = stretch.row.causes[0] if stretch.row.causes else 0
         bounds = np.concatenate([np.zeros(1, np.int32), np.cumsum(sizes, dtype=np.int32)])
-        values = np.repeat(seq - 1, sizes)
-        values[np.isin(np.repeat(np.arange(rows), sizes), heads)] = list(chain.from_iterable(causes))
-        list_type = _ARROW_TYPES["list<int64>"]
+        causes = [None, pa.py_buffer(bounds)]
         filled = {
-            "seq": ints(seq),
-            "at_us": of_stretches([row.at_us for row, _, _, _ in stretches], pa.int64()),
+            "seq": _int_array(seq),
+            "at_us": of_stretches([stretch.row.at_us for stretch in stretches], pa.int64()),
             "event": column([self.event] * rows, pa.string()),
-            "causes": pa.Array.from_buffers(list_type, rows, [None, pa.py_buffer(bounds)], 0, children=[ints(values)]),
-            "offset": ints(offsets),
-            "record": column(list(chain.from_iterable(names for _, _, names, _ in stretches)), pa.string()),
-            OBSERVED_BY.name: of_stretches([seen for _, _, _, seen in stretches], pa.string()),
+            "causes": pa.Array.from_buffers(
+                _ARROW_TYPES["list<int64>"], rows, causes, 0, children=[_int_array(follows[sizes > 0])]
+            ),
+            "offset": _int_array(counting([stretch.event.offset + stretch.first for stretch in stretches])),
+            "record": records,
+            OBSERVED_BY.name: of_stretches([stretch.seen for stretch in stretches], pa.string()),
         }
         for field in schema:
             if field.name not in filled and field.name in LogEntriesFound.__dataclass_fields__:
-                filled[field.name] = of_stretches([getattr(event, field.name) for event in found], field.type)
+                filled[field.name] = of_stretches([getattr(one.event, field.name) for one in stretches], field.type)
         columns = [filled[field.name] if field.name in filled else pa.nulls(rows, field.type) for field in schema]
         return pa.table(columns, schema=_all_nullable(schema))
+
+
+def _int_array(numbers: Any) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
 class _WaitingRows:
@@ -276,11 +294,10 @@ class TraceWriter:
         """A chunk ends within them where it would if they came one by one."""
         first, seen = 0, None if self._observed_by is None else self._observed_by()
         while first < event.count:
-            room = self._rows_per_chunk - self._rows_waiting
-            names = event.records[first : first + room]
-            self._entries.values.append(_Stretch(row, first, names, seen))
-            first += len(names)
-            self._rows_waiting += len(names)
+            count = min(event.count - first, self._rows_per_chunk - self._rows_waiting)
+            self._entries.values.append(_Stretch(row, event, first, count, seen))
+            first += count
+            self._rows_waiting += count
             if self._rows_waiting >= self._rows_per_chunk:
                 self._take_chunks()
 

@@ -178,8 +178,9 @@ def _state_replica(
         appended_crc = naming.sent.compacted.crc_as_appended(topic_partition, header.base_offset, crc)
         found = _entries(header, batch, places, names)
         for offset, place, count in _stretches(*found, log.log_start_offset):
-            records = names.between(place, place + count)
-            trace.emit_entries(LogEntriesFound(*replica, offset, place, records, header.leader_epoch, appended_crc))
+            trace.emit_entries(
+                LogEntriesFound(*replica, offset, place, count, names, header.leader_epoch, appended_crc)
+            )
     if has_transactions:
         _state_uncommitted(cluster, topic_partition, name, uncommitted_batches(log.raw_batches()))
     trace.emit(

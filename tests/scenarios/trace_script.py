@@ -70,7 +70,7 @@ class TraceScript(TraceBuilder):
         self.log.emit_entries(
             trace.LogEntriesFound(
                 event.node, event.topic, event.partition, event.offset, names.place_or_add(event.record),
-                [event.record], event.leader_epoch, event.crc,
+                1, names, event.leader_epoch, event.crc,
             )
         )  # fmt: skip
         return self.log.next_seq - 1

@@ -260,8 +260,9 @@ class DisksHoldWhatWasAppended(Invariant):
         else:
             wrong = next(filter(log.compacted.__contains__, offsets), -1) if log.compacted else -1
         if wrong >= 0:
+            name = self.mirror.sent.names.name(event.place + wrong - event.offset)
             sentence = (
-                f"{event.node} holds {event.records[wrong - event.offset]} at offset {wrong} of "
+                f"{event.node} holds {name} at offset {wrong} of "
                 f"{event.topic}-{event.partition}, in a batch that was never appended there"
             )
             self.broken(sentence, event.topic, event.partition)

@@ -62,14 +62,19 @@ class NameIndex:
 
     def between(self, start: int, stop: int) -> list[str]:
         """The names of the places from `start` to before `stop`, each of which was added."""
+        numbered = self.numbered(start, stop)
+        if numbered is not None:
+            prefix, first = numbered
+            return list(map(prefix.__add__, map(str, range(first, first + stop - start))))
+        return list(map(self._spelt, self._spelling.between(start, stop)))
+
+    def numbered(self, start: int, stop: int) -> tuple[str, int] | None:
+        """Prefix and first number, if the names of these places have one prefix and numbers that count up by one."""
         spelled = self._spelling.between(start, stop)
-        if not spelled:
-            return []
-        first, prefix = divmod(spelled[0], _SPELLINGS)
-        count = len(spelled)
-        if prefix != _WORD and spelled == list(range(spelled[0], spelled[0] + count * _SPELLINGS, _SPELLINGS)):
-            return list(map(self._prefixes[prefix].__add__, map(str, range(first, first + count))))
-        return list(map(self._spelt, spelled))
+        first, prefix = divmod(spelled[0], _SPELLINGS) if spelled else (0, _WORD)
+        if prefix == _WORD or spelled != list(range(spelled[0], spelled[-1] + 1, _SPELLINGS)):
+            return None
+        return self._prefixes[prefix], first
 
     def place(self, name: str) -> int:
         """UNKNOWN if it was never added."""
