@@ -144,9 +144,8 @@ class _EntryBuffer:
         def counting(firsts: Sequence[int]) -> Any:
             return np.array(firsts)[stretch_of] + within
 
-        places = [
-            (event.names, event.place + first, event.place + first + count) for _, event, first, count, _ in stretches
-        ]
+        starts = [stretch.event.place + stretch.first for stretch in stretches]
+        places = [(one.event.names, start, start + one.count) for one, start in zip(stretches, starts, strict=True)]
         numbered = [names.numbered(start, stop) for names, start, stop in places]
         if None in numbered:
             records = column([name for names, *span in places for name in names.between(*span)], pa.string())
