@@ -59,12 +59,14 @@ class PackedColumn:
 
     def __setitem__(self, place: int, value: int) -> None:
         while place >= self.end:
-            self._blocks.append(_EMPTY[:])
-            self._note_open(self.end >> _SHIFT)
+            self._blocks.append(_EMPTY)
             self.end += BLOCK
         block = self._blocks[place >> _SHIFT]
         if block is None:
             block = self._open(place >> _SHIFT)
+        elif block is _EMPTY:
+            block = self._blocks[place >> _SHIFT] = _EMPTY[:]
+            self._note_open(place >> _SHIFT)
         try:
             block[place & _MASK] = value
         except OverflowError:
