@@ -45,6 +45,11 @@ ROWS_PER_CHUNK = 8_192
 """Events of all tables are kept as plain values for so many rows, then become Arrow columns."""
 
 _ALL_TABLES = TABLES + OPTIONAL_TABLES
+_REPEATING = sorted(
+    {one.name for table in _ALL_TABLES for one in columns_of_table(table) if one.type == "string"} - {"record"}
+)
+"""Columns whose values a part lists once. For numbers and names that never come again this takes twice the time, and
+three times the space."""
 _VERSION_KEY = b"highwater.trace.schema_version"
 
 _ARROW_TYPES: dict[str, Any] = {
@@ -361,7 +366,7 @@ class TraceWriter:
         final.parent.mkdir(exist_ok=True)
         rows = pa.concat_tables([_no_rows(self._schemas[table]), *self._waiting[table].take()])
         try:
-            pq.write_table(rows, temporary, compression="zstd")
+            pq.write_table(rows, temporary, compression="zstd", use_dictionary=_REPEATING)
             temporary.replace(final)
         except BaseException:
             with contextlib.suppress(OSError):
