@@ -127,3 +127,5 @@ class LateBatches:
         for key, marker in list(self._markers.items()):
             if is_gone(marker.topic):
                 del self._markers[key]
+        for key in [key for key in self._joined if is_gone(key[1].rpartition("-")[0])]:
+            del self._joined[key]

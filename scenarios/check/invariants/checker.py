@@ -193,6 +193,10 @@ class Invariant:
         """What is known of single partitions, for as long as their topic is not gone: by keys that begin with it."""
         return ()
 
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful."""
+        drop(is_gone, *self.kept())
+
     def at_rest(self, now_us: int) -> bool:
         """Whether nothing that this property waits for is still to come."""
         return True
@@ -314,7 +318,7 @@ class InvariantChecker:
         """As Forgetful: nothing is reported of such a topic."""
         drop(is_gone, self.truth.committed, self._recent, self.touched)
         for invariant in self.invariants:
-            drop(is_gone, *invariant.kept())
+            invariant.forget(is_gone)
 
     def unsettle(self, at_us: int) -> None:
         """Ask for `settled` once time has moved past `at_us`."""
