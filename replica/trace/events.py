@@ -232,14 +232,6 @@ class Recorder(Protocol):
 
     def emit(self, event: TraceEvent, *causes: int) -> int: ...
 
-    def emit_entries(self, found: LogEntriesFound) -> None:
-        """As `emit` for each of the records."""
-        row = TraceRow(self.next_seq, self.at_us, () if self.cause is None else (self.cause,), found)  # type: ignore[arg-type]
-        self.next_seq += found.count
-        self.cause = self.next_seq - 1
-        for handler in self._routes.get(LogEntriesFound) or self._route(LogEntriesFound):
-            handler(row, found)
-
     def aside(self, event: TraceEvent, *causes: int) -> int: ...
 
 

@@ -113,13 +113,13 @@ class _KindBuffer:
 class _Stretch(NamedTuple):
     """Rows of a LogEntriesFound, or of a part of it.
 
-    first: the number of its first row     seen: how it was observed
+    first, rows: the number of its first row, and how many     seen: how it was observed
     """
 
     row: TraceRow
     event: LogEntriesFound
     first: int
-    count: int
+    rows: int
     seen: str | None
 
 
@@ -137,7 +137,7 @@ class _EntryBuffer:
         from pyarrow.compute import binary_join_element_wise
 
         stretches = self.values
-        counts = np.array([stretch.count for stretch in stretches])
+        counts = np.array([stretch.rows for stretch in stretches])
         heads = np.cumsum(counts) - counts
         rows = int(counts.sum())
         stretch_of = np.repeat(np.arange(len(stretches)), counts)
@@ -150,7 +150,7 @@ class _EntryBuffer:
             return np.array(firsts)[stretch_of] + within
 
         starts = [stretch.event.place + stretch.first for stretch in stretches]
-        places = [(one.event.names, start, start + one.count) for one, start in zip(stretches, starts, strict=True)]
+        places = [(one.event.names, start, start + one.rows) for one, start in zip(stretches, starts, strict=True)]
         numbered = [names.numbered(start, stop) for names, start, stop in places]
         if None in numbered:
             records = column([name for names, *span in places for name in names.between(*span)], pa.string())

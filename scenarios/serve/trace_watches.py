@@ -56,7 +56,8 @@ class JudgingProgress:
         self._line = line
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        return {trace.LogEntriesFound: (self._entries,), trace.RunFinished: (self._finished,)}.get(kind, ())
+        handlers: dict[type, Handler] = {trace.LogEntriesFound: self._entries, trace.RunFinished: self._finished}
+        return (handlers[kind],) if kind in handlers else ()
 
     def __call__(self, row: TraceRow) -> None:
         for handler in self.handlers_of(type(row.event)):

@@ -253,7 +253,8 @@ class InvariantChecker:
             self.circumstances.handlers,
         ]
         tables += [invariant.handlers() for invariant in self.invariants]
-        for kind in (*EVENT_CLASSES, trace.LogEntriesFound):
+        kinds: tuple[Any, ...] = (*EVENT_CLASSES, trace.LogEntriesFound)
+        for kind in kinds:
             wanted = [handlers[kind] for handlers in tables if kind in handlers]
             fields = kind.__dataclass_fields__
             note = self._note_of_partition if "topic" in fields and "partition" in fields else self._note

@@ -29,7 +29,7 @@ class PlaceRuns(Sequence[int]):
         self._count = 0
 
     @classmethod
-    def where(cls, flags: bytes) -> PlaceRuns:
+    def where(cls, flags: bytes | bytearray) -> PlaceRuns:
         """The places with a 1; flags: 0 or 1 for each place"""
         runs = cls()
         start = flags.find(1)
