@@ -105,7 +105,7 @@ class Session:
         self.producers[number] = sequence + 1
         client, epoch = f"t{number}", 0
         committed = self.random.random() < 0.6
-        name = {"transactional_id": client, "producer_id": number, "producer_epoch": epoch}
+        name: dict[str, Any] = {"transactional_id": client, "producer_id": number, "producer_epoch": epoch}
         self.log.emit(trace.TransactionBegan(client=client, number=sequence, **name))
         self._change(name, "Empty", "Ongoing", (f"{topic}-0",))
         self._produce(topic, client, number, sequence)
@@ -139,7 +139,7 @@ class Session:
         here: dict[str, Any] = {"node": "b1", "group": group, "generation": len(members), "reason": "asked"}
         if not members or self.random.random() < 0.3:
             self.joined += 1
-            member = {"member": f"m{self.joined}", "client_id": f"c{self.joined % 9}"}
+            member: dict[str, Any] = {"member": f"m{self.joined}", "client_id": f"c{self.joined % 9}"}
             instance = self.random.choice((None, f"i{self.joined % 50}"))
             self.log.emit(trace.GroupMemberJoined(instance=instance, **member, **here))
             self.log.emit(trace.GroupMemberReconciled(partitions=(f"{topic}-0",), revoking=(), **member, **here))
