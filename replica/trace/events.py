@@ -15,7 +15,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
 
@@ -169,6 +169,45 @@ class TraceRow:
     event: TraceEvent
 
 
+class Names(Protocol):
+    """The names of a run's records, by place."""
+
+    def between(self, start: int, stop: int) -> list[str]: ...
+
+    def numbered(self, start: int, stop: int) -> tuple[str, int] | None:
+        """Prefix and first number, if they have one prefix and numbers that count up by one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntriesFound:
+    """Neighbours in one batch of one replica's log: in the trace a LogEntryFound for each, whose offsets count up.
+
+    offset, place: of the first record; places in `names` count up, too
+    """
+
+    node: str
+    topic: str
+    partition: int
+    offset: int
+    place: int
+    count: int
+    names: Names
+    leader_epoch: int
+    crc: int
+
+    def rows(self, first: TraceRow) -> Iterator[TraceRow]:
+        """first: the row of this, which is that of its first record"""
+        seq, causes = first.seq, first.causes
+        for number, record in enumerate(self.names.between(self.place, self.place + self.count)):
+            entry = LogEntryFound(  # noqa: F405
+                node=self.node, topic=self.topic, partition=self.partition, offset=self.offset + number,
+                record=record, leader_epoch=self.leader_epoch, crc=self.crc,
+            )  # fmt: skip
+            yield TraceRow(seq + number, first.at_us, causes, entry)
+            causes = (seq + number,)
+
+
 @dataclass(frozen=True, slots=True)
 class Emit:
     """An action of a state machine: put this event into the trace."""
@@ -206,6 +245,7 @@ class TraceLog:
     `cause` is the event that led to the step in progress; an event without explicit causes gets the step's latest one.
     A listener is called with every event, in order; if it has a method `wants(kind)`, only with the kinds it wants.
     One with a method `handlers_of(kind)` is asked once for each kind, and what it names is called in its place.
+    LogEntriesFound goes as it is to those that name something for it, and record by record to the others.
     `observed_by` is how the event was seen that is emitted now, a value of that column.
     """
 
@@ -217,7 +257,7 @@ class TraceLog:
         self.observed_by: str | None = None
         self.next_seq = 0
         self._listeners = tuple(listeners)
-        self._routes: dict[type[TraceEvent], tuple[Handler, ...]] = {}
+        self._routes: dict[type, tuple[Handler, ...]] = {}
 
     def emit(self, event: TraceEvent, *causes: int) -> int:
         seq = self.next_seq
@@ -230,6 +270,14 @@ class TraceLog:
             handler(row, event)
         return seq
 
+    def emit_entries(self, found: LogEntriesFound) -> None:
+        """As `emit` for each of the records."""
+        row = TraceRow(self.next_seq, self.at_us, () if self.cause is None else (self.cause,), found)  # type: ignore[arg-type]
+        self.next_seq += found.count
+        self.cause = self.next_seq - 1
+        for handler in self._routes.get(LogEntriesFound) or self._route(LogEntriesFound):
+            handler(row, found)
+
     def aside(self, event: TraceEvent, *causes: int) -> int:
         """As `emit`, but nothing that follows is held to be caused by it."""
         before = self.cause
@@ -237,22 +285,32 @@ class TraceLog:
         self.cause = before
         return seq
 
-    def _route(self, kind: type[TraceEvent]) -> tuple[Handler, ...]:
+    def _route(self, kind: type) -> tuple[Handler, ...]:
         """What is called with this kind of event, in the order of the listeners; looked up once per kind."""
         self._routes[kind] = tuple(handler for listener in self._listeners for handler in _handlers_of(listener, kind))
         return self._routes[kind]
 
 
-def _handlers_of(listener: Callable[[TraceRow], None], kind: type[TraceEvent]) -> Iterable[Handler]:
+def _handlers_of(listener: Callable[[TraceRow], None], kind: type) -> Iterable[Handler]:
     named = getattr(listener, "handlers_of", None)
     if named is not None:
         handlers: Iterable[Handler] = named(kind)
         return handlers
+    if kind is LogEntriesFound:
+        return map(_one_by_one, _handlers_of(listener, LogEntryFound))  # noqa: F405
     wants = getattr(listener, "wants", None)
     if wants is not None and not wants(kind):
         return ()
     call = _call_of(listener)
     return (lambda row, event: call(row),)
+
+
+def _one_by_one(handler: Handler) -> Handler:
+    def handle(row: TraceRow, found: LogEntriesFound) -> None:
+        for entry in found.rows(row):
+            handler(entry, entry.event)
+
+    return handle
 
 
 def _call_of(listener: Callable[[TraceRow], None]) -> Callable[[TraceRow], None]:

@@ -61,6 +61,7 @@ _OF_EVENT: Mapping[str, str] = {
     "group_member_left": "note",
     "group_migrated": "note",
     "group_rebalanced": "note",
+    "group_removed": "note",
     "transactions_loaded": "note",
     "transaction_state_changed": "note",
     "transaction_marker_written": "note",

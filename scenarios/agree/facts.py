@@ -95,7 +95,7 @@ def facts_of(rows: Iterable[TraceRow], epochs: Epochs | None = None) -> RunFacts
     """Of a whole trace in order."""
     found = RunFacts(epochs=epochs)
     view, mirror = ClusterView((), ()), LogMirror()
-    ledger = RecordLedger(mirror.deleted)
+    ledger = RecordLedger(mirror.deleted, mirror.sent.names)
     partition_epochs: dict[str, int] = {}
     reads: dict[str, dict[str, str]] = {}
     for row in rows:

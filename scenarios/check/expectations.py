@@ -222,16 +222,16 @@ def _latency(test: LatencyTest, ledger: RecordLedger) -> int | None:
     entry = ledger.records.get(test.what)
     if entry is not None:
         return entry.latency_us
-    return latency_statistics(ledger, test.client).get(test.what)
+    answers = ledger.records.answers().items()
+    counts = sum((answer.latencies_us for client, answer in answers if test.client in (None, client)), Counter())
+    return latency_statistics(counts).get(test.what)
 
 
-def latency_statistics(ledger: RecordLedger, client: str | None = None) -> dict[str, int]:
-    """min, mean, p50, p90, p99, max of the time from send to ack, microseconds; nearest rank; {} without an ack."""
-    counts = Counter(
-        entry.latency_us
-        for entry in ledger
-        if entry.latency_us is not None and (client is None or entry.client == client)
-    )
+def latency_statistics(counts: Counter[int]) -> dict[str, int]:
+    """min, mean, p50, p90, p99, max of times from send to ack, in microseconds; nearest rank; {} without an ack.
+
+    counts: how many records took so long
+    """
     if not counts:
         return {}
     found = sorted(counts)
@@ -304,10 +304,11 @@ def logs_now(sight: RunSight) -> dict[TopicPartition, dict[str, FinalReplica]]:
     for partition, state in sight.view.partitions.items():
         leading = sight.view.leading_replica(partition)
         for node, replica in state.replicas.items():
-            entries = LogEntries(
+            found = (
                 LogEntry(offset, record, batch.leader_epoch, batch.crc, -1)
                 for offset, record, batch in sight.mirror.records(partition, node)
             )
+            entries = LogEntries(found, sight.ledger.records.index)
             logs.setdefault(partition, {})[node] = FinalReplica(
                 node,
                 entries,

@@ -13,6 +13,7 @@ from scenarios.check.expectations import Expectation, latency_statistics
 from scenarios.check.verdict import HARMLESS_CLASSES, RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
 from scenarios.observe.columns.lazy_names import LazyNames
+from scenarios.observe.columns.record_table import ACKED, FAILED, Answers
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.unread import Unread
 from scenarios.observe.wording import sizes_of
@@ -61,7 +62,7 @@ def build_summary(
         "logs": {str(partition): ledger.final_log(partition).records for partition in partitions},
         "expectations": [_expectation(result) for result in results],
         "setting": _setting(scenario),
-        "producers": {name: _told(ledger, name) for name in _producers(scenario, ledger)},
+        "producers": _answers(scenario, ledger),
         "unavailable": {
             str(partition): [list(window) for window in ledger.writes.windows(partition, scenario.duration_us)]
             for partition in partitions
@@ -167,19 +168,20 @@ def _producers(scenario: Scenario, ledger: RecordLedger) -> list[str]:
     return list(dict.fromkeys([*(producer.name for producer in scenario.producers), *others]))
 
 
-def _told(ledger: RecordLedger, producer: str) -> dict[str, Any]:
-    """The answers one producer got; latency in microseconds, {} without any answer."""
-    count = {"sent": 0, "acked": 0, "handed_over": 0, "failed": 0}
-    for entry in ledger:
-        if entry.client == producer:
-            count["sent"] += 1
-            count["acked"] += entry.acked
-            count["handed_over"] += entry.handed_over_us is not None
-            count["failed"] += entry.failed
+def _answers(scenario: Scenario, ledger: RecordLedger) -> dict[str, Any]:
+    """What each producer was answered; latency in microseconds, {} without any answer."""
+    found = ledger.records.answers()
     return {
-        **count,
-        "latency_us": latency_statistics(ledger, producer),
-        "errors": {error: tally.count for error, tally in ledger.errors.get(producer, {}).items()},
+        name: {
+            "sent": answers.fates.total(),
+            "acked": answers.fates[ACKED],
+            "handed_over": answers.handed_over,
+            "failed": answers.fates[FAILED],
+            "latency_us": latency_statistics(answers.latencies_us),
+            "errors": {error: tally.count for error, tally in ledger.errors.get(name, {}).items()},
+        }
+        for name in _producers(scenario, ledger)
+        for answers in (found.get(name, Answers()),)
     }
 
 

@@ -14,6 +14,7 @@ from replica.trace.events import InvariantBroken
 from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.language.record_sets import format_record_names
 from scenarios.observe.columns.lazy_names import LazyNames
+from scenarios.observe.columns.record_table import RecordEntry
 from scenarios.observe.final_logs import FinalReplica, LogEntry
 from scenarios.observe.ledger import ReadJump, RecordLedger
 from scenarios.observe.taken_records import COMPACTED, DELETED, EXPIRED
@@ -106,15 +107,15 @@ def _lost(ledger: RecordLedger) -> list[str]:
     """In sending order; outputs that were never sent come last. An ack is about the log, and an abort takes it back."""
     acked = [
         entry.name
-        for entry in (ledger if ledger.promised else ledger.absent)
-        if (entry.acked and ledger.is_gone(entry.name) and not entry.aborted)
+        for entry in (ledger if ledger.promised else ledger.gone)
+        if (entry.acked and not entry.aborted and ledger.is_gone(entry.name))
         or (ledger.promised and ledger.is_undone(entry.name))
     ]
     return acked + [name for name in ledger.promised if ledger.records.get(name) is None and ledger.is_undone(name)]
 
 
 def _missing(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger.absent if entry.unknown and ledger.is_gone(entry.name)]
+    return [entry.name for entry in ledger.gone if entry.unknown]
 
 
 def _unseen(ledger: RecordLedger) -> list[str]:
@@ -137,7 +138,7 @@ def _unseen(ledger: RecordLedger) -> list[str]:
 
 
 def _dirty(ledger: RecordLedger) -> list[str]:
-    return [entry.name for entry in ledger.absent if entry.first_read_us is not None and ledger.is_gone(entry.name)]
+    return [entry.name for entry in ledger.gone if entry.first_read_us is not None]
 
 
 def _duplicated(ledger: RecordLedger) -> list[str]:
@@ -152,19 +153,27 @@ def _reordered(ledger: RecordLedger) -> list[str]:
     One that was sent again was overtaken if that is so since it was sent for the last time.
     """
     overtaken: dict[int, None] = {}
+    records = ledger.records
     for partition in ledger.final:
         latest: dict[str, int] = {}
-        seen = bytearray(len(ledger.records))
-        for record in ledger.final_log(partition).records:
-            entry = ledger.records.get(record)
-            if entry is None or seen[entry.place]:
-                continue
-            seen[entry.place] = True
-            client, sent_seq = entry.client, entry.sent_seq
-            if entry.last_sent_seq < latest.get(client, -1):
-                overtaken[entry.place] = None
-            latest[client] = max(sent_seq, latest.get(client, -1))
-    return [ledger.records.index.name(place) for place in sorted(overtaken)]
+        seen = bytearray(len(records.index))
+        for _, first, count in ledger.final_log(partition).stretches():
+            start, end = first, first + count
+            if seen.find(1, start, end) < 0 and records.are_sent_in_order(start, count):
+                client = records.origin(start)[0]
+                if records.sent_seq[start] > latest.get(client, -1):
+                    start = end - 1  # None of them was overtaken.
+            for place in range(start, end):
+                if seen[place] or not records.is_record(place):
+                    continue
+                entry = RecordEntry(records, place)
+                client, sent_seq = entry.client, entry.sent_seq
+                if entry.last_sent_seq < latest.get(client, -1):
+                    overtaken[place] = None
+                latest[client] = max(sent_seq, latest.get(client, -1))
+                seen[place] = True
+            seen[first:end] = b"\1" * count
+    return [records.index.name(place) for place in sorted(overtaken)]
 
 
 _CLASSES: dict[str, Callable[[RecordLedger], Sequence[str]]] = {
@@ -180,11 +189,7 @@ _CLASSES: dict[str, Callable[[RecordLedger], Sequence[str]]] = {
     DELETED: lambda ledger: ledger.taken(DELETED),
     EXPIRED: lambda ledger: ledger.taken(EXPIRED),
     COMPACTED: lambda ledger: ledger.taken(COMPACTED),
-    ABORTED: lambda ledger: (
-        [entry.name for entry in ledger if entry.acked and ledger.is_aborted_record(entry)]
-        if ledger.has_transactions
-        else []
-    ),
+    ABORTED: RecordLedger.aborted_records,
 }
 
 

@@ -60,7 +60,7 @@ class _Teller:
         self.record = record
         self.view = ClusterView((), ())
         self.mirror = LogMirror()
-        self.ledger = RecordLedger(self.mirror.deleted)
+        self.ledger = RecordLedger(self.mirror.deleted, self.mirror.sent.names)
         self.moments: list[Moment] = []
         self.holdings: list[Holding] = []
         self.on_the_wire: list[int] = []  # events that are reported in the messages with the record

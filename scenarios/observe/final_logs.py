@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import NamedTuple
 
 from replica.ids import TopicPartition
-from scenarios.observe.columns.lazy_names import LazyNames
+from scenarios.observe.columns.lazy_names import LazyNames, PlaceRuns
 from scenarios.observe.columns.name_index import NameIndex
-from scenarios.observe.columns.packed_column import UNKNOWN, PackedColumn
+from scenarios.observe.columns.packed_column import UNKNOWN
 
 
 class LogEntry(NamedTuple):
@@ -64,7 +64,11 @@ class LogEntries:
             self.append(*entry)
 
     def append(self, offset: int, record: str, leader_epoch: int, crc: int, seq: int) -> None:
-        place, length = self._names.place_or_add(record), self._length
+        self.extend(offset, self._names.place_or_add(record), 1, leader_epoch, crc, seq)
+
+    def extend(self, offset: int, place: int, count: int, leader_epoch: int, crc: int, seq: int) -> None:
+        """Entries of one batch, whose offsets, places of names and places in the trace count up by one."""
+        length = self._length
         if self._next != (offset, place, seq):
             runs = self._runs
             runs.firsts.append(length)
@@ -77,7 +81,7 @@ class LogEntries:
             batches.firsts.append(length)
             batches.epochs.append(leader_epoch)
             batches.crcs.append(crc)
-        self._next, self._length = (offset + 1, place + 1, seq + 1), length + 1
+        self._next, self._length = (offset + count, place + count, seq + count), length + count
 
     def __len__(self) -> int:
         return self._length
@@ -94,14 +98,30 @@ class LogEntries:
     @property
     def offsets(self) -> Iterator[int]:
         """In the order of the entries."""
-        firsts = chain(self._runs.firsts, (self._length,))
-        for offset, (first, end) in zip(self._runs.offsets, pairwise(firsts), strict=True):
-            yield from range(offset, offset + end - first)
+        return chain.from_iterable(range(offset, offset + count) for offset, _, count in self.stretches())
 
     @property
     def records(self) -> LazyNames:
         """The records in the order of the entries."""
-        return LazyNames(self._names, self._place, self._length)
+        places = PlaceRuns()
+        for _, place, count in self.stretches():
+            places.append(place, count)
+        return LazyNames(self._names, places)
+
+    def stretches(self) -> Iterator[tuple[int, int, int]]:
+        """(offset, place of the name, number of entries) where both count up by one"""
+        ends = pairwise(chain(self._runs.firsts, (self._length,)))
+        for offset, place, (first, end) in zip(self._runs.offsets, self._runs.places, ends, strict=True):
+            yield offset, place, end - first
+
+    def stretches_in(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        """Those of the offsets from `low` to `high`, of entries in order."""
+        starts = self._runs.offsets
+        for run in range(max(bisect_right(starts, low) - 1, 0), bisect_right(starts, high)):
+            end = self._runs.firsts[run + 1] if run + 1 < len(starts) else self._length
+            first, last = max(low, starts[run]), min(high, starts[run] + end - self._runs.firsts[run] - 1)
+            if first <= last:
+                yield first, self._runs.places[run] + first - starts[run], last - first + 1
 
     def __iter__(self) -> Iterator[LogEntry]:
         return map(self.__getitem__, range(self._length))
@@ -116,7 +136,7 @@ class LogEntries:
 
     def in_order(self) -> LogEntries:
         """By offset; the entries themselves if they are."""
-        if all(one < other for one, other in pairwise(self.offsets)):
+        if all(offset + count <= behind for (offset, _, count), (behind, _, _) in pairwise(self.stretches())):
             return self
         return LogEntries(sorted(self), self._names)
 
@@ -150,6 +170,29 @@ class LogEntries:
         return self._names.name(place) == other._names.name(their_place)
 
 
+class OffsetRanges:
+    """Offsets as closed ranges, which are in order and apart however they come."""
+
+    __slots__ = ("_highs", "_lows")
+
+    def __init__(self) -> None:
+        self._lows: list[int] = []
+        self._highs: list[int] = []
+
+    def add(self, low: int, high: int) -> None:
+        first, behind = bisect_left(self._highs, low), bisect_right(self._lows, high)
+        if first < behind:
+            low, high = min(low, self._lows[first]), max(high, self._highs[behind - 1])
+        self._lows[first:behind], self._highs[first:behind] = [low], [high]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._lows, self._highs, strict=True)
+
+    def covers(self, offset: int) -> bool:
+        at = bisect_left(self._highs, offset)
+        return at < len(self._lows) and self._lows[at] <= offset
+
+
 @dataclass(slots=True)
 class FinalReplica:
     """One replica when the run ended, its log in offset order. `seq` is the place of its ReplicaFound in the trace."""
@@ -170,42 +213,58 @@ class FinalReplica:
 
 
 class Presence:
-    """Where each record is in the final logs: in one partition, unless it was written again to another one."""
+    """Where each record is in the final logs: in one partition, unless it was written again to another one.
 
-    def __init__(self) -> None:
-        self._index = NameIndex()
+    flags: 1 for each place in the index of names that is in some log
+    """
+
+    def __init__(self, names: NameIndex) -> None:
+        self.flags = bytearray(len(names))
+        self._names = names
         self._partitions: list[TopicPartition] = []
-        self._partition = PackedColumn()
-        self._first = PackedColumn()
+        self._firsts: list[tuple[int, int, int, int]] = []
+        """First copies: (place, number of places, partition, offset), where place and offset count up by one."""
+        self._is_sorted = True
         self._more: dict[int, list[tuple[int, int]]] = {}
         """Further copies, by partition and offset: a name that no client gave can stand for as many as there are."""
 
     def add_log(self, partition: TopicPartition, entries: LogEntries) -> None:
-        number = len(self._partitions)
+        number, flags = len(self._partitions), self.flags
         self._partitions.append(partition)
-        for offset, record in zip(entries.offsets, entries.records, strict=True):
-            known = self._index.place(record)
-            if known < 0:
-                place = self._index.add(record)
-                self._partition[place], self._first[place] = number, offset
-            else:
-                self._more.setdefault(known, []).append((number, offset))
+        self._is_sorted = False
+        for offset, place, count in entries.stretches():
+            start = place
+            while (end := _until(flags, start, place + count)) < place + count:
+                if end > start:
+                    self._firsts.append((start, end - start, number, offset + start - place))
+                self._more.setdefault(end, []).append((number, offset + end - place))
+                start = end + 1
+            if end > start:
+                self._firsts.append((start, end - start, number, offset + start - place))
+            flags[place : place + count] = b"\1" * count
 
     def __contains__(self, record: str) -> bool:
-        return self._index.place(record) >= 0
+        place = self._names.place(record)
+        return 0 <= place < len(self.flags) and self.flags[place] > 0
 
     def copies(self, record: str) -> tuple[tuple[TopicPartition, int], ...]:
         """(partition, offset) of each, in the order of partitions; () for a record that is in no final log."""
-        place = self._index.place(record)
-        if place < 0:
+        if record not in self:
             return ()
-        copies = ((self._partition[place], self._first[place]), *self._more.get(place, ()))
+        if not self._is_sorted:
+            self._firsts.sort()
+            self._is_sorted = True
+        place = self._names.place(record)
+        first, _, number, offset = self._firsts[bisect_right(self._firsts, (place + 1,)) - 1]
+        copies = ((number, offset + place - first), *self._more.get(place, ()))
         return tuple((self._partitions[number], offset) for number, offset in copies)
-
-    def names(self) -> Iterator[str]:
-        """Each once."""
-        return iter(self._index)
 
     def repeated(self) -> Iterator[str]:
         """Those that are there more than once."""
-        return map(self._index.name, self._more)
+        return map(self._names.name, self._more)
+
+
+def _until(flags: bytearray, start: int, end: int) -> int:
+    """The first place with a 1, `end` if there is none before."""
+    found = flags.find(1, start, end)
+    return end if found < 0 else found

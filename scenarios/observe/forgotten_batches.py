@@ -79,6 +79,6 @@ def _forgotten(rows: Iterable[TraceRow], ledger: RecordLedger) -> Iterator[tuple
 def _wrote_between(ledger: RecordLedger, client: str, partition: TopicPartition, start: int, end: int) -> bool:
     log = ledger.final_log(partition)
     return any(
-        start <= offset < end and ledger.records.index.place(record) >= 0 and ledger.records[record].client == client
+        start <= offset < end and ledger.records.place(record) >= 0 and ledger.records[record].client == client
         for offset, record in zip(log.offsets, log.records, strict=True)
     )

@@ -53,7 +53,7 @@ class GroupView:
 class Groups:
     """Listener. `groups` by name; those that were removed are not there.
 
-    instances: group.instance.id by member id, of all that have joined in this run
+    instances: group.instance.id by member id, of all that have joined and not left
     """
 
     def __init__(self, instances: dict[str, str | None] | None = None) -> None:
@@ -95,6 +95,7 @@ class Groups:
 
     def _left(self, group: GroupView, event: trace.GroupMemberLeft) -> None:
         group.members.pop(event.member, None)
+        self.instances.pop(event.member, None)
 
     def _rebalance_began(self, group: GroupView, event: trace.GroupRebalanceBegan) -> None:
         group.is_rebalancing = True
@@ -106,7 +107,7 @@ class Groups:
         group.generation = event.generation
         group.is_cooperative = COOPERATIVE in (event.protocol or "")
         if not event.members:
-            group.members.clear()
+            self._forget_members(group)
             group.is_rebalancing = False
 
     def _assigned(self, group: GroupView, event: trace.GroupAssigned) -> None:
@@ -122,4 +123,9 @@ class Groups:
 
     def _removed(self, group: GroupView, event: trace.GroupRemoved) -> None:
         del self.groups[group.name]
+        self._forget_members(group)
+
+    def _forget_members(self, group: GroupView) -> None:
+        for member in group.members:
+            self.instances.pop(member, None)
         group.members.clear()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from replica.errors import RETRIABLE, ErrorCode
@@ -20,10 +21,9 @@ from replica.trace.events import Handler, TraceRow
 from scenarios.observe.availability import WriteTimes
 from scenarios.observe.columns.lazy_names import LazyNames
 from scenarios.observe.columns.name_index import NameIndex
-from scenarios.observe.columns.packed_column import PackedColumn
-from scenarios.observe.columns.record_table import RecordEntry, RecordTable
+from scenarios.observe.columns.record_table import ACKED, FAILED, FATES, SENT, RecordEntry, RecordTable
 from scenarios.observe.compacted_batches import CompactedBatches
-from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
+from scenarios.observe.final_logs import FinalReplica, LogEntries, OffsetRanges, Presence
 from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.taken_records import TakenRecords
 from scenarios.observe.transaction_ends import TransactionEnds
@@ -91,12 +91,14 @@ class ReadRanges:
 class RecordLedger:
     """The records of a run by name, in sending order; final logs once LogEntryFound and ReplicaFound have been seen."""
 
-    def __init__(self, taken: TakenRecords | None = None) -> None:
-        """taken: records that were taken out of the logs for a good reason, and which (`LogMirror.deleted`)"""
+    def __init__(self, taken: TakenRecords | None = None, names: NameIndex | None = None) -> None:
+        """taken: records that were taken out of the logs for a good reason, and which (`LogMirror.deleted`)
+        names: an index that others keep records in, too (`LogMirror.sent.names`)
+        """
         self.taken_by = TakenRecords(CompactedBatches()) if taken is None else taken
         self._untenable: dict[str, None] | None = None
         """Of those, the records whose reason does not hold beside the final logs."""
-        self.records = RecordTable()
+        self.records = RecordTable(names)
         self.ends = TransactionEnds(self.records)
         self.writes = WriteTimes()
         self.final: dict[TopicPartition, dict[str, FinalReplica]] = {}
@@ -120,12 +122,11 @@ class RecordLedger:
         self._partitions: dict[tuple[str, int], TopicPartition] = {}
         self._unsettled: set[int] = set()
         """Places of records that were sent without a partition (-1); a later event says which one each of them got."""
-        self._aborted: dict[TopicPartition, ReadRanges] = {}
-        self._open: dict[tuple[TopicPartition, str], ReadRanges] = {}
+        self._aborted: dict[TopicPartition, OffsetRanges] = {}
+        self._open: dict[tuple[TopicPartition, str], OffsetRanges] = {}
         """By node: a marker may be in the log of one replica, and not yet in another's."""
-        self._found = NameIndex()
         self._present: Presence | None = None
-        self._absent: list[RecordEntry] | None = None
+        self._gone: list[RecordEntry] | None = None
         self._handlers: dict[type, Handler] = {
             trace.RecordSent: self._sent,
             trace.RecordAcked: self._acked,
@@ -145,6 +146,7 @@ class RecordLedger:
             trace.LeadershipBegan: self._serves,
             trace.FollowingBegan: self._serves,
             trace.LogEntryFound: self._log_entry_found,
+            trace.LogEntriesFound: self._log_entries_found,
             trace.AbortedBatchFound: self._aborted_found,
             trace.OpenBatchFound: self._open_found,
             trace.ReplicaFound: self._replica_found,
@@ -165,32 +167,20 @@ class RecordLedger:
 
     def named(self, kind: str) -> LazyNames:
         """Names of the acked, failed or unknown records, in sending order."""
-        places, count = PackedColumn(), 0
-        for entry in self:
-            if entry.fate == kind:
-                places[count] = entry.place
-                count += 1
-        return LazyNames(self.records.index, places.__getitem__, count)
+        return self.records.named(FATES.index(kind))
 
     @property
-    def absent(self) -> list[RecordEntry]:
-        """Those in no final log, in sending order: few of many, so that most records are looked at once."""
-        if self._absent is None:
-            is_there = bytearray(len(self.records))
-            for place in map(self.records.index.place, self.present.names()):
-                if place >= 0:
-                    is_there[place] = 1
-            absent, place = [], is_there.find(0)
-            while place >= 0:
-                absent.append(RecordEntry(self.records, place))
-                place = is_there.find(0, place + 1)
-            self._absent = absent
-        return self._absent
-
-    @property
-    def has_transactions(self) -> bool:
-        """Some record was sent in one that is known of, or stands in a log as one of them."""
-        return bool(self._aborted or self._open or self.records.unaborted.end)
+    def gone(self) -> list[RecordEntry]:
+        """Those in no final log and not taken out of one for a good reason, in sending order: few of many."""
+        if self._gone is None:
+            fates, flags, gone = self.records.fates, self.present.flags, []
+            place = flags.find(0)
+            while 0 <= place < len(fates):
+                if fates[place] and not self._is_taken((entry := RecordEntry(self.records, place)).name):
+                    gone.append(entry)
+                place = flags.find(0, place + 1)
+            self._gone = gone
+        return self._gone
 
     @property
     def is_readable(self) -> bool:
@@ -215,14 +205,17 @@ class RecordLedger:
         """Its input is done, and no log that counts has it, but perhaps as a record of an aborted transaction."""
         return name in self.promised and not self._is_taken(name) and not self.copies(name)
 
-    def is_aborted_record(self, entry: RecordEntry) -> bool:
-        """No reader of committed records gets it or misses it: in the log it stands as one of an aborted transaction,
-        or it is gone, and was sent in such transactions alone."""
-        if self.is_undone(entry.name):
-            return False
-        if entry.name in self.present:
-            return not self.copies(entry.name)
-        return entry.aborted and not self._is_taken(entry.name)
+    def aborted_records(self) -> list[str]:
+        """Acked records that no reader of committed records gets or misses, in sending order: in the log they stand as
+        ones of an aborted transaction, or they are gone, and were sent in such transactions alone."""
+        places = {entry.place for entry in self.gone if entry.aborted}
+        for partition, ranges in self._aborted.items():
+            log = self.final_log(partition)
+            for _, place, count in chain.from_iterable(log.stretches_in(*span) for span in ranges):
+                places.update(range(place, place + count))
+        entries = (RecordEntry(self.records, place) for place in sorted(places) if self.records.is_record(place))
+        acked = (entry for entry in entries if entry.acked and not self.is_undone(entry.name))
+        return [entry.name for entry in acked if not self.copies(entry.name)]
 
     def is_stranded(self, entry: RecordEntry) -> bool:
         """It was committed and is there, but its marker is in no log that counts, and will not be written again."""
@@ -276,13 +269,13 @@ class RecordLedger:
         for replicas in self.final.values():
             for replica in replicas.values():
                 replica.entries = replica.entries.in_order()
-        self._present = self._untenable = self._absent = None
+        self._present = self._untenable = self._gone = None
 
     @property
     def present(self) -> Presence:
         """Every record in a final log; called once the run is over (`close`)."""
         if self._present is None:
-            self._present = Presence()
+            self._present = Presence(self.records.index)
             for partition in sorted(self.final):
                 self._present.add_log(partition, self.final_log(partition))
         return self._present
@@ -296,7 +289,7 @@ class RecordLedger:
         return known
 
     def _place(self, row: TraceRow, event: Any) -> int:
-        known = self.records.index.place(event.record)
+        known = self.records.place(event.record)
         if known >= 0:
             if event.partition >= 0 and known in self._unsettled:
                 self._unsettled.remove(known)
@@ -310,17 +303,18 @@ class RecordLedger:
 
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         self.writes.sent(row.at_us, event)
-        known = len(self.records)
+        known = self.records.count
         place = self._place(row, event)
-        if place < known:
+        if self.records.count == known:
             self.records.last_sent_seq[place] = row.seq
 
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         """The first time: a producer that sends a batch again gets another answer."""
         self.writes.succeeded(row.at_us, event)
         place, records = self._place(row, event), self.records
-        if records.acked_seq[place] >= 0:
+        if records.fates[place] == ACKED:
             return
+        records.fates[place] = ACKED
         records.acked_us[place], records.acked_seq[place] = row.at_us, row.seq
         records.acked_by[place] = records.words.place(event.peer)
         records.acked_offset[place], records.latency_us[place] = event.offset, event.latency_us
@@ -336,7 +330,9 @@ class RecordLedger:
         self.writes.failed(row.at_us, event)
         place, records = self._place(row, event), self.records
         records.failed_us[place], records.failed_seq[place] = row.at_us, row.seq
-        records.error[place], records.definite[place] = records.words.place(event.error), event.definite
+        records.error[place] = records.words.place(event.error)
+        if records.fates[place] != ACKED:
+            records.fates[place] = FAILED if event.definite else SENT
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         self.writes.client_stopped(row.at_us, event.node)
@@ -364,7 +360,7 @@ class RecordLedger:
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         partition = self._partition(event.topic, event.partition)
         records = self.records
-        place = records.index.place(event.record)
+        place = records.place(event.record)
         if place >= 0 and records.first_read_us[place] < 0:
             records.first_read_us[place], records.first_read_seq[place] = row.at_us, row.seq
             records.first_reader[place] = records.words.place(event.client)
@@ -456,17 +452,16 @@ class RecordLedger:
             else:
                 self.reads[key] = ReadRanges(last_seq=reads.last_seq, sought=False)
 
-    def _final(self, event: trace.LogEntryFound | trace.ReplicaFound) -> FinalReplica:
+    def _final(self, event: trace.LogEntryFound | trace.LogEntriesFound | trace.ReplicaFound) -> FinalReplica:
         replicas = self.final.setdefault(self._partition(event.topic, event.partition), {})
         known = replicas.get(event.node)
         if known is None:
-            known = replicas[event.node] = FinalReplica(event.node, LogEntries(names=self._found))
+            known = replicas[event.node] = FinalReplica(event.node, LogEntries(names=self.records.index))
         return known
 
     def _aborted_found(self, row: TraceRow, event: trace.AbortedBatchFound | trace.OpenBatchFound) -> None:
         partition = TopicPartition(event.topic, event.partition)
-        ranges = self._aborted.setdefault(partition, ReadRanges()).ranges
-        ranges.append([event.base_offset, event.last_offset])
+        self._aborted.setdefault(partition, OffsetRanges()).add(event.base_offset, event.last_offset)
 
     def _open_found(self, row: TraceRow, event: trace.OpenBatchFound) -> None:
         """What its coordinator has decided counts, whether the marker is written by now or not."""
@@ -476,8 +471,7 @@ class RecordLedger:
             if not committing:
                 self._aborted_found(row, event)
             return
-        ranges = self._open.setdefault((partition, event.node), ReadRanges()).ranges
-        ranges.append([event.base_offset, event.last_offset])
+        self._open.setdefault((partition, event.node), OffsetRanges()).add(event.base_offset, event.last_offset)
 
     def _is_open(self, partition: TopicPartition, offset: int) -> bool:
         """In the log that counts."""
@@ -492,6 +486,10 @@ class RecordLedger:
 
     def _log_entry_found(self, row: TraceRow, event: trace.LogEntryFound) -> None:
         self._final(event).entries.append(event.offset, event.record, event.leader_epoch, event.crc, row.seq)
+
+    def _log_entries_found(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
+        entries = self._final(event).entries
+        entries.extend(event.offset, event.place, event.count, event.leader_epoch, event.crc, row.seq)
 
     def _replica_found(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         replica = self._final(event)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from scenarios.observe.gone_topics import IsGone
 from scenarios.observe.view import ClusterView
 
 GONE_DRAWN = 8
-"""So many partitions of deleted topics."""
+"""So many partitions of deleted topics, and so many former lives of each."""
 
 
 class Levels:
@@ -33,6 +34,10 @@ class Levels:
     def append(self, at_us: int, value: int) -> None:
         self._from_us.append(at_us)
         self._values.append(value)
+
+    def cut_before(self, at_us: int) -> None:
+        keep = bisect_left(self._from_us, at_us)
+        del self._from_us[:keep], self._values[:keep]
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return zip(self._from_us, self._values, strict=True)
@@ -114,13 +119,19 @@ class PartitionHistories:
             self._high_watermarks[name].append(row.at_us, event.high_watermark)
 
     def forget(self, is_gone: IsGone) -> None:
-        """As Forgetful; the last few are drawn beside those that are there."""
+        """As Forgetful; the last few are drawn beside those that are there, and the last few lives of each."""
         gone = [name for name in self._standings if is_gone(name.topic)]
         drawn = set(sorted(gone, key=lambda name: self._standings[name][-1].seq)[-GONE_DRAWN:])
         for name in gone:
             if name not in drawn:
                 del self._standings[name]
                 self._high_watermarks.pop(name, None)
+        for name, standings in self._standings.items():
+            ends = [place for place, standing in enumerate(standings) if standing.assigned is None]
+            if len(ends) > GONE_DRAWN:
+                del standings[: ends[-GONE_DRAWN - 1] + 1]
+                if name in self._high_watermarks:
+                    self._high_watermarks[name].cut_before(standings[0].at_us)
 
     def until_now(self) -> dict[TopicPartition, PartitionHistory]:
         return {name: self._history(name, standings) for name, standings in self._standings.items()}

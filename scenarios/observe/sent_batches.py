@@ -120,7 +120,7 @@ class SentBatches:
         self._senders = WordTable()
         # Of each batch: its last sender, place of its last append, and the start of its records; those end where the
         # next batch's begin.
-        self._sender = array("h")
+        self._sender = array("i")
         self._base_offset = array("q")
         self._first = array("i", [0])
         self._records = PackedColumn()
@@ -217,6 +217,11 @@ class SentBatches:
         number = self._at(partition, base_offset, crc)
         return () if number < 0 else self._of(number)
 
+    def places(self, partition: TopicPartition, base_offset: int, crc: int) -> list[int]:
+        """As `records`: where `names` has them."""
+        number = self._at(partition, base_offset, crc)
+        return [] if number < 0 else self._records.between(self._first[number], self._first[number + 1])
+
     def record(self, partition: TopicPartition, base_offset: int, crc: int, index: int) -> str | None:
         """One of them; None for a batch of unknown sender, or with fewer records."""
         number = self._at(partition, base_offset, crc)
@@ -250,5 +255,4 @@ class SentBatches:
         return known.at(base_offset, crc)
 
     def _of(self, number: int) -> tuple[str, ...]:
-        places = map(self._records.__getitem__, range(self._first[number], self._first[number + 1]))
-        return tuple(map(self.names.name, places))
+        return tuple(map(self.names.name, self._records.between(self._first[number], self._first[number + 1])))

@@ -101,6 +101,7 @@ class Story:
             trace.GroupsLoaded: self._group_event,
             trace.GroupMemberJoined: self._member_joined,
             trace.GroupMemberLeft: self._member_left,
+            trace.GroupRemoved: self._group_removed,
             trace.GroupMigrated: self._group_event,
             trace.GroupRebalanced: self._group_event,
             trace.TransactionsLoaded: self._group_event,
@@ -281,6 +282,9 @@ class Story:
     def _member_left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
         self._left[event.group] = None
         self._say(row, event.reason)
+
+    def _group_removed(self, row: TraceRow, event: trace.GroupRemoved) -> None:
+        self._left.pop(event.group, None)
 
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         """What a coordinator does by itself; that a producer aborts; and an end that was decided long before, or by

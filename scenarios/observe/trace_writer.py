@@ -9,24 +9,29 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica.trace.error import TraceError
 from replica.trace.events import (
     CLASS_OF_EVENT,
+    EVENT_NAMES,
     OBSERVED_BY,
     OPTIONAL_TABLES,
     SCHEMA_VERSION,
     TABLES,
     Column,
     Handler,
+    LogEntriesFound,
+    LogEntryFound,
     TraceEvent,
     TraceRow,
     columns_of_event,
@@ -40,6 +45,11 @@ ROWS_PER_CHUNK = 8_192
 """Events of all tables are kept as plain values for so many rows, then become Arrow columns."""
 
 _ALL_TABLES = TABLES + OPTIONAL_TABLES
+_REPEATING = sorted(
+    {one.name for table in _ALL_TABLES for one in columns_of_table(table) if one.type == "string"} - {"record"}
+)
+"""Columns whose values a part lists once. For numbers and names that never come again this takes twice the time, and
+three times the space."""
 _VERSION_KEY = b"highwater.trace.schema_version"
 
 _ARROW_TYPES: dict[str, Any] = {
@@ -98,6 +108,86 @@ class _KindBuffer:
             filled[OBSERVED_BY.name] = column(values[width - 1 :: width], pa.string())
         columns = [filled[field.name] if field.name in filled else pa.nulls(rows, field.type) for field in schema]
         return pa.table(columns, schema=_all_nullable(schema))
+
+
+class _Stretch(NamedTuple):
+    """Rows of a LogEntriesFound, or of a part of it.
+
+    first, rows: the number of its first row, and how many     seen: how it was observed
+    """
+
+    row: TraceRow
+    event: LogEntriesFound
+    first: int
+    rows: int
+    seen: str | None
+
+
+class _EntryBuffer:
+    """Records that were found in logs: a million of them become columns in a second, and not row by row."""
+
+    __slots__ = ("event", "values")
+
+    def __init__(self) -> None:
+        self.event = EVENT_NAMES[LogEntryFound]
+        self.values: list[_Stretch] = []
+
+    def as_table(self, schema: pa.Schema) -> pa.Table:
+        """As _KindBuffer's."""
+        from pyarrow.compute import binary_join_element_wise
+
+        stretches = self.values
+        counts = np.array([stretch.rows for stretch in stretches])
+        heads = np.cumsum(counts) - counts
+        rows = int(counts.sum())
+        stretch_of = np.repeat(np.arange(len(stretches)), counts)
+        within = np.arange(rows) - np.repeat(heads, counts)
+
+        def of_stretches(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+            return column(values, arrow_type).take(_int_array(stretch_of))
+
+        def counting(firsts: Sequence[int]) -> Any:
+            return np.array(firsts)[stretch_of] + within
+
+        starts = [stretch.event.place + stretch.first for stretch in stretches]
+        places = [(one.event.names, start, start + one.rows) for one, start in zip(stretches, starts, strict=True)]
+        numbered = [names.numbered(start, stop) for names, start, stop in places]
+        if None in numbered:
+            records = column([name for names, *span in places for name in names.between(*span)], pa.string())
+        else:
+            prefixes, firsts = zip(*numbered, strict=True)
+            numbers, nothing = _int_array(counting(firsts)).cast(pa.string()), column([""] * rows, pa.string())
+            records = binary_join_element_wise(of_stretches(prefixes, pa.string()), numbers, nothing)
+        seq = counting([stretch.row.seq + stretch.first for stretch in stretches])
+        # A record follows from the one before, and the first of an event from what that follows from, if anything.
+        follows = seq - 1
+        sizes = np.ones(rows, np.int32)
+        for head, stretch in zip(heads.tolist(), stretches, strict=True):
+            if not stretch.first:
+                sizes[head] = len(stretch.row.causes)
+                follows[head] = stretch.row.causes[0] if stretch.row.causes else 0
+        bounds = np.concatenate([np.zeros(1, np.int32), np.cumsum(sizes, dtype=np.int32)])
+        causes = [None, pa.py_buffer(bounds)]
+        filled = {
+            "seq": _int_array(seq),
+            "at_us": of_stretches([stretch.row.at_us for stretch in stretches], pa.int64()),
+            "event": column([self.event] * rows, pa.string()),
+            "causes": pa.Array.from_buffers(
+                _ARROW_TYPES["list<int64>"], rows, causes, 0, children=[_int_array(follows[sizes > 0])]
+            ),
+            "offset": _int_array(counting([stretch.event.offset + stretch.first for stretch in stretches])),
+            "record": records,
+            OBSERVED_BY.name: of_stretches([stretch.seen for stretch in stretches], pa.string()),
+        }
+        for field in schema:
+            if field.name not in filled and field.name in LogEntriesFound.__dataclass_fields__:
+                filled[field.name] = of_stretches([getattr(one.event, field.name) for one in stretches], field.type)
+        columns = [filled[field.name] if field.name in filled else pa.nulls(rows, field.type) for field in schema]
+        return pa.table(columns, schema=_all_nullable(schema))
+
+
+def _int_array(numbers: Any) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
 class _WaitingRows:
@@ -178,16 +268,18 @@ class TraceWriter:
         self._observed_by = observed_by
         self._schemas = {table: arrow_schema(table, observed=observed_by is not None) for table in _ALL_TABLES}
         self._buffers = {kind: _KindBuffer(name, kind) for name, kind in CLASS_OF_EVENT.items()}
-        self._buffers_of: dict[str, list[_KindBuffer]] = {table: [] for table in _ALL_TABLES}
+        self._buffers_of: dict[str, list[_KindBuffer | _EntryBuffer]] = {table: [] for table in _ALL_TABLES}
         for kind, buffer in self._buffers.items():
             self._buffers_of[kind.TABLE].append(buffer)
+        self._entries = _EntryBuffer()
+        self._buffers_of[LogEntryFound.TABLE].append(self._entries)
         self._parts_written = dict.fromkeys(_ALL_TABLES, 0)
         for table in TABLES:
             (trace_dir / table).mkdir(parents=True, exist_ok=True)
         self._waiting = {table: _WaitingRows(trace_dir / table / ".waiting.tmp") for table in _ALL_TABLES}
 
-    def handlers_of(self, kind: type[TraceEvent]) -> tuple[Handler, ...]:
-        return (self._take,)
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return (self._take_entries,) if kind is LogEntriesFound else (self._take,)
 
     def __call__(self, row: TraceRow) -> None:
         self._take(row, row.event)
@@ -201,6 +293,17 @@ class TraceWriter:
         self._rows_waiting += 1
         if self._rows_waiting >= self._rows_per_chunk:
             self._take_chunks()
+
+    def _take_entries(self, row: TraceRow, event: LogEntriesFound) -> None:
+        """A chunk ends within them where it would if they came one by one."""
+        first, seen = 0, None if self._observed_by is None else self._observed_by()
+        while first < event.count:
+            count = min(event.count - first, self._rows_per_chunk - self._rows_waiting)
+            self._entries.values.append(_Stretch(row, event, first, count, seen))
+            first += count
+            self._rows_waiting += count
+            if self._rows_waiting >= self._rows_per_chunk:
+                self._take_chunks()
 
     def close(self) -> None:
         """Write what is left; every table that is not optional then has a part, empty if nothing happened."""
@@ -218,7 +321,7 @@ class TraceWriter:
 
     def leave(self) -> None:
         """Keep the parts that are written, and nothing else: an interrupted step may have left half an event."""
-        for buffer in self._buffers.values():
+        for buffer in chain.from_iterable(self._buffers_of.values()):
             buffer.values.clear()
         for waiting in self._waiting.values():
             waiting.discard()
@@ -263,7 +366,7 @@ class TraceWriter:
         final.parent.mkdir(exist_ok=True)
         rows = pa.concat_tables([_no_rows(self._schemas[table]), *self._waiting[table].take()])
         try:
-            pq.write_table(rows, temporary, compression="zstd")
+            pq.write_table(rows, temporary, compression="zstd", use_dictionary=_REPEATING)
             temporary.replace(final)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -52,7 +52,7 @@ class TransactionEnds:
         if undecided is None or event.attempt > 1:
             return
         for record in event.records:
-            place = self._records.index.place(record)
+            place = self._records.place(record)
             if place >= 0:
                 self._records.unaborted[place] = max(self._records.unaborted[place], 0) + 1
                 undecided.append(place)
@@ -127,3 +127,5 @@ class LateBatches:
         for key, marker in list(self._markers.items()):
             if is_gone(marker.topic):
                 del self._markers[key]
+        for key in [key for key in self._joined if is_gone(key[1].rpartition("-")[0])]:
+            del self._joined[key]

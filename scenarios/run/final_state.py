@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,29 +19,30 @@ from replica.log.batches.records import BatchHeader, as_sent, check_crc, read_re
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.files.disk import Disk
 from replica.log.log import Log
-from replica.trace.events import AbortedBatchFound, LogEntryFound, OpenBatchFound, ReplicaFound
-from scenarios.observe.compacted_batches import CompactedBatches
+from replica.trace.events import AbortedBatchFound, LogEntriesFound, OpenBatchFound, ReplicaFound
+from scenarios.observe.columns.name_index import NameIndex
+from scenarios.observe.sent_batches import SentBatches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
 from scenarios.run.running_log import RunningLog
 from scenarios.run.transactions_at_the_end import TransactionalBatch, Uncommitted, uncommitted_batches
 
 StoredLog = Log | RunningLog
-NameBatch = Callable[[TopicPartition, int, int], Sequence[str] | None]
-"""Names of the records of a batch, by partition, base offset and CRC; () for one of unknown sender.
+FindPlaces = Callable[[TopicPartition, int, int], list[int] | None]
+"""Where the names of a batch's records are, by partition, base offset and CRC; [] for one of unknown sender.
 
 None: no event for each record
 """
 
 
 class Naming(NamedTuple):
-    """compacted: batches that the cleaner has written anew go by the CRC that they had before"""
+    """sent: has the names; batches that the cleaner has written anew go by the CRC that they had before"""
 
-    name_batch: NameBatch
-    compacted: CompactedBatches
+    sent: SentBatches
+    find_places: FindPlaces
 
 
 def state_final_logs(cluster: ClusterUnderTest, naming: Naming) -> None:
-    """Emit LogEntryFound and ReplicaFound for every replica, in the order of partitions and brokers."""
+    """Emit LogEntriesFound and ReplicaFound for every replica, in the order of partitions and brokers."""
     brokers = cluster.brokers()
     for topic_partition in sorted(cluster.view.partitions):
         for name in cluster.view.partitions[topic_partition].assigned:
@@ -95,21 +97,37 @@ def log_on_disk(
         log.abandon()
 
 
-def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: Sequence[str]) -> list[tuple[int, str]]:
-    """(offset, record) of a batch; records without names are named by their values if they can be read.
+def _entries(
+    header: BatchHeader, batch: bytearray | bytes | memoryview, places: list[int], names: NameIndex
+) -> tuple[Sequence[int], list[int]]:
+    """The offsets of a batch, and the places of its records' names; those without are named by their values.
 
     An unreadable batch that claims more records than it can hold counts as one record.
     """
-    if len(names) == header.record_count:
-        return list(enumerate(names, header.base_offset))
+    if len(places) == header.record_count:
+        return range(header.base_offset, header.base_offset + len(places)), places
     try:
         records = read_records(batch)
-        if len(names) == header.last_offset_delta + 1:  # Compaction has taken some of them.
-            return [(record.offset, names[record.offset - header.base_offset]) for record in records]
-        return [(record.offset, record_name(record)) for record in records]
+        offsets: Sequence[int] = [record.offset for record in records]
+        if len(places) == header.last_offset_delta + 1:  # Compaction has taken some of them.
+            return offsets, [places[offset - header.base_offset] for offset in offsets]
+        return offsets, [names.place_or_add(record_name(record)) for record in records]
     except KafkaError:  # its codec is not installed
         count = header.record_count if is_believable(header) else 1
-        return [(offset, f"?{offset}") for offset in range(header.base_offset, header.base_offset + count)]
+        offsets = range(header.base_offset, header.base_offset + count)
+        return offsets, [names.place_or_add(f"?{offset}") for offset in offsets]
+
+
+def _stretches(offsets: Sequence[int], places: list[int], start: int) -> Iterator[tuple[int, int, int]]:
+    """(offset, place, number of records) where both count up by one. start: the first offset that is in the log"""
+    at, end = bisect_left(offsets, start), len(offsets)
+    while at < end:
+        offset, place, count = offsets[at], places[at], end - at
+        if offsets[-1] != offset + count - 1 or places[at:] != list(range(place, place + count)):
+            numbers = range(1, count)
+            count = next((n for n in numbers if (offsets[at + n], places[at + n]) != (offset + n, place + n)), count)
+        yield offset, place, count
+        at += count
 
 
 def _state_uncommitted(
@@ -141,7 +159,8 @@ def _state_replica(
     log: StoredLog,
     high_watermark: int,
 ) -> None:
-    view, trace = cluster.view, cluster.trace
+    view, trace, names = cluster.view, cluster.trace, naming.sent.names
+    replica = (name, topic_partition.topic, topic_partition.partition)
     running = cluster.running(name)
     # No client has sent the records in the offsets topic: they have no names and no fate, and groups interpret them.
     batches = () if topic_partition.topic in INTERNAL_TOPICS else log.raw_batches()
@@ -153,20 +172,14 @@ def _state_replica(
             continue
         has_transactions |= header.is_transactional
         crc = as_sent(batch, header).crc
-        names = naming.name_batch(topic_partition, header.base_offset, crc)
-        for offset, record in () if names is None else _entries(header, batch, names):
-            if offset < log.log_start_offset:
-                continue
-            trace.emit(
-                LogEntryFound(
-                    node=name,
-                    topic=topic_partition.topic,
-                    partition=topic_partition.partition,
-                    offset=offset,
-                    record=record,
-                    leader_epoch=header.leader_epoch,
-                    crc=naming.compacted.crc_as_appended(topic_partition, header.base_offset, crc),
-                )
+        places = naming.find_places(topic_partition, header.base_offset, crc)
+        if places is None:
+            continue
+        appended_crc = naming.sent.compacted.crc_as_appended(topic_partition, header.base_offset, crc)
+        found = _entries(header, batch, places, names)
+        for offset, place, count in _stretches(*found, log.log_start_offset):
+            trace.emit_entries(
+                LogEntriesFound(*replica, offset, place, count, names, header.leader_epoch, appended_crc)
             )
     if has_transactions:
         _state_uncommitted(cluster, topic_partition, name, uncommitted_batches(log.raw_batches()))

@@ -62,7 +62,7 @@ def judge_run(
         complete(run_dir / "trace")
     lock_text = (run_dir / LOCK_FILE).read_text(encoding="utf-8")
     view, mirror = ClusterView.of(scenario), LogMirror()
-    ledger, story, unread = RecordLedger(mirror.deleted), Story(view), UnreadTimes(view)
+    ledger, story, unread = RecordLedger(mirror.deleted, mirror.sent.names), Story(view), UnreadTimes(view)
     sight = RunSight(view, ledger, mirror, {})
     expectations = Expectations(scenario.expect, sight)
     forgetful = GoneTopics(view, mirror, (mirror, ledger, story, expectations))

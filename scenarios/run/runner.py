@@ -39,7 +39,7 @@ from scenarios.process.work_folders import LOCK_FILE, UNJUDGED, name_folder, nex
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.controller_calls import FirstTopics
 from scenarios.run.faults import Faults
-from scenarios.run.final_state import NameBatch, Naming, state_final_logs
+from scenarios.run.final_state import FindPlaces, Naming, state_final_logs
 from scenarios.run.kafka_limits import RealKafka
 from scenarios.run.probe import CoreProbe, PartitionRounds
 from scenarios.run.promised_outputs import state_promised_outputs
@@ -119,7 +119,7 @@ class ScenarioRun:
         self.rows: list[TraceRow] = []
         self.view = ClusterView.of(scenario)
         self.mirror = LogMirror()
-        self.ledger = RecordLedger(self.mirror.deleted)
+        self.ledger = RecordLedger(self.mirror.deleted, self.mirror.sent.names)
         self.story = Story(self.view)
         self.unread = UnreadTimes(self.view)
         self.answers = EndOffsetAnswers()
@@ -169,7 +169,7 @@ class ScenarioRun:
         """Nothing happens any more: it is being judged."""
         self._is_ready_now = False
         """To be said by the driver's own task, not in the step that unfenced a broker: it listens a step later."""
-        self.name_batch: NameBatch = self.mirror.sent.records
+        self.find_places: FindPlaces = self.mirror.sent.places
         self._companions = companions
         self._rounds = PartitionRounds(self.view, self.invariants.touched)
         self._next_probe = 0
@@ -258,7 +258,7 @@ class ScenarioRun:
         self.timeline.finish()
         self.trace.cause = None
         self.trace.observed_by = None if self._real is None else LOG_DIRECTORY
-        state_final_logs(self.cluster, Naming(self.name_batch, self.mirror.sent.compacted))
+        state_final_logs(self.cluster, Naming(self.mirror.sent, self.find_places))
         self.trace.observed_by = None
         state_promised_outputs(self.cluster, self.ledger)
         if self._real is None:

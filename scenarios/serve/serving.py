@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,8 @@ from scenarios.run.worlds import live, processes
 from scenarios.serve.certificates import AUTHORITY
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
 from scenarios.serve.topic_news import TopicNews
-from scenarios.serve.trace_watches import DeletionWatch, LossWatch
+from scenarios.serve.trace_watches import DeletionWatch, JudgingProgress, LossWatch
+from scenarios.terminal.progress import ProgressLine
 from scenarios.view.live_tape import LiveTape
 
 if TYPE_CHECKING:
@@ -149,6 +151,8 @@ class Server:
         self._in_processes = in_processes
         self._lasts_s = lasts_s
         self._deletions = DeletionWatch()
+        self._judging = JudgingProgress()
+        self._progress = ExitStack()
         self._topics = TopicNews(name for topic in scenario.topics.values() for name in topic.topic_partitions)
         self._security = security
         self._tape = LiveTape() if shows_page else None
@@ -163,7 +167,8 @@ class Server:
         """
         before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         try:
-            return self._run(runs_dir)
+            with self._progress:
+                return self._run(runs_dir)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -182,6 +187,7 @@ class Server:
                 LossWatch(self._teller.tell),
                 self._deletions,
                 self._topics,
+                self._judging,
                 *([self._tape] if self._tape else []),
             ],
             companions=[
@@ -221,12 +227,12 @@ class Server:
             return next((name for name in names if name is not None), None)
 
         if self._reads_along:
-            taken = run.ledger.records.index
+            taken = run.ledger.records
             fabric.tap = self._deletions.tap = ClientTap(
                 run.trace, run.mirror.sent, run.mirror.names_in, lambda name: taken.place(name) >= 0, topic_name
             )
         else:
-            run.name_batch = lambda partition, base_offset, crc: None
+            run.find_places = lambda partition, base_offset, crc: None
 
     async def _stop_when_asked(self, run: ScenarioRun) -> None:
         """By the first signal, or by the end of its time. The next one interrupts the judging: behind this block SIGINT
@@ -244,6 +250,7 @@ class Server:
             assert self._time is not None
             self._was_asked_to_stop = True
             self._say_if_heard(f"\n  {said}")
+            self._judging.begin(run.view, self._progress.enter_context(ProgressLine("judging the run")))
             run.writer.write_parts()
             self._time.enter()  # It has lasted until now, not until the latest step of an idle cluster.
             self._time.stop()
@@ -254,6 +261,7 @@ class Server:
             return
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+        self._progress.close()
         self._say_if_heard(f"  {GIVEN_UP} {keep_unjudged(run, work_dir, self._record)}")
 
     async def _obey(self, run: ScenarioRun) -> None:

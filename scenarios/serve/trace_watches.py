@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from replica.ids import TopicPartition
+from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import TraceRow
+from replica.trace.events import Handler, TraceRow
 from scenarios.language.record_sets import format_record_names
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
 from scenarios.serve.telling import SayLine
+from scenarios.terminal.safe_output import OutputFailed
 
 if TYPE_CHECKING:
     from cluster.live.client_tap import ClientTap
+    from scenarios.observe.view import ClusterView
+    from scenarios.terminal.progress import ProgressLine
 
 ACKED_KEPT = 10_000
 """So many of a partition's latest acked records are looked for on a new leader while the cluster runs; the verdict at
 the end looks at all of them."""
+_READING_SHARE = 0.7
+"""of the time that judging takes"""
 
 
 class DeletionWatch:
@@ -33,6 +39,41 @@ class DeletionWatch:
     def __call__(self, row: TraceRow) -> None:
         if self.tap is not None and isinstance(row.event, trace.TopicDeleted):
             self.tap.topic_deleted(row.event.topic)
+
+
+class JudgingProgress:
+    """Listener: how much of what is on the disks has been read, once the cluster has stopped."""
+
+    def __init__(self) -> None:
+        self._line: ProgressLine | None = None
+        self._all = 0
+        self._found = 0
+
+    def begin(self, view: ClusterView, line: ProgressLine) -> None:
+        states = (state for name, state in view.partitions.items() if name.topic not in INTERNAL_TOPICS)
+        replicas = (replica for state in states for replica in state.replicas.values())
+        self._all = sum(replica.log_end_offset - replica.log_start_offset for replica in replicas)
+        self._line = line
+
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        handlers: dict[type, Handler] = {trace.LogEntriesFound: self._entries, trace.RunFinished: self._finished}
+        return (handlers[kind],) if kind in handlers else ()
+
+    def __call__(self, row: TraceRow) -> None:
+        for handler in self.handlers_of(type(row.event)):
+            handler(row, row.event)
+
+    def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
+        self._found += event.count
+        self._show(min(self._found / max(self._all, 1), 1), f"{self._found} records of the logs read")
+
+    def _finished(self, row: TraceRow, event: trace.RunFinished) -> None:
+        self._show(1, "comparing the logs with the answers")
+
+    def _show(self, fraction: float, what: str) -> None:
+        if self._line is not None:
+            with suppress(OSError, OutputFailed):  # The terminal may be gone.
+                self._line.show(_READING_SHARE * fraction, what)
 
 
 class LossWatch:

@@ -7,9 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
+
+from scenarios.terminal.safe_output import OutputFailed
 
 QUIET_S = 0.5
 REFRESH_S = 0.1
@@ -50,7 +52,7 @@ class ProgressLine:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._over.set()
-        with self._lock:
+        with self._lock, suppress(OSError, OutputFailed):  # The terminal may be gone.
             if self._shown and self._terminal:
                 sys.stderr.write("\r\x1b[K")
                 sys.stderr.flush()

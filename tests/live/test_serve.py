@@ -118,6 +118,24 @@ def test_without_client_records_no_request_is_told_either(tmp_path: Path, world:
     assert BatchAppended in kinds and RequestCompleted not in kinds and BatchSent not in kinds
 
 
+def test_judging_that_takes_a_while_says_how_far_it_is(tmp_path: Path) -> None:
+    first = (
+        "import time, scenarios.run.runner as slow\nstate = slow.state_final_logs\n"
+        "slow.state_final_logs = lambda *given: (time.sleep(0.6), state(*given))"
+    )
+    record = tmp_path / "runs"
+    record.mkdir()
+    with serving(record, "--topic", "t:1:1", brokers=1, program=program(tmp_path / "program", first)) as served:
+        producer = KafkaProducer(bootstrap_servers=served.bootstrap, acks="all")
+        for _ in range(20):
+            producer.send("t", b"one").get(20)
+        producer.close()
+        served.stop()
+    said = [line for line in served.errors.splitlines() if line.startswith("judging the run: ")]
+    assert said[-1] == "judging the run: 70 % 20 records of the logs read" and len(said) < 9
+    expect_nothing_broken(served.summary)
+
+
 @pytest.mark.parametrize("stage", ["run.runner.state_final_logs", "run.runner.judge", "run.runner.write_json"])
 def test_a_second_ctrl_c_gives_up_on_the_verdict_and_keeps_the_trace(tmp_path: Path, stage: str) -> None:
     module, _, name = f"scenarios.{stage}".rpartition(".")

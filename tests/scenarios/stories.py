@@ -120,7 +120,7 @@ def summary_of(
                 "acked": len(verdict.records["acked"]),
                 "handed_over": sum(entry.handed_over_us is not None for entry in ledger),
                 "failed": len(verdict.records["failed"]),
-                "latency_us": latency_statistics(ledger, "p1"),
+                "latency_us": latency_statistics(ledger.records.answers()["p1"].latencies_us),
                 "errors": {error: tally.count for error, tally in ledger.errors.get("p1", {}).items()},
             }
         },

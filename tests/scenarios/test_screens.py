@@ -12,7 +12,7 @@ from trace_script import TraceScript
 from replica.trace.events import EVENT_NAMES, HighWatermarkAdvanced, IsrProposed, PartitionCreated, RecordRead
 from replica.trace.signs import SIGNS, sign_of
 from scenarios.check.expectations import Expectation
-from scenarios.cli.screens import LINES_MAX, compare_table, run_screen
+from scenarios.cli.screens import BRIEF_FINDINGS_MAX, LINES_MAX, LIVE_LINES_MAX, compare_table, run_screen
 from scenarios.cli.screens import test_line as line_of_test
 from scenarios.observe.story import Story, StoryLine
 from scenarios.observe.story_groups import grouped
@@ -60,6 +60,36 @@ def test_a_loss_in_plain_ascii_on_80_columns_with_a_failed_expectation(request: 
     )
     assert screen.isascii() and max(len(line) for line in screen.splitlines()) <= 80
     compare_with_golden("screen_run_plain.txt", screen, request)
+
+
+def test_the_verdict_of_a_long_live_session_comes_last_and_fits_a_screen(request: pytest.FixtureRequest) -> None:
+    """Three hundred groups, forty clients, two hundred partitions, and a loss among them."""
+    script = acks_1_leader_dies()
+    summary = summary_of(script)
+    group = {
+        f"orders-{number}": {
+            "observed_us": 3_600_000_000,
+            "unread_us": 1000 * number,
+            "longest_us": 100 * number,
+            "moved": 2,
+        }
+        for number in range(4)
+    }
+    sender = summary["producers"]["p1"]
+    summary |= {
+        "live": True,
+        "unread": {f"group-{number}": group for number in range(300)},
+        "logs": summary["logs"] | {f"orders-{number}": [] for number in range(200)},
+        "producers": {f"client/rdkafka-{number}": sender for number in range(40)},
+        "unavailable": {f"orders-{number}": [[0, 1_000_000 * number]] for number in range(200)},
+        "never_read": {f"client/reader-{number}": "it is not allowed to read" for number in range(30)},
+    }
+    screen = run_screen(summary, story_of(script), Style(width=100))
+    lines = screen.rstrip().splitlines()
+    assert len(lines) <= LIVE_LINES_MAX and max(map(len, lines)) <= 100
+    (loss,) = [place for place, line in enumerate(lines) if "2 ACKED RECORDS LOST" in line]
+    assert loss >= len(lines) - BRIEF_FINDINGS_MAX - 1
+    compare_with_golden("screen_run_long_session.txt", screen, request)
 
 
 def test_many_records_and_errors_fit_80_columns() -> None:

@@ -193,6 +193,10 @@ class Invariant:
         """What is known of single partitions, for as long as their topic is not gone: by keys that begin with it."""
         return ()
 
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful."""
+        drop(is_gone, *self.kept())
+
     def at_rest(self, now_us: int) -> bool:
         """Whether nothing that this property waits for is still to come."""
         return True
@@ -249,7 +253,8 @@ class InvariantChecker:
             self.circumstances.handlers,
         ]
         tables += [invariant.handlers() for invariant in self.invariants]
-        for kind in EVENT_CLASSES:
+        kinds: tuple[Any, ...] = (*EVENT_CLASSES, trace.LogEntriesFound)
+        for kind in kinds:
             wanted = [handlers[kind] for handlers in tables if kind in handlers]
             fields = kind.__dataclass_fields__
             note = self._note_of_partition if "topic" in fields and "partition" in fields else self._note
@@ -314,7 +319,7 @@ class InvariantChecker:
         """As Forgetful: nothing is reported of such a topic."""
         drop(is_gone, self.truth.committed, self._recent, self.touched)
         for invariant in self.invariants:
-            drop(is_gone, *invariant.kept())
+            invariant.forget(is_gone)
 
     def unsettle(self, at_us: int) -> None:
         """Ask for `settled` once time has moved past `at_us`."""

@@ -11,6 +11,7 @@ from scenarios.check.invariants.checker import Invariant
 from scenarios.observe.groups import Groups
 
 NO_EPOCH = -1
+LEFT_MAX = 1000
 
 
 class OfCoordinators(Invariant):
@@ -78,7 +79,8 @@ class OneReader(OfCoordinators):
 class FencedCommitsAreRefused(OfCoordinators):
     """S35: what a member commits counts only while it is in the group, and at its epoch.
 
-    Known of a member from when it last reconciled or left; anew where another broker becomes the coordinator.
+    Known of a member from when it last reconciled or left; anew where another broker becomes the coordinator. Weakened:
+    of members that have left only the latest LEFT_MAX are known, and none of a group that was removed.
     An everyday operation that would make it false: an application polls too late, and commits when its member has left.
     Such a commit names no epoch, and counts, like an operator's, where the group has no members.
     """
@@ -88,6 +90,7 @@ class FencedCommitsAreRefused(OfCoordinators):
     def handlers(self) -> Mapping[type, Handler]:
         self.epochs: dict[tuple[str, str], int | None] = {}
         """By group and member; None: it has left; NO_EPOCH: and since then its group has been without members"""
+        self.left: dict[tuple[str, str], None] = {}
         self.members: dict[str, dict[str, None]] = {}
         self.instances: dict[tuple[str, str], str] = {}
         return {
@@ -96,16 +99,19 @@ class FencedCommitsAreRefused(OfCoordinators):
             trace.GroupMemberLeft: self._left,
             trace.GroupMemberReconciled: self._reconciled,
             trace.GroupMigrated: self._migrated,
+            trace.GroupRemoved: self._removed,
             trace.OffsetCommitted: self._committed,
         }
 
     def begin_anew(self) -> None:
         self.epochs.clear()
+        self.left.clear()
         self.instances.clear()
         self.members.clear()
 
     def _joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
         self.epochs.pop((event.group, event.member), None)
+        self.left.pop((event.group, event.member), None)
         members = self.members.setdefault(event.group, {})
         members[event.member] = None
         if event.instance is None:
@@ -113,28 +119,44 @@ class FencedCommitsAreRefused(OfCoordinators):
         before = self.instances.get((event.group, event.instance))
         members.pop(before or "", None)
         if before is not None and (event.group, before) in self.epochs:
-            self.epochs[event.group, before] = None
+            self.epochs[event.group, before] = self.left[event.group, before] = None
         self.instances[event.group, event.instance] = event.member
 
     def _left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
         # Of classic groups nothing is kept: a commit that was taken before a member left may be said after that.
         if (event.group, event.member) in self.epochs:
-            self.epochs[event.group, event.member] = None
+            self.epochs[event.group, event.member] = self.left[event.group, event.member] = None
+            if len(self.left) > LEFT_MAX:
+                oldest = next(iter(self.left))
+                del self.epochs[oldest], self.left[oldest]
+        if self.instances.get((event.group, event.instance or "")) == event.member:
+            del self.instances[event.group, event.instance or ""]
         members = self.members.setdefault(event.group, {})
         members.pop(event.member, None)
         if not members:
+            del self.members[event.group]
             gone = [key for key, epoch in self.epochs.items() if key[0] == event.group and epoch is None]
             self.epochs.update(dict.fromkeys(gone, NO_EPOCH))
 
     def _reconciled(self, row: TraceRow, event: trace.GroupMemberReconciled) -> None:
         self.epochs[event.group, event.member] = event.generation
+        self.left.pop((event.group, event.member), None)
         self.members.setdefault(event.group, {})[event.member] = None
 
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
         """From here on a classic group is like any other; of a consumer group each member's epoch follows."""
-        for group, member in list(self.epochs):
-            if group == event.group:
-                del self.epochs[group, member]
+        self._forget_epochs(event.group)
+
+    def _removed(self, row: TraceRow, event: trace.GroupRemoved) -> None:
+        self._forget_epochs(event.group)
+        self.members.pop(event.group, None)
+        for key in [key for key in self.instances if key[0] == event.group]:
+            del self.instances[key]
+
+    def _forget_epochs(self, group: str) -> None:
+        for key in [key for key in self.epochs if key[0] == group]:
+            del self.epochs[key]
+            self.left.pop(key, None)
 
     def _committed(self, row: TraceRow, event: trace.OffsetCommitted) -> None:
         if event.member is None or (event.group, event.member) not in self.epochs:

@@ -13,6 +13,7 @@ from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant
 from scenarios.check.invariants.forgotten_producers import ForgottenProducers
+from scenarios.observe.columns.lazy_names import PlaceRuns
 
 
 class AckedIsCommitted(Invariant):
@@ -28,14 +29,14 @@ class AckedIsCommitted(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.names = self.mirror.sent.names
         self.promised: dict[TopicPartition, array[int]] = {}
-        self.found: dict[TopicPartition, bytearray] = {}
+        self.found: dict[TopicPartition, PlaceRuns] = {}
         self.disk_lost: dict[TopicPartition, None] = {}
         self.logs_found = False
         return {
             trace.RecordAcked: self._acked,
             trace.DataLost: self._lost,
             trace.BatchCorrupted: self._lost,
-            trace.LogEntryFound: self._entry,
+            trace.LogEntriesFound: self._entries,
             trace.ReplicaFound: self._replica,
         }
 
@@ -61,15 +62,13 @@ class AckedIsCommitted(Invariant):
     def _lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted) -> None:
         self.disk_lost[TopicPartition(event.topic, event.partition)] = None
 
-    def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
+    def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
         """The final logs are read after the end of the run, when promises no longer apply."""
         partition = (event.topic, event.partition)
         found = self.found.get(partition)  # type: ignore[call-overload]  # a NamedTuple is found by its plain tuple
         if found is None:
-            found = self.found[TopicPartition(*partition)] = bytearray(len(self.names))
-        place = self.names.place(event.record)
-        if place >= 0:
-            found[place] = True
+            found = self.found[TopicPartition(*partition)] = PlaceRuns()
+        found.append(event.place, event.count)
 
     def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         self.logs_found = True
@@ -80,7 +79,9 @@ class AckedIsCommitted(Invariant):
         for partition, promised in self.promised.items():
             if partition in self.disk_lost or self.truth.of(*partition).rebased_epoch >= 0:
                 continue
-            found = self.found.get(partition, bytes(len(self.names)))
+            found = bytearray(len(self.names))
+            for place, count in self.found[partition].stretches() if partition in self.found else ():
+                found[place : place + count] = b"\1" * count
             absent = (self.names.name(place) for place in promised if not found[place])
             name = next((name for name in absent if name not in self.mirror.deleted), None)
             if name is not None:
@@ -246,20 +247,23 @@ class DisksHoldWhatWasAppended(Invariant):
     NAME = "S27"
 
     def handlers(self) -> Mapping[type, Handler]:
-        return {trace.LogEntryFound: self._entry, trace.ReplicaFound: self._replica}
+        return {trace.LogEntriesFound: self._entries, trace.ReplicaFound: self._replica}
 
-    def _entry(self, row: TraceRow, event: trace.LogEntryFound) -> None:
+    def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         place, columns = log.place_holding(event.offset), log.columns
-        if (
-            place < 0
-            or columns.crc(place) != event.crc
-            or columns.leader_epoch(place) != event.leader_epoch
-            or event.offset in log.compacted
-        ):
+        offsets = range(event.offset, event.offset + event.count)
+        if place < 0 or columns.crc(place) != event.crc or columns.leader_epoch(place) != event.leader_epoch:
+            wrong = event.offset
+        elif columns.last_offset(place) < offsets[-1]:
+            wrong = columns.last_offset(place) + 1
+        else:
+            wrong = next(filter(log.compacted.__contains__, offsets), -1) if log.compacted else -1
+        if wrong >= 0:
+            name = self.mirror.sent.names.name(event.place + wrong - event.offset)
             sentence = (
-                f"{event.node} holds {event.record} at offset {event.offset} of {event.topic}-{event.partition}, "
-                "in a batch that was never appended there"
+                f"{event.node} holds {name} at offset {wrong} of "
+                f"{event.topic}-{event.partition}, in a batch that was never appended there"
             )
             self.broken(sentence, event.topic, event.partition)
 

@@ -10,6 +10,7 @@ from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant, Probe
+from scenarios.observe.gone_topics import IsGone
 from scenarios.observe.transaction_ends import PREPARED
 
 NO_SEQUENCE = -1
@@ -57,6 +58,7 @@ class TransactionsAreWhole(Invariant):
 
     def handlers(self) -> Mapping[type, Handler]:
         self.transactions: list[_Transaction] = []
+        self.begun = 0
         self.open: dict[str, _Transaction] = {}
         self.latest: dict[str, _Transaction] = {}
         """By transactional.id."""
@@ -79,9 +81,17 @@ class TransactionsAreWhole(Invariant):
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.of_batch,)
 
+    def forget(self, is_gone: IsGone) -> None:
+        """As Forgetful: also transactions that are over, and all of whose batches were in such topics."""
+        super().forget(is_gone)
+        known = (*self.of_batch.values(), *self.open.values(), *self.latest.values())
+        places = dict.fromkeys(transaction.place for transaction in known)
+        self.transactions = [transaction for transaction in self.transactions if transaction.place in places]
+
     def _began(self, row: TraceRow, event: trace.TransactionBegan) -> None:
         producer = event.producer_id, event.producer_epoch
-        transaction = _Transaction(len(self.transactions), event.client, event.number, producer)
+        self.begun += 1
+        transaction = _Transaction(self.begun, event.client, event.number, producer)
         self.open[event.client] = self.latest[event.transactional_id] = transaction
         self.transactions.append(transaction)
 

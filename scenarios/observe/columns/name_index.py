@@ -6,13 +6,15 @@ A name takes twelve bytes, and of long runs less (packed_column.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice, pairwise
+from operator import sub
 
 from scenarios.observe.columns.packed_column import UNKNOWN, PackedColumn
 
 _DIGITS = "0123456789"
 _NUMBER_DIGITS_MAX = 9
-_GAP_MAX = 4096
-"""Numbers of one prefix may skip so many before a name is kept as a word."""
+_GAP_MAX = 1 << 16
+"""Numbers of one prefix may skip so many before a name is kept as a word: several batches may be under way."""
 
 _PREFIXES_MAX = 1024
 """Names with yet another prefix are kept as words."""
@@ -54,8 +56,35 @@ class NameIndex:
 
     def name(self, place: int) -> str:
         """place: one that was added"""
-        number, prefix = divmod(self._spelling[place], _SPELLINGS)
+        return self._spelt(self._spelling[place])
+
+    def _spelt(self, spelling: int) -> str:
+        number, prefix = divmod(spelling, _SPELLINGS)
         return self._words[number] if prefix == _WORD else f"{self._prefixes[prefix]}{number}"
+
+    def between(self, start: int, stop: int) -> list[str]:
+        """The names of the places from `start` to before `stop`, each of which was added."""
+        spelled = self._spelling.between(start, stop)
+        steps = map(sub, islice(spelled, 1, None), spelled)
+        breaks = [at for at, step in enumerate(steps, 1) if step != _SPELLINGS]
+        if len(breaks) * 4 >= len(spelled):
+            return list(map(self._spelt, spelled))
+        names: list[str] = []
+        for begin, end in pairwise((0, *breaks, len(spelled))):
+            number, prefix = divmod(spelled[begin], _SPELLINGS)
+            if prefix == _WORD:
+                names += self._words[number : number + end - begin]
+            else:
+                names += map(self._prefixes[prefix].__add__, map(str, range(number, number + end - begin)))
+        return names
+
+    def numbered(self, start: int, stop: int) -> tuple[str, int] | None:
+        """Prefix and first number, if the names of these places have one prefix and numbers that count up by one."""
+        spelled = self._spelling.between(start, stop)
+        first, prefix = divmod(spelled[0], _SPELLINGS) if spelled else (0, _WORD)
+        if prefix == _WORD or spelled != list(range(spelled[0], spelled[-1] + 1, _SPELLINGS)):
+            return None
+        return self._prefixes[prefix], first
 
     def place(self, name: str) -> int:
         """UNKNOWN if it was never added."""

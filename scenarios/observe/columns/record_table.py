@@ -9,11 +9,19 @@ table["r12"].acked_us                                                         # 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from replica.ids import TopicPartition
+from scenarios.observe.columns.lazy_names import LazyNames, PlaceRuns
 from scenarios.observe.columns.name_index import NameIndex
-from scenarios.observe.columns.packed_column import PackedColumn
+from scenarios.observe.columns.packed_column import BLOCK, UNKNOWN, PackedColumn
+
+FATES = ("", "unknown", "failed", "acked")
+UNSENT, SENT, FAILED, ACKED = range(len(FATES))
+_ONLY = [bytes(byte == fate for byte in range(256)) for fate in range(len(FATES))]
+"""For `translate`: 1 where it is that fate, else 0."""
 
 
 class WordTable:
@@ -39,6 +47,8 @@ class WordTable:
 class RecordTable:
     """The records by place. Times in microseconds; `*_seq` are places in the trace; UNKNOWN when it did not happen.
 
+    index: names, also of others than records of this table
+    fates: of each place UNSENT, or what the sender of the record knows so far
     origins: a record's sender and partition, and its acks
     words: the values of the columns acked_by, error, first_reader
     """
@@ -51,15 +61,17 @@ class RecordTable:
         "acked_seq",
         "acked_us",
         "committed",
-        "definite",
+        "count",
         "error",
         "failed_seq",
         "failed_us",
+        "fates",
         "first_read_seq",
         "first_read_us",
         "first_reader",
         "handed_over_us",
         "index",
+        "is_in_order",
         "last_sent_seq",
         "latency_us",
         "origins",
@@ -69,12 +81,16 @@ class RecordTable:
         "words",
     )
 
-    def __init__(self) -> None:
-        self.index = NameIndex()
+    def __init__(self, index: NameIndex | None = None) -> None:
+        self.index = NameIndex() if index is None else index
+        self.fates = bytearray()
+        self.count = 0
+        self.is_in_order = True
+        """Whether a record that was sent later has a higher place."""
         self.words = WordTable()
         self.origins: list[tuple[str, TopicPartition, int]] = []
         self._origins: dict[tuple[str, TopicPartition, int], int] = {}
-        self._origin = array("h")
+        self._origin = array("i")
         self.sent_us = PackedColumn()
         self.sent_seq = PackedColumn()
         self.last_sent_seq = PackedColumn()
@@ -87,7 +103,6 @@ class RecordTable:
         self.failed_us = PackedColumn()
         self.failed_seq = PackedColumn()
         self.error = PackedColumn()
-        self.definite = PackedColumn()
         self.latency_us = PackedColumn()
         self.first_read_us = PackedColumn()
         self.first_read_seq = PackedColumn()
@@ -98,10 +113,25 @@ class RecordTable:
 
     def add(self, name: str, client: str, topic_partition: TopicPartition, acks: int, sent_us: int, seq: int) -> int:
         """Returns the place of a record that is not there yet."""
-        place = self.index.add(name)
-        self._origin.append(self._number((client, topic_partition, acks)))
+        place, end = self.index.place_or_add(name), len(self.fates)
+        if place >= end:
+            self.fates += bytes(place + 1 - end)
+            self._origin.extend([UNKNOWN] * (place + 1 - end))
+        else:
+            self.is_in_order = False
+        self.fates[place] = SENT
+        self._origin[place] = self._number((client, topic_partition, acks))
         self.sent_us[place], self.sent_seq[place] = sent_us, seq
+        self.count += 1
         return place
+
+    def place(self, name: str) -> int:
+        """UNKNOWN if it is no record."""
+        place = self.index.place(name)
+        return place if self.is_record(place) else UNKNOWN
+
+    def is_record(self, place: int) -> bool:
+        return 0 <= place < len(self.fates) and self.fates[place] != UNSENT
 
     def settle(self, place: int, topic_partition: TopicPartition) -> None:
         """The record was sent before its producer knew the partitions of the topic; this is the one that it got."""
@@ -116,15 +146,20 @@ class RecordTable:
         return number
 
     def __len__(self) -> int:
-        return len(self.index)
+        return self.count
 
     def __iter__(self) -> Iterator[RecordEntry]:
         """In sending order."""
-        for place in range(len(self)):
-            yield RecordEntry(self, place)
+        for place, fate in enumerate(self.fates):
+            if fate:
+                yield RecordEntry(self, place)
+
+    def named(self, fate: int) -> LazyNames:
+        """Names of the records of one fate, in sending order."""
+        return LazyNames(self.index, PlaceRuns.where(self.fates.translate(_ONLY[fate])))
 
     def get(self, name: str) -> RecordEntry | None:
-        place = self.index.place(name)
+        place = self.place(name)
         return None if place < 0 else RecordEntry(self, place)
 
     def __getitem__(self, name: str) -> RecordEntry:
@@ -136,6 +171,43 @@ class RecordTable:
     def origin(self, place: int) -> tuple[str, TopicPartition, int]:
         """(client, topic_partition, acks)"""
         return self.origins[self._origin[place]]
+
+    def are_sent_in_order(self, place: int, count: int) -> bool:
+        """Whether one sender has sent the records of these places in their order, to one partition, and once."""
+        origins = self._origin[place : place + count]
+        if not self.is_in_order or len(origins) < count or origins[0] < 0 or origins.count(origins[0]) < count:
+            return False
+        return place >= self.last_sent_seq.end or max(self.last_sent_seq.between(place, place + count)) < 0
+
+    def answers(self) -> dict[str, Answers]:
+        """What each sender was answered, in the order of their first records."""
+        found = {client: Answers() for client, _, _ in self.origins}
+        by_number = [found[client] for client, _, _ in self.origins]
+        for (number, fate), count in Counter(zip(self._origin, self.fates, strict=True)).items():
+            if fate:
+                by_number[number].fates[fate] += count
+        ends = range(0, len(self.fates), BLOCK)
+        for start, origins in ((start, self._origin[start : start + BLOCK]) for start in ends):
+            stop = start + len(origins)
+            if start < self.handed_over_us.end:
+                handed = zip(origins, self.handed_over_us.between(start, stop), strict=True)
+                for number, count in Counter(number for number, at_us in handed if at_us >= 0).items():
+                    by_number[number].handed_over += count
+            if start < self.latency_us.end:
+                latencies = zip(origins, self.latency_us.between(start, stop), strict=True)
+                for (number, latency_us), count in Counter(latencies).items():
+                    if latency_us >= 0:
+                        by_number[number].latencies_us[latency_us] += count
+        return found
+
+
+@dataclass(slots=True)
+class Answers:
+    """How many records of one sender have each fate, were handed over, were answered after so many microseconds."""
+
+    fates: Counter[int] = field(default_factory=Counter)
+    handed_over: int = 0
+    latencies_us: Counter[int] = field(default_factory=Counter)
 
 
 class RecordEntry:
@@ -209,10 +281,6 @@ class RecordEntry:
         return self._table.words.get(self._table.error[self.place])
 
     @property
-    def definite(self) -> bool:
-        return self._table.definite[self.place] > 0
-
-    @property
     def latency_us(self) -> int | None:
         return _or_none(self._table.latency_us[self.place])
 
@@ -230,16 +298,16 @@ class RecordEntry:
 
     @property
     def acked(self) -> bool:
-        return self.acked_seq >= 0
+        return self._table.fates[self.place] == ACKED
 
     @property
     def failed(self) -> bool:
         """Definitely not written, and never acked."""
-        return self.definite and not self.acked
+        return self._table.fates[self.place] == FAILED
 
     @property
     def unknown(self) -> bool:
-        return not self.acked and not self.definite
+        return self._table.fates[self.place] == SENT
 
     @property
     def aborted(self) -> bool:
@@ -253,7 +321,7 @@ class RecordEntry:
 
     @property
     def fate(self) -> str:
-        return "acked" if self.acked else "failed" if self.failed else "unknown"
+        return FATES[self._table.fates[self.place]]
 
 
 def _or_none(value: int) -> int | None:

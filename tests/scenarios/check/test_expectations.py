@@ -222,7 +222,7 @@ def test_latency_is_nearest_rank() -> None:
                 latency_us=(number + 1) * 1000,
             )
         )  # fmt: skip
-    assert latency_statistics(script.ledger, "p1") == {
+    assert latency_statistics(script.ledger.records.answers()["p1"].latencies_us) == {
         "min": 1000, "mean": 50_500, "p50": 50_000, "p90": 90_000, "p99": 99_000, "max": 100_000,
     }  # fmt: skip
     expect = Expect(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scenarios.observe.columns import packed_column
-from scenarios.observe.columns.lazy_names import LazyNames, count_different, encodable, write_json
+from scenarios.observe.columns.lazy_names import LazyNames, PlaceRuns, count_different, encodable, write_json
 from scenarios.observe.columns.name_index import NameIndex
 from scenarios.observe.columns.packed_column import BLOCK, UNKNOWN, PackedColumn
 
@@ -48,9 +48,10 @@ def test_what_counts_up_or_stays_takes_next_to_nothing() -> None:
 
 
 def named(*names: str) -> LazyNames:
-    index = NameIndex()
-    places = [index.place_or_add(name) for name in names]
-    return LazyNames(index, places.__getitem__, len(places))
+    index, places = NameIndex(), PlaceRuns()
+    for name in names:
+        places.append(index.place_or_add(name))
+    return LazyNames(index, places)
 
 
 def test_names_are_a_sequence_and_a_list_for_json_and_other_processes() -> None:

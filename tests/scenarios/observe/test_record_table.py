@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from replica.ids import TopicPartition
 from scenarios.observe.columns.name_index import NameIndex
-from scenarios.observe.columns.record_table import RecordTable
+from scenarios.observe.columns.record_table import ACKED, RecordTable
 from scenarios.observe.final_logs import LogEntries, LogEntry, Presence
 
 NAMES = st.one_of(
@@ -34,6 +34,7 @@ def test_a_record_reads_as_it_was_written() -> None:
         table.add(f"r{number}", "p1", TopicPartition("t", number % 2), -1, 10 * number, number)
     place = table.index.place("r1")
     table.acked_us[place], table.acked_seq[place], table.acked_by[place] = 15, 7, table.words.place("b2")
+    table.fates[place] = ACKED
     table.error[place] = table.words.place("NOT_ENOUGH_REPLICAS")
     entry = table["r1"]
     assert (entry.name, entry.client, entry.topic_partition, entry.acks) == ("r1", "p1", TopicPartition("t", 1), -1)
@@ -41,11 +42,7 @@ def test_a_record_reads_as_it_was_written() -> None:
     assert (entry.error, entry.fate) == ("NOT_ENOUGH_REPLICAS", "acked")
     other = table["r2"]
     assert (other.acked_us, other.failed_us, other.latency_us, other.first_read_us, other.handed_over_us) == (None,) * 5
-    assert (other.error, other.acked_by, other.first_reader, other.definite, other.fate) == (
-        *[None] * 3,
-        False,
-        "unknown",
-    )
+    assert (other.error, other.acked_by, other.first_reader, other.fate) == (*[None] * 3, "unknown")
     assert table.get("r3") is None
     assert [entry.name for entry in table] == ["r0", "r1", "r2"]
 
@@ -85,10 +82,15 @@ def test_logs_are_compared_offset_by_offset(one: list[LogEntry], other: list[Log
 
 
 def test_presence_knows_all_copies() -> None:
-    present = Presence()
-    present.add_log(TopicPartition("t", 0), LogEntries([LogEntry(0, "r0", 0, 1, 1), LogEntry(4, "r0", 0, 2, 2)]))
-    present.add_log(TopicPartition("t", 1), LogEntries([LogEntry(7, "r0", 0, 1, 3), LogEntry(8, "?8", 0, 2, 4)]))
     zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+    names = NameIndex()
+    logs = {
+        zero: LogEntries([LogEntry(0, "r0", 0, 1, 1), LogEntry(4, "r0", 0, 2, 2)], names),
+        one: LogEntries([LogEntry(7, "r0", 0, 1, 3), LogEntry(8, "?8", 0, 2, 4)], names),
+    }
+    present = Presence(names)
+    for partition, entries in logs.items():
+        present.add_log(partition, entries)
     assert list(present.repeated()) == ["r0"]
     assert present.copies("r0") == ((zero, 0), (zero, 4), (one, 7))
     assert present.copies("?8") == ((one, 8),)
