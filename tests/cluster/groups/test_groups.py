@@ -57,6 +57,22 @@ def test_a_full_group_takes_no_one_more_and_keeps_whom_it_has() -> None:
     assert len(world.coordinator.index.groups["g"].members) == 2
 
 
+@pytest.mark.parametrize("since_4_0", [False, True])
+def test_a_member_that_finds_its_group_full_is_out_of_it(since_4_0: bool) -> None:
+    """GroupMetadataManager.classicGroupJoinToClassicGroup: the others, who wait, are answered with the next event;
+    GroupCoordinator.handleJoinGroup looks at the rebalance at once"""
+    world = CoordinatorWorld(max_size=2, one_coordinator=since_4_0)
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1, assign=("c1-1:t-0",))
+    for name in ("c2", "c3"):
+        world.join(name, version=3)
+    answers = "\n".join(world.join("c1", member="c1-1"))
+    assert "c1 join <- GROUP_MAX_SIZE_REACHED" in answers
+    assert ("c2 join <- generation 2" in answers) is not since_4_0
+    assert "c2 join <- generation 2" in "\n".join([answers, *world.join("c2", member="c2-2")])
+
+
 def test_an_id_that_no_answer_could_carry_is_not_made() -> None:
     world = CoordinatorWorld()
     assert world.join("c" * 32_767)[-1].endswith("UNKNOWN_SERVER_ERROR")

@@ -1,5 +1,6 @@
-"""Questions about groups, asked on the wire: of members of both protocols, in old and new versions of each API, with right
-and wrong ids and epochs, in each state. `python group_questions.py BOOT BOOT` asks two clusters and prints what differs.
+"""Questions about groups, asked on the wire: of members of both protocols, in old and new versions of each API, with
+right and wrong ids and epochs, in each state. `python group_questions.py BOOT BOOT` asks two clusters and prints what
+differs.
 
 Each cluster has one broker and SETTINGS. Member ids that were given out are told by the order in which a story meets
 them, and whole answers but for times; where several members have KIP-848's partitions, how many each has.
@@ -21,6 +22,7 @@ from transaction_questions import Asker as TransactionAsker
 from transaction_questions import differences
 
 from cluster.protocol.cold import decode_response, encode_request, request
+from cluster.protocol.consumer_protocol import write_assignment
 from cluster.protocol.versions import (
     CONSUMER_GROUP_DESCRIBE,
     CONSUMER_GROUP_HEARTBEAT,
@@ -37,7 +39,6 @@ from cluster.protocol.versions import (
     SYNC_GROUP,
     api_name,
 )
-from cluster.protocol.consumer_protocol import write_assignment
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from tests.waiting import wait_for
@@ -97,6 +98,8 @@ class Asker:
             return f"[{'; '.join(sorted(self._told(one) for one in value))}]"
         if isinstance(value, Mapping):
             return "{" + ", ".join(f"{key} {self._told(of, key)}" for key, of in value.items()) + "}"
+        if isinstance(value, bytes) and self.counts:
+            return f"{len(value)} bytes"
         if isinstance(value, UUID):
             return self._topics.get(value, str(value))
         return str(getattr(value, "name", value))
@@ -202,6 +205,8 @@ class Asker:
         return [{"topic_id": topic_id, "partitions": list(partitions)}] if partitions else []
 
     def describe(self, *, v: int = 6) -> None:
+        """Kafka tells what is in the log: a record of another group brings what was before it."""
+        self.commit("op", group_id="other", generation_id_or_member_epoch=-1, member_id="")
         self.ask("op", DESCRIBE_GROUPS, v, groups=[self.group])
         self.ask("op", CONSUMER_GROUP_DESCRIBE, 1, group_ids=[self.group])
         for states, types in (([], []), (["stable"], ["Classic", "consumer"]), (["Empty"], []), (["None"], [])):
@@ -234,12 +239,20 @@ class Asker:
         TransactionAsker(self._bootstrap).prepare()
         answer = self.ask("op", METADATA, 12, topics=[{"name": "t"}, {"name": "u"}])
         self._topics = {one.topic_id: str(one.name) for one in answer.topics}
+        for left in ("", "none"):
+            self.delete(group=left)
         self.lines.clear()
 
 
 # ------------------------------------------------------------------------------------------------------------- stories
 
-WRONG = ({"member_id": "nobody"}, {"member_id": ""}, {"group_instance_id": "nobody"}, {"group_id": ""}, {"group_id": "none"})
+WRONG: tuple[dict[str, str], ...] = (
+    {"member_id": "nobody"},
+    {"member_id": ""},
+    {"group_instance_id": "nobody"},
+    {"group_id": ""},
+    {"group_id": "none"},
+)
 PROTOCOLS = {name: [{"name": name, "metadata": says("t")}] for name in ("range", "other")}
 
 
@@ -269,9 +282,8 @@ def refused_joins(q: Asker) -> None:
             {"member_id": "nobody"}, {"group_id": ""}, {"protocols": []}, {"session_timeout": 999},
             {"protocol_type": ""}, {"session_timeout": 600_001}, {"session_timeout": -1}, {"rebalance_timeout": -5},
         ):  # fmt: skip
-            q.ids.clear()
-            q.group = f"{q.group}.{v}"
-            q.join(f"a{v}", v, **given)
+            q.begin(f"refused join {len(q.lines)}")
+            q.join("a", v, **given)
     q.describe()
 
 
@@ -343,6 +355,7 @@ def several(q: Asker) -> None:
         q.heartbeat("b", min(v, 4))
         q.describe()
         q.come("c", v, waits=True)
+        q.until("PreparingRebalance")
         q.join("a", v)
         q.hear("c")
         q.sync("c", min(v, 5), waits=True)
@@ -350,11 +363,13 @@ def several(q: Asker) -> None:
         q.hear("c")
         q.join("c", v)
         q.describe()
-        for who in ("d", "e", "f"):
-            q.come(who, v, waits=True)
-        q.join("c", v, waits=True)
-        for who in ("d", "e", "c", "f"):
-            q.hear(who)
+        if v < 4:  # group.max.size: ids that were given out count here, too.
+            for who in ("d", "e", "f"):
+                q.join(who, v, waits=True, rebalance_timeout=1_000)
+                time.sleep(0.2)
+            q.join("c", v)
+            for who in ("d", "e", "f"):
+                q.hear(who)
 
 
 @story
@@ -405,7 +420,12 @@ def commits(q: Asker) -> None:
     """To groups that nobody has joined."""
     for v in range(2, 10):
         for number, given in enumerate(
-            ({}, {"generation_id_or_member_epoch": 0}, {"generation_id_or_member_epoch": 3, "member_id": "x"}, {"member_id": "x"})
+            (
+                {},
+                {"generation_id_or_member_epoch": 0},
+                {"generation_id_or_member_epoch": 3, "member_id": "x"},
+                {"member_id": "x"},
+            )
         ):
             q.begin(f"commits{v}{number}")
             q.commit("a", v, **given)
@@ -441,16 +461,16 @@ def refused_heartbeats(q: Asker) -> None:
         for given in (
             {"group_id": ""}, {"group_id": " "}, {"member_id": ""}, {"member_id": " "}, {"instance_id": ""},
             {"instance_id": " "}, {"rack_id": ""}, {"rack_id": " "}, {"epoch": -1}, {"epoch": -2}, {"epoch": -3},
-            {"epoch": 1}, {"epoch": -2, "instance_id": "i"}, {"epoch": -1, "instance_id": "i"}, {"rebalance_timeout": -1},
+            {"epoch": 1}, {"epoch": -2, "instance_id": "i"}, {"epoch": -1, "instance_id": "i"},
+            {"rebalance_timeout": -1},
             {"epoch": 1, "instance_id": "i"}, {"topic_partitions": None}, {"topic_partitions": q.owning(0)},
             {"subscribed_topic_names": None}, {"server_assignor": "none"}, {"server_assignor": ""},
-            {"subscribed_topic_names": None, "subscribed_topic_regex": "["}, {"subscribed_topic_regex": "["},
+            {"subscribed_topic_names": None, "subscribed_topic_regex": "t.*"}, {"subscribed_topic_regex": ""},
             {"epoch": 1, "rebalance_timeout": 0}, {"member_id": "x" * 40, "epoch": -1}, {"rebalance_timeout": 0},
         ):  # fmt: skip
-            q.group = f"{q.group}.{v}"
+            q.begin(f"refused heartbeat {len(q.lines)}")
             q.beat("a", v, **given)
-            q.ids.clear()
-            q.epochs.clear()
+            q.beat("a", v, **given | {"instance_id": "i", "epoch": -2, "member_id": ""})
     q.describe()
 
 
@@ -470,8 +490,9 @@ def consumers(q: Asker) -> None:
             q.commit("a", version, generation_id_or_member_epoch=9)
             q.commit("a", version, member_id="nobody")
             q.commit("a", version, generation_id_or_member_epoch=-1, member_id="")
-        for member, epoch in ((q.ids["a"], q.epochs["a"]), (q.ids["a"], 9), ("nobody", 1), (None, -1), ("nobody", -1), (None, 3)):
-            q.fetch("a", member_id=member, member_epoch=epoch)
+        for member in (q.ids["a"], "nobody", None):
+            for epoch in (q.epochs["a"], 9, -1):
+                q.fetch("a", member_id=member, member_epoch=epoch)
         each_request(q, "a", v=9)
         q.beat("a", v, subscribed_topic_names=["t", "u"])
         q.beat("a", v, subscribed_topic_names=["none"])
@@ -555,6 +576,85 @@ def static_consumers(q: Asker) -> None:
 
 
 @story
+def patterns(q: Asker) -> None:
+    q.counts = True
+    any_of = {"subscribed_topic_names": None, "topic_partitions": []}
+    q.beat("a", subscribed_topic_regex="t.*", **any_of)
+    q.until("Assigning")
+    q.describe()
+    q.beat("a")
+    q.beat("b", subscribed_topic_regex="t.*", **any_of)
+    q.beat("a")
+    q.beat("a", topic_partitions=[])
+    q.beat("b")
+    q.describe()
+    for pattern, names in (("u", ["t"]), ("u", []), ("", []), ("none.*", ["t"])):
+        q.beat("a", subscribed_topic_regex=pattern, subscribed_topic_names=names)
+        q.beat("a", epoch=-1)
+        q.until("Assigning")
+        q.beat("b", topic_partitions=[])
+        q.beat("b")
+        q.describe()
+        q.beat("a", epoch=0, subscribed_topic_regex="t.*", **any_of)
+        q.beat("b", topic_partitions=[])
+        q.beat("a")
+    q.beat("c", subscribed_topic_regex="none.*", **any_of)
+    q.beat("c")
+    q.beat("c", epoch=-1)
+    q.describe()
+
+
+@story
+def late_consumers(q: Asker) -> None:
+    """One does not give up its partitions, and classic ones do not come back."""
+    q.counts = True
+    q.beat("a", rebalance_timeout=1_000)
+    q.beat("b")
+    q.beat("a")
+    q.describe()
+    time.sleep(1.5)
+    q.describe()
+    q.beat("a")
+    q.beat("b", topic_partitions=[])
+    q.come("c", session_timeout=1_000)
+    time.sleep(1.5)
+    q.sync("c")
+    q.ids.pop("c")
+    q.come("c", rebalance_timeout=1_000)
+    time.sleep(1.5)
+    q.sync("c")
+    q.ids.pop("c")
+    q.come("c", rebalance_timeout=1_000)
+    q.sync("c")
+    q.beat("d")
+    q.heartbeat("c")
+    time.sleep(1.5)
+    q.heartbeat("c")
+    q.describe()
+
+
+@story
+def static_downgrades(q: Asker) -> None:
+    """A classic client takes the place of the last member of KIP-848: same topics, others, without its pattern."""
+    for number, (wanted, topic) in enumerate(((["t"], "t"), (["t"], "u"), (None, "t"))):
+        q.begin(f"static downgrade {number}")
+        q.counts = True
+        q.beat("a", instance_id="i", subscribed_topic_names=wanted, subscribed_topic_regex=None if wanted else "t.*")
+        q.until("Stable" if wanted else "Assigning")
+        q.join("b", group_instance_id="j", member_id="")
+        q.sync("b", group_instance_id="j")
+        q.beat("a", topic_partitions=q.owning(0, 1), instance_id="i")
+        q.describe()
+        protocols = [{"name": "range", "metadata": says(topic)}]
+        q.join("c", group_instance_id="i", member_id="", protocols=protocols)
+        q.describe()
+        for who, instance in (("c", "i"), ("b", "j"), ("a", "i")):
+            q.heartbeat(who, group_instance_id=instance)
+        q.sync("c", group_instance_id="i")
+        q.beat("a", instance_id="i")
+
+
+@story
 def upgrades(q: Asker) -> None:
     for v in (0, 5, 9):
         q.begin(f"upgrades{v}")
@@ -570,8 +670,8 @@ def upgrades(q: Asker) -> None:
         each_request(q, "k", v=v)
         q.sync("a", min(v, 5))
         for given in (
-            {"protocols": PROTOCOLS["other"]}, {"protocol_type": "x"}, {"protocols": [{"name": "range", "metadata": b"x"}]},
-            {"protocols": []}, {"member_id": "nobody", "protocols": []}, {"session_timeout": 1},
+            {"protocols": PROTOCOLS["other"]}, {"protocol_type": "x"},
+            {"protocols": [{"name": "range", "metadata": b"x"}]}, {"protocols": []}, {"member_id": "nobody", "protocols": []}, {"session_timeout": 1},
         ):  # fmt: skip
             q.join("a", v, **given)
         q.join("a", v)
