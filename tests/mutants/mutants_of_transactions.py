@@ -196,7 +196,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "a-fence-leaves-the-epoch",
         "A coordinator that ends a transaction by itself raises the producer's epoch",
         TRANSACTION,
-        "            self.producer_epoch += 0 if self.has_failed_epoch_fence else 1\n",
+        "            self.producer_epoch += 0 if self.is_fenced else 1\n",
         "",
         TRANSCRIPTS + "[transactions_fencing]",
     ),

@@ -51,7 +51,7 @@ SETTINGS = OF_TRANSACTIONS | {
     "group.consumer.max.size": "3",
     "group.consumer.min.session.timeout.ms": "1000",
 }
-PATIENCE_S = 4
+PATIENCE_S = 2
 UNTOLD = ("throttle_time", "client_host", "authorized_operations", "group_id")
 Story = Callable[["Asker"], None]
 STORIES: list[Story] = []
@@ -393,7 +393,7 @@ def static_members(q: Asker) -> None:
         q.sync("b", **me, gives=["b"])
         q.join("c", v, **me, member_id="")
         q.describe()
-        q.join("c", v, **me)
+        q.join("c", v, **me, protocols=PROTOCOLS["range"] + PROTOCOLS["other"])
         q.sync("c", **me, gives=["c"])
         q.join("d", v, **me, member_id="", protocols=PROTOCOLS["other"])
         q.sync("d", **me, protocol_name="other", gives=["d"])
@@ -671,7 +671,8 @@ def upgrades(q: Asker) -> None:
         q.sync("a", min(v, 5))
         for given in (
             {"protocols": PROTOCOLS["other"]}, {"protocol_type": "x"},
-            {"protocols": [{"name": "range", "metadata": b"x"}]}, {"protocols": []}, {"member_id": "nobody", "protocols": []}, {"session_timeout": 1},
+            {"protocols": [{"name": "range", "metadata": b"x"}]}, {"protocols": []},
+            {"member_id": "nobody", "protocols": []}, {"session_timeout": 1},
         ):  # fmt: skip
             q.join("a", v, **given)
         q.join("a", v)
