@@ -95,7 +95,7 @@ class Asker:
         if isinstance(value, (list, tuple)):
             if self.counts and name == "partitions" and all(isinstance(one, int) for one in value):
                 return f"{len(value)} of them"
-            return f"[{'; '.join(sorted(self._told(one) for one in value))}]"
+            return f"[{'; '.join(sorted(self._named(self._told(one)) for one in value))}]"
         if isinstance(value, Mapping):
             return "{" + ", ".join(f"{key} {self._told(of, key)}" for key, of in value.items()) + "}"
         if isinstance(value, bytes) and self.counts:
@@ -630,6 +630,8 @@ def late_consumers(q: Asker) -> None:
     q.heartbeat("c")
     time.sleep(1.5)
     q.heartbeat("c")
+    q.beat("b", epoch=-1)
+    q.beat("d")
     q.describe()
 
 
