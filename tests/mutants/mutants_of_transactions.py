@@ -18,6 +18,7 @@ MIGRATION, CLASSIC_MEMBERS = "cluster.groups.migration", "cluster.groups.classic
 MEMBER = "cluster.client.consumer.member_state"
 RETENTION = "replica.log.retention"
 TRANSCRIPTS = "test tests/cluster/transactions/test_transactions.py::test_transcript"
+OF_TESTS = "test tests/cluster/transactions/test_transactions.py::"
 OF_GROUPS = "test tests/cluster/groups/test_groups.py::test_transcript"
 OF_MEMBERS = "test tests/cluster/client/consumer/test_member_state.py::"
 OF_LOGS = "test tests/replica/log/test_log_transactions.py::"
@@ -342,9 +343,9 @@ TRANSACTIONS: tuple[Mutant, ...] = (
     mutant(
         "a-failed-fence-uses-up-an-epoch",
         "A fence that could not be written has raised the epoch already (before transaction.version 2)",
-        ENDING,
-        "            if not bumps and result.error is not ErrorCode.NONE:\n",
-        "            if False:\n",
+        TRANSACTION,
+        "0 if self.is_fenced else 1",
+        "1",
         TRANSCRIPTS + "[transactions_timeouts]",
     ),
     mutant(
@@ -679,7 +680,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "a-downgrade-without-a-rebalance",
         "The classic members that are left of a consumer group join again, and divide what the one that left had",
         MIGRATION,
-        "        if joining is None:\n",
+        "        if rebalances:\n",
         "        if False:\n",
         OF_GROUPS + "[groups_migration]",
     ),
@@ -775,5 +776,101 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "        return name in self.promised and ",
         "        return False and ",
         "ctp-killed / offsets-before: records.lost",
+    ),
+    mutant(
+        "transactions-are-read-for-an-older-election",
+        "A coordinator of transactions passes over an election of an older epoch",
+        COORDINATOR,
+        "        if given.leader_epoch <= self._epochs.get(given.partition, -1):\n            return  # Known",
+        "        if False:\n            return  # Known",
+        OF_TESTS + "test_what_comes_late_of_an_election_is_passed_over",
+    ),
+    mutant(
+        "transactions-are-read-unasked",
+        "What was read for another election says nothing of transactions",
+        COORDINATOR,
+        "        if not self.is_loading(given.partition, given.leader_epoch):\n",
+        "        if given.partition not in self._desk.loading:\n",
+        OF_TESTS + "test_what_comes_late_of_an_election_is_passed_over",
+    ),
+    mutant(
+        "transactions-go-with-an-older-leader",
+        "A coordinator of transactions passes over the end of an older epoch",
+        COORDINATOR,
+        "            if given.leader_epoch <= self._epochs.get(given.partition, -1):\n                return\n",
+        "",
+        OF_TESTS + "test_what_comes_late_of_an_election_is_passed_over",
+    ),
+    mutant(
+        "nobody-is-described",
+        "DescribeTransactions refuses an empty id",
+        COORDINATOR,
+        "        if not transactional_id:\n            raise KafkaError(ErrorCode.INVALID_REQUEST)\n",
+        "",
+        OF_TESTS + "test_transactions_are_listed_by_id_state_and_age_once_all_are_read",
+    ),
+    mutant(
+        "half-a-list",
+        "Transactions are listed once all partitions are read",
+        COORDINATOR,
+        "        if self._desk.loading:\n",
+        "        if False:\n",
+        OF_TESTS + "test_transactions_are_listed_by_id_state_and_age_once_all_are_read",
+    ),
+    mutant(
+        "all-producers-are-listed",
+        "Transactions are listed by producer id",
+        COORDINATOR,
+        "            if (not producer_ids or one.producer_id in producer_ids)\n            and (states",
+        "            if (states",
+        OF_TESTS + "test_transactions_are_listed_by_id_state_and_age_once_all_are_read",
+    ),
+    mutant(
+        "all-states-are-listed",
+        "Transactions are listed by state",
+        COORDINATOR,
+        "            and (states is None or one.state in states)\n",
+        "",
+        OF_TESTS + "test_transactions_are_listed_by_id_state_and_age_once_all_are_read",
+    ),
+    mutant(
+        "young-transactions-are-listed",
+        "Transactions are listed by how long they are open",
+        COORDINATOR,
+        "            and (longer_than_ms < 0 or now_ms - one.started_ms > longer_than_ms)\n",
+        "",
+        OF_TESTS + "test_transactions_are_listed_by_id_state_and_age_once_all_are_read",
+    ),
+    mutant(
+        "who-was-coordinator-completes",
+        "Only who still coordinates a transaction writes once more that it is complete",
+        ENDING,
+        "        if self._desk.kept.get(transaction.transactional_id) is transaction:\n",
+        "        if True:\n",
+        OF_TESTS + "test_who_coordinates_no_more_does_not_write_that_a_transaction_is_complete",
+    ),
+    mutant(
+        "an-end-without-the-id-it-needs",
+        "An end that needs a new producer id and gets none is asked for again",
+        ENDING,
+        "            done(EndResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), now_us)\n",
+        "            self._decide(given, done, NO_PRODUCER_ID, now_us)\n",
+        OF_TESTS + "test_an_end_that_needs_another_id_and_gets_none_is_asked_for_again",
+    ),
+    mutant(
+        "a-producer-begins-without-an-id",
+        "A producer for which there is no id is to ask again",
+        BEGINNING,
+        "            self._refuse(given, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)\n",
+        "            self._begin(given, -1, now_us)\n",
+        TRANSCRIPTS + "[transactions_rotation]",
+    ),
+    mutant(
+        "snapshots-order-transactions",
+        "Of the open transactions of a snapshot the first one holds the last stable offset",
+        PRODUCERS,
+        "sorted(begun)",
+        "begun",
+        OF_LOGS + "test_of_the_open_transactions_of_a_snapshot_the_first_one_is_unstable",
     ),
 )

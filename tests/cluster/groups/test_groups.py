@@ -11,7 +11,7 @@ from coordinator_world import SECOND, CoordinatorWorld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.groups.inputs import Elected, JoinedMember, JoinResult, LeadershipResigned, SyncResult
+from cluster.groups.inputs import Elected, JoinedMember, JoinResult, LeadershipResigned, Loaded, SyncResult
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.records import VALUE_VERSIONS
 from replica.errors import ErrorCode
@@ -76,17 +76,22 @@ def test_a_member_that_finds_its_group_full_is_out_of_it(since_4_0: bool) -> Non
 def test_what_comes_late_of_an_election_is_passed_over() -> None:
     world = CoordinatorWorld()
     world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1, assign=("c1-1:t-0",))
     known = world.coordinator.index.groups["g"]
     later, late, lost = world.epoch + 2, world.epoch, world.epoch + 1
-    for given in (
+    for said in (
         Elected(now_us=0, partition=0, leader_epoch=later),  # It led before, too.
         LeadershipResigned(now_us=0, partition=0, leader_epoch=lost),
         Elected(now_us=0, partition=0, leader_epoch=late),
         LeadershipResigned(now_us=0, partition=0, leader_epoch=lost),
     ):
-        assert world.step(given) == []
+        assert world.step(said) == []
         assert world.coordinator.index.groups["g"] is known
-    assert known.state is State.PREPARING_REBALANCE
+    assert known.state is State.STABLE
+    world.step(Elected(now_us=0, partition=1, leader_epoch=5))
+    world.step(Loaded(now_us=0, partition=1, leader_epoch=4, groups=()))
+    assert world.coordinator.index.loading == {1: 5}
 
 
 def test_a_group_that_is_larger_than_it_may_be_by_now_begins_a_rebalance() -> None:

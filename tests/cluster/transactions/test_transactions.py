@@ -139,6 +139,9 @@ def test_what_comes_late_of_an_election_is_passed_over() -> None:
     ):
         assert world.step(late) == []
         assert world.coordinator.describe("orders") is known
+    world.step(CoordinatorElected(now_us=0, partition=1, leader_epoch=5))
+    world.step(PartitionLoaded(now_us=0, partition=1, leader_epoch=4, transactions=()))
+    assert world.coordinator.is_loading(1, 5)
 
 
 def test_transactions_are_listed_by_id_state_and_age_once_all_are_read() -> None:
