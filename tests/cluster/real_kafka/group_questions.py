@@ -246,7 +246,7 @@ class Asker:
 
 # ------------------------------------------------------------------------------------------------------------- stories
 
-WRONG: tuple[dict[str, str], ...] = (
+WRONG: tuple[dict[str, Any], ...] = (
     {"member_id": "nobody"},
     {"member_id": ""},
     {"group_instance_id": "nobody"},
@@ -376,7 +376,8 @@ def several(q: Asker) -> None:
 def static_members(q: Asker) -> None:
     for v in (5, 6, 9):
         q.begin(f"static{v}")
-        me, other = {"group_instance_id": "i"}, {"group_instance_id": "j"}
+        me: dict[str, Any] = {"group_instance_id": "i"}
+        other: dict[str, Any] = {"group_instance_id": "j"}
         q.join("a", v, **me)
         q.join("b", v, **me, waits=False, member_id="")
         each_request(q, "a", v=v)
@@ -549,7 +550,7 @@ def several_consumers(q: Asker) -> None:
 
 @story
 def static_consumers(q: Asker) -> None:
-    me = {"instance_id": "i"}
+    me: dict[str, Any] = {"instance_id": "i"}
     q.beat("a", **me)
     q.beat("b", **me)
     q.beat("b", epoch=1, **me)
@@ -578,7 +579,7 @@ def static_consumers(q: Asker) -> None:
 @story
 def patterns(q: Asker) -> None:
     q.counts = True
-    any_of = {"subscribed_topic_names": None, "topic_partitions": []}
+    any_of: dict[str, Any] = {"subscribed_topic_names": None, "topic_partitions": []}
     q.beat("a", subscribed_topic_regex="t.*", **any_of)
     q.until("Assigning")
     q.describe()
