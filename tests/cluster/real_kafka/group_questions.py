@@ -157,8 +157,8 @@ class Asker:
         return self.join(who, v, **given)
 
     def _me(self, who: str, given: Mapping[str, Any], epoch: str = "generation_id") -> dict[str, Any]:
-        me = {"group_id": self.group, "member_id": self.ids.get(who, ""), "group_instance_id": None}
-        return me | {epoch: self.epochs.get(who, -1)} | given
+        me: dict[str, Any] = {"group_id": self.group, "member_id": self.ids.get(who, ""), "group_instance_id": None}
+        return me | {epoch: self.epochs.get(who, -1)} | dict(given)
 
     def sync(self, who: str, v: int = 5, *, waits: bool = False, gives: Iterable[str] = (), **given: Any) -> Any:
         data = write_assignment([TopicPartition("t", 0), TopicPartition("t", 1)], 0)
@@ -310,8 +310,8 @@ def alone(q: Asker) -> None:
         q.join("a", v, protocols=PROTOCOLS["other"])
         q.delete_offsets()
         q.delete(min(v, 2))
-        for given in ("nobody", ""):
-            q.leave("a", min(v, 5), given)
+        for member in ("nobody", ""):
+            q.leave("a", min(v, 5), member)
         q.leave("a", min(v, 5))
         q.leave("a", min(v, 5))
         q.describe(v=min(v, 6))
