@@ -420,6 +420,7 @@ def static_members(q: Asker) -> None:
 def commits(q: Asker) -> None:
     """To groups that nobody has joined."""
     for v in range(2, 10):
+        given: dict[str, Any]
         for number, given in enumerate(
             (
                 {},
@@ -459,6 +460,7 @@ def sessions(q: Asker) -> None:
 @story
 def refused_heartbeats(q: Asker) -> None:
     for v in (0, 1):
+        given: dict[str, Any]
         for given in (
             {"group_id": ""}, {"group_id": " "}, {"member_id": ""}, {"member_id": " "}, {"instance_id": ""},
             {"instance_id": " "}, {"rack_id": ""}, {"rack_id": " "}, {"epoch": -1}, {"epoch": -2}, {"epoch": -3},
