@@ -88,9 +88,15 @@ class ClassicMembers:
         may_join = is_new or given.instance_id is None
         before = self._steps.member(change, member_id, given.instance_id, may_join=may_join, is_classic=True)
         owned = self._topics.with_ids(says.owned)
-        after = self._steps.update(change, before, _as_it_says(before, given, says), owned, given.now_us)
-        if downgrades and replaced is not None:
-            self._migration.downgrade(change, [replaced.member_id], after, self._steps.begin, given.now_us)
+        raised = self._steps.subscribe(change, before, _as_it_says(before, given, says), given.now_us)
+        if not downgrades or replaced is None:
+            after = self._steps.assign(change, before.member_id, owned, given.now_us)
+        else:
+            after = group.members[before.member_id]
+            if not raised:
+                after = self._steps.reconcile(change, before.member_id, owned, given.now_us)
+            gone, resume = [replaced.member_id], self._steps.begin
+            self._migration.downgrade(change, gone, after, resume, given.now_us, rebalances=raised)
 
         def answer(error: ErrorCode, now_us: int) -> None:
             if error is not ErrorCode.NONE:
@@ -194,6 +200,7 @@ def _as_it_says(member: ConsumerMember, given: JoinGroup, says: Subscription) ->
         rack_id=says.rack_id or member.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NOT_SAID_MS else timeout_ms,
         topics=tuple(sorted(set(says.topics))),
+        topic_regex="",
         client_id=given.client_id,
         client_host=given.client_host,
         classic=ClassicMetadata(given.session_timeout_ms, given.protocols),

@@ -67,7 +67,8 @@ class ConsumerMembership:
                     timeout_ms = member.classic.session_timeout_ms
                     self._steps.begin_session(group, member.member_id, given.now_us, timeout_ms)
         self._index.consumer_groups[group.group_id] = group
-        after = self._steps.update(change, before, _as_it_says(before, given), given.owned, given.now_us)
+        self._steps.subscribe(change, before, _as_it_says(before, given), given.now_us)
+        after = self._steps.assign(change, before.member_id, given.owned, given.now_us)
         self._steps.begin_session(group, after.member_id, given.now_us)
         is_full = joins or (
             given.rebalance_timeout_ms != NOT_SAID_MS
@@ -111,9 +112,12 @@ class ConsumerMembership:
 
     def _leave(self, given: ConsumerHeartbeat) -> None:
         """source: consumerGroupLeave"""
-        classic = self._index.groups.get(given.group_id)
-        change = self._change_of(given.group_id, classic, may_begin=False)
-        member = named(change.group, given.member_id, given.instance_id)
+        group = self._index.consumer_groups.get(given.group_id)
+        if group is None:
+            what = "is not a consumer group" if given.group_id in self._index.groups else "not found"
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {shown(given.group_id)} {what}.")
+        change = Change(group)
+        member = named(group, given.member_id, given.instance_id)
         if given.instance_id is not None and given.member_epoch == LEAVES_FOR_A_WHILE:
             change.add(current_record(replace(member, epoch=LEAVES_FOR_A_WHILE, pending_revocation=())))
         else:
@@ -149,7 +153,10 @@ def _check(given: ConsumerHeartbeat, *, takes_empty: bool) -> None:
     source: throwIfConsumerGroupHeartbeatRequestIsInvalid
     """
     wrong = ""
-    if not given.group_id.strip():
+    needs_id = given.makes_its_id or given.member_epoch > JOINS or given.member_epoch == LEAVES
+    if needs_id and not given.member_id.strip():
+        wrong = "MemberId can't be empty."
+    elif not given.group_id.strip():
         wrong = "GroupId can't be empty."
     elif given.instance_id is not None and not given.instance_id.strip():
         wrong = "InstanceId can't be empty."
@@ -157,8 +164,6 @@ def _check(given: ConsumerHeartbeat, *, takes_empty: bool) -> None:
         wrong = "RackId can't be empty."
     elif given.member_epoch < LEAVES_FOR_A_WHILE:
         wrong = "MemberEpoch is invalid."
-    elif (given.makes_its_id or given.member_epoch != JOINS) and not given.member_id.strip():
-        wrong = "MemberId can't be empty."
     elif given.member_epoch == LEAVES_FOR_A_WHILE and given.instance_id is None:
         wrong = "InstanceId can't be null."
     elif given.member_epoch == JOINS:

@@ -102,38 +102,28 @@ class ConsumerSteps:
         change.add(current_record(returned))
         return returned
 
-    def update(
-        self, change: Change, before: ConsumerMember, after: ConsumerMember, owned: Partitions | None, now_us: int
-    ) -> ConsumerMember:
-        """A member says what it wants and has; returned as it is then. source: consumerGroupHeartbeat, 1 to 3"""
-        group, known = change.group, change.kept.members
-        self._subscribe(change, before, after, now_us)
-        if after.member_id not in known:
-            of_instance = (one for one in known.values() if one.instance_id is not None)
-            replaced = next((one for one in of_instance if one.instance_id == after.instance_id), None)
-            change.say(self._events.joined(group, after, replaced))
-        if group.epoch > group.target_epoch:
-            self._assign(change)
-        return self._reconcile(change, group.members[after.member_id], owned, now_us)
-
-    def _subscribe(self, change: Change, before: ConsumerMember, after: ConsumerMember, now_us: int) -> None:
-        """Keep what the member says; other topics are a new group epoch.
+    def subscribe(self, change: Change, before: ConsumerMember, after: ConsumerMember, now_us: int) -> bool:
+        """Keep what the member says; other topics are a new group epoch. Returns whether the member reads others.
 
         source: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions, updateSubscriptionMetadata
         """
-        group = change.group
+        group, known = change.group, change.kept.members
         # A new group leaves epoch 0, though it may know none of its topics yet.
         raised = group.epoch == 0
         if after != before:
             change.add(MemberRecord(after.member_id, after))
             raised |= after.topics != before.topics
-        if after.classic is None:
-            raised |= self._patterns.update(change, before.topic_regex, after.topic_regex, now_us)
+        raised |= self._patterns.update(change, before.topic_regex, after.topic_regex, now_us)
         metadata_hash = self._topics.hash_of(group.subscribed)
         if raised or metadata_hash != group.metadata_hash:
             change.add(GroupEpochRecord(group.epoch + 1, metadata_hash))
         if group.has_topics_record:
             change.add(GroupTopicsRecord(None))
+        if after.member_id not in known:
+            of_instance = (one for one in known.values() if one.instance_id is not None)
+            replaced = next((one for one in of_instance if one.instance_id == after.instance_id), None)
+            change.say(self._events.joined(group, after, replaced))
+        return raised
 
     # ------------------------------------------------------------------------------------------------------ assignment
 
@@ -160,11 +150,18 @@ class ConsumerSteps:
         change.add(TargetEpochRecord(group.epoch))
         change.say(self._events.assigned(group, name))
 
-    def _reconcile(
-        self, change: Change, member: ConsumerMember, owned: Partitions | None, now_us: int
-    ) -> ConsumerMember:
+    def assign(self, change: Change, member_id: str, owned: Partitions | None, now_us: int) -> ConsumerMember:
+        """A target for all where the group epoch is a new one, and the member one step nearer to its own; returned as
+        it is then. source: consumerGroupHeartbeat, 2 and 3
+        """
+        if change.group.epoch > change.group.target_epoch:
+            self._assign(change)
+        return self.reconcile(change, member_id, owned, now_us)
+
+    def reconcile(self, change: Change, member_id: str, owned: Partitions | None, now_us: int) -> ConsumerMember:
         """source: maybeReconcile"""
         group = change.group
+        member = group.members[member_id]
         if member.is_reconciled_to(group.target_epoch):
             return member
         target = group.targets.get(member.member_id, ())

@@ -149,7 +149,10 @@ class GroupCoordinator:
         if group is None:
             return dict.fromkeys(wanted or ())
         if isinstance(group, ConsumerGroup) and (member_id is not None or member_epoch >= 0):
-            error = _epoch_error(group, member_id or NO_MEMBER_ID, member_epoch)
+            # As in Kafka, whose map of members takes no null.
+            error = (
+                ErrorCode.UNKNOWN_SERVER_ERROR if member_id is None else _epoch_error(group, member_id, member_epoch)
+            )
             if error is not ErrorCode.NONE:
                 raise KafkaError(error)
         found: dict[TopicPartition, OffsetAndMetadata | ErrorCode | None] = {}

@@ -69,6 +69,7 @@ class Membership:
         group = self._index.groups.get(given.group_id)
         if error is ErrorCode.NONE and group is None:
             if given.member_id == NO_MEMBER_ID:
+                # Differs from Kafka: since 4.0 it is written at once, without members.
                 group = self._index.new(given.group_id, self._desk.wall_ms(given.now_us))
             else:
                 error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -81,6 +82,8 @@ class Membership:
             if member is not None:
                 self._events.left(group, member, f"the group has group.max.size={limits.max_size} members without it")
             self._desk.answer(given.request, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
+            if limits.one_coordinator:
+                return  # Though the others may have been waiting for it alone.
         elif not group.supports(given.protocol_type, given.protocols):
             self._desk.answer(given.request, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, given.member_id))
         elif given.member_id == NO_MEMBER_ID:

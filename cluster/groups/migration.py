@@ -140,9 +140,11 @@ class Migration:
         joining: ConsumerMember | None,
         resume: Resume,
         now_us: int,
+        *,
+        rebalances: bool = True,
     ) -> None:
-        """It is a classic group from now on; without `joining`, which takes the place of the one that leaves, its
-        members are to join again.
+        """It is a classic group from now on. joining: takes the place of the one that leaves
+        rebalances: all are to join again, unless it reads the same topics
 
         raises: KafkaError     source: convertToClassicGroup
         """
@@ -160,7 +162,7 @@ class Migration:
             self._events.migrated(group, "classic", "its last member of KIP-848 is gone", tuple(classic.members))
         )
         self._rebalances.begin(classic, now_us)
-        if joining is None:
+        if rebalances:
             self._rebalances.prepare(classic, "its last member of KIP-848 is gone", now_us)
 
     def _take_back_downgrade(self, group: ConsumerGroup, classic: Group, resume: Resume, now_us: int) -> None:

@@ -42,6 +42,8 @@ class PatternSubscriptions:
             if after:
                 is_new = sum(member.topic_regex == after for member in group.members.values()) == 1
                 raised = not is_new and after in group.resolved
+            elif before:
+                raised = True
         if group.patterns and group.resolving is None and self._is_due(group, change.kept, is_new, now_us):
             group.resolving = self._desk.after(0, lambda at_us: self._resolve(group, at_us), now_us)
         return raised

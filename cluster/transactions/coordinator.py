@@ -97,7 +97,7 @@ class TransactionCoordinator:
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         transaction = self._desk.find(transactional_id)
-        if transaction is None or transaction.state is State.DEAD:
+        if transaction is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return transaction
 
@@ -114,8 +114,7 @@ class TransactionCoordinator:
         return [
             one
             for one in self._desk.kept.values()
-            if one.state is not State.DEAD
-            and (not producer_ids or one.producer_id in producer_ids)
+            if (not producer_ids or one.producer_id in producer_ids)
             and (states is None or one.state in states)
             and (longer_than_ms < 0 or now_ms - one.started_ms > longer_than_ms)
         ]
@@ -242,6 +241,7 @@ class TransactionCoordinator:
                 why = (
                     f"it was open for longer than transaction.timeout.ms of {transaction.timeout_ms}, so it is aborted"
                 )
+                # Differs from Kafka: where one has no further epoch, the check ends there in an exception.
                 self._endings.fence(transaction, why, _unanswered, now_us)
         self._check_timeouts_later(now_us)
 

@@ -87,15 +87,8 @@ class Endings:
         except KafkaError as error:
             done(EndResult(error.code), now_us)
             return
-
-        def fenced(result: EndResult, fenced_us: int) -> None:
-            # Without transaction.version 2 the epoch is raised already: the next try is not to use up one more.
-            if not bumps and result.error is not ErrorCode.NONE:
-                transaction.has_failed_epoch_fence = True
-            done(result, fenced_us)
-
         version = BUMPS_EPOCH if bumps else 0
-        self._end(transaction, State.PREPARE_ABORT, version, NO_PRODUCER_ID, why, fenced, now_us, fences=True)
+        self._end(transaction, State.PREPARE_ABORT, version, NO_PRODUCER_ID, why, done, now_us, fences=True)
 
     def _end(
         self,

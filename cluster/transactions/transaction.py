@@ -71,6 +71,7 @@ class TransactionMetadata:
     last_producer_epoch: the one before, for a client that did not get the answer to its last request (KIP-360)
     next_producer_id: takes over when the transaction is complete, as the epochs of this one are used up
     version: transaction.version by which the client acts
+    is_fenced: its epoch was raised for an end that is not in the log yet: the next try uses up no further one
     pending: the state that is on its way into the log     completing: what it is to become when all have their marker
     """
 
@@ -89,7 +90,7 @@ class TransactionMetadata:
         self.version = 0
         self.pending: TransactionState | None = None
         self.completing: Transit | None = None
-        self.has_failed_epoch_fence = False
+        self.is_fenced = False
 
     @property
     def is_epoch_exhausted(self) -> bool:
@@ -167,7 +168,8 @@ class TransactionMetadata:
         if self.producer_epoch == MAX_EPOCH:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if not bumps:
-            self.producer_epoch += 0 if self.has_failed_epoch_fence else 1
+            self.producer_epoch += 0 if self.is_fenced else 1
+            self.is_fenced = True
             self.last_producer_epoch = NO_PRODUCER_EPOCH
 
     def prepare_add(self, added: Sequence[TopicPartition], version: int, now_ms: int) -> Transit:
@@ -203,7 +205,7 @@ class TransactionMetadata:
             if self.state is TransactionState.PREPARE_COMMIT
             else TransactionState.COMPLETE_ABORT
         )
-        self.has_failed_epoch_fence = False
+        self.is_fenced = False
         rotates = self.version >= BUMPS_EPOCH and self.next_producer_id != NO_PRODUCER_ID
         return self._transit(
             state,

@@ -132,6 +132,11 @@ class CoordinatorWorld:
         self.restart()
         return []
 
+    def set_max_size(self, members: int) -> None:
+        """group.max.size, from now on; the coordinator begins anew."""
+        self._settings = replace(self._settings, max_size=members)
+        self.restart()
+
     def restart(self) -> None:
         ids = count(1)
         self.coordinator = GroupCoordinator(

@@ -52,7 +52,7 @@ class ConsumerMember:
     client_host: str = ""
     rebalance_timeout_ms: int = -1
     topics: tuple[str, ...] = ()
-    topic_regex: str | None = None
+    topic_regex: str | None = ""
     assignor: str | None = None
     epoch: int = 0
     previous_epoch: int = 0

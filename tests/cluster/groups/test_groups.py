@@ -11,7 +11,7 @@ from coordinator_world import SECOND, CoordinatorWorld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.groups.inputs import JoinedMember, JoinResult, SyncResult
+from cluster.groups.inputs import Elected, JoinedMember, JoinResult, LeadershipResigned, Loaded, SyncResult
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.records import VALUE_VERSIONS
 from replica.errors import ErrorCode
@@ -55,6 +55,69 @@ def test_a_full_group_takes_no_one_more_and_keeps_whom_it_has() -> None:
     assert "GROUP_MAX_SIZE_REACHED" not in "".join(world.join("c2", member="c2-2")), "it is in it"
     world.sync("c1-1", 1, assign=("c1-1:t-0", "c2-2:t-1"))
     assert len(world.coordinator.index.groups["g"].members) == 2
+
+
+@pytest.mark.parametrize("since_4_0", [False, True])
+def test_a_member_that_finds_its_group_full_is_out_of_it(since_4_0: bool) -> None:
+    """GroupMetadataManager.classicGroupJoinToClassicGroup: the others, who wait, are answered with the next event;
+    GroupCoordinator.handleJoinGroup looks at the rebalance at once"""
+    world = CoordinatorWorld(max_size=2, one_coordinator=since_4_0)
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1, assign=("c1-1:t-0",))
+    for name in ("c2", "c3"):
+        world.join(name, version=3)
+    answers = "\n".join(world.join("c1", member="c1-1"))
+    assert "c1 join <- GROUP_MAX_SIZE_REACHED" in answers
+    assert ("c2 join <- generation 2" in answers) is not since_4_0
+    assert "c2 join <- generation 2" in "\n".join([answers, *world.join("c2", member="c2-2")])
+
+
+def test_what_comes_late_of_an_election_is_passed_over() -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1, assign=("c1-1:t-0",))
+    known = world.coordinator.index.groups["g"]
+    later, late, lost = world.epoch + 2, world.epoch, world.epoch + 1
+    for said in (
+        Elected(now_us=0, partition=0, leader_epoch=later),  # It led before, too.
+        LeadershipResigned(now_us=0, partition=0, leader_epoch=lost),
+        Elected(now_us=0, partition=0, leader_epoch=late),
+        LeadershipResigned(now_us=0, partition=0, leader_epoch=lost),
+    ):
+        assert world.step(said) == []
+        assert world.coordinator.index.groups["g"] is known
+    assert known.state is State.STABLE
+    world.step(Elected(now_us=0, partition=1, leader_epoch=5))
+    world.step(Loaded(now_us=0, partition=1, leader_epoch=4, groups=()))
+    assert world.coordinator.index.loading == {1: 5}
+
+
+def test_a_group_that_is_larger_than_it_may_be_by_now_begins_a_rebalance() -> None:
+    """GroupMetadataManager.onLoaded"""
+    world = CoordinatorWorld()
+    for name in ("c1", "c2"):
+        world.join(name, version=3)
+    world.at(6 * SECOND)
+    world.sync("c1-1", 1, assign=("c1-1:t-0", "c2-2:t-1"))
+    world.restart()
+    assert world.coordinator.index.groups["g"].state is State.STABLE
+    world.set_max_size(1)
+    assert world.coordinator.index.groups["g"].state is State.PREPARING_REBALANCE
+
+
+def test_who_gives_up_a_pattern_that_others_have_begins_a_new_epoch() -> None:
+    """GroupMetadataManager.maybeUpdateRegularExpressions, since 4.1.1: the topics of the group are the same"""
+    world = CoordinatorWorld()
+    world.beat("m1", 0, pattern="t.*")
+    world.at(SECOND)
+    world.beat("m2", 0, pattern="t.*")
+    group = world.coordinator.index.consumer_groups["g"]
+    epoch, known = group.epoch, group.members["m2"].epoch
+    world.beat("m2", known, pattern="", topics=())
+    assert group.epoch == epoch + 1
+    assert group.targets["m2"] == ()
 
 
 def test_an_id_that_no_answer_could_carry_is_not_made() -> None:

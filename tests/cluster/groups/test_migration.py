@@ -300,6 +300,7 @@ def test_a_classic_members_record_is_kafkas() -> None:
         client_host="/h",
         rebalance_timeout_ms=60_000,
         topics=("t",),
+        topic_regex=None,
         classic=ClassicMetadata(10_000, (("range", b"\1\2\3"),)),
     )
     key, value = encode("g", MemberRecord("m", member))

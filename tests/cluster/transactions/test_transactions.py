@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transaction_world import SECOND, TransactionWorld
 
-from cluster.transactions.inputs import EndResult, InitResult
+from cluster.transactions.inputs import (
+    CoordinatorElected,
+    CoordinatorResigned,
+    EndResult,
+    InitResult,
+    PartitionLoaded,
+)
 from cluster.transactions.records import (
     read_transaction_key,
     read_transaction_value,
@@ -19,7 +25,7 @@ from cluster.transactions.records import (
 )
 from cluster.transactions.transaction import MAX_EPOCH, Transit
 from cluster.transactions.transaction import TransactionState as State
-from replica.errors import ErrorCode, PeerViolation
+from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import TopicPartition
 from tests.soak import examples
 
@@ -120,6 +126,74 @@ def test_an_id_with_an_open_transaction_does_not_expire() -> None:
     world.add("t-0")
     world.at(3 * 3600 * SECOND)
     assert world.transaction.state is State.ONGOING
+
+
+def test_what_comes_late_of_an_election_is_passed_over() -> None:
+    world = TransactionWorld()
+    world.init()
+    known = world.transaction
+    for late in (
+        CoordinatorElected(now_us=0, partition=0, leader_epoch=1),
+        CoordinatorResigned(now_us=0, partition=0, leader_epoch=1),
+        PartitionLoaded(now_us=0, partition=0, leader_epoch=1, transactions=()),
+    ):
+        assert world.step(late) == []
+        assert world.coordinator.describe("orders") is known
+    world.step(CoordinatorElected(now_us=0, partition=1, leader_epoch=5))
+    world.step(PartitionLoaded(now_us=0, partition=1, leader_epoch=4, transactions=()))
+    assert world.coordinator.is_loading(1, 5)
+
+
+def test_transactions_are_listed_by_id_state_and_age_once_all_are_read() -> None:
+    world = TransactionWorld()
+    for number, name in enumerate(("a", "b")):
+        world.init(name=name)
+        world.at((number + 1) * SECOND)
+    world.add("t-0", id=1001, name="b")
+    world.at(10 * SECOND)
+
+    def listed(ids: tuple[int, ...] = (), states: tuple[State, ...] | None = None, longer_ms: int = -1) -> list[str]:
+        found = world.coordinator.listed(ids, states, longer_ms, world.now_us)
+        return [one.transactional_id for one in found]
+
+    assert listed() == ["a", "b"]
+    assert listed(ids=(1001,)) == listed(states=(State.ONGOING,)) == ["b"]
+    assert "b" in listed(longer_ms=7_000)
+    assert "b" not in listed(longer_ms=9_000)
+    with pytest.raises(KafkaError) as refusal:
+        world.coordinator.describe("")
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    world.step(CoordinatorElected(now_us=world.now_us, partition=1, leader_epoch=1))
+    with pytest.raises(KafkaError) as refusal:
+        listed()
+    assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_an_end_that_needs_another_id_and_gets_none_is_asked_for_again() -> None:
+    world = TransactionWorld(version=2)
+    world.init()
+    world.use_up()
+    epoch = world.transaction.producer_epoch
+    world.add("t-0", epoch=epoch)
+    world.give_no_ids()
+    world.commit(epoch=epoch, version=2)
+    assert world.answers[-1] == EndResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert world.transaction.state is State.ONGOING
+
+
+def test_who_coordinates_no_more_does_not_write_that_a_transaction_is_complete() -> None:
+    world = TransactionWorld()
+    world.init()
+    world.add("t-0")
+    world.hold_markers()
+    world.commit()
+    world.refuse("NOT_ENOUGH_REPLICAS")
+    world.answer("t-0")
+    world.refuse("NONE")
+    written = len(world.log)
+    world.resign()
+    world.at(world.now_us + SECOND)
+    assert len(world.log) == written
 
 
 STEPS = st.lists(st.tuples(st.sampled_from("iavceEtrdm"), st.integers(0, 2)), max_size=40)

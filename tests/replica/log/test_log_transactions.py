@@ -291,6 +291,19 @@ def test_an_open_transaction_survives_a_stop_by_the_snapshot(tmp_path: Path) -> 
     assert refused(append_marker, log, 1, ABORT, coordinator=5) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
+def test_of_the_open_transactions_of_a_snapshot_the_first_one_is_unstable(tmp_path: Path) -> None:
+    """Whatever the order in which it names their producers."""
+    home = LogHome(tmp_path)
+    log, _ = home.open()
+    append_marker(log, 1, COMMIT)
+    append_data(log, 2)
+    append_data(log, 1)
+    log.flush()
+    log.close()
+    log, _ = home.open(clean=True)
+    assert log.last_stable_offset(3) == 1
+
+
 def test_a_snapshot_forgets_which_markers_are_not_replicated(tmp_path: Path) -> None:
     """As in Kafka: ProducerStateManager.truncateAndReload assumes that it ends below the high watermark."""
     home = LogHome(tmp_path)

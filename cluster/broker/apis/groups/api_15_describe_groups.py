@@ -21,6 +21,7 @@ from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import DESCRIBE_GROUPS
 from replica.errors import ErrorCode
+from replica.rules import WITH_ONE_GROUP_COORDINATOR
 
 FIRST_THAT_MISSES = 6
 ALL_OF_GROUP = sum(1 << operation for operation in (3, 6, 8, 10, 11))
@@ -30,6 +31,7 @@ ALL_OF_GROUP = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 class DescribeGroupsHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._groups = broker.groups.coordinator
+        self._tells_assignments = broker.rules.release in WITH_ONE_GROUP_COORDINATOR
         self._answer = broker.responder.answer
 
     def __call__(
@@ -57,25 +59,26 @@ class DescribeGroupsHandler:
             state = State.DEAD.value
             return {"error_code": error, "error_message": message, "group_id": group_id, "group_state": state}
         protocol = group.protocol if group.state is State.STABLE else None
+        tells_assignments = protocol is not None or self._tells_assignments
         return {
             "error_code": ErrorCode.NONE,
             "group_id": group_id,
             "group_state": group.state.value,
             "protocol_type": group.protocol_type or "",
             "protocol_data": protocol or "",
-            "members": [_described(member, protocol) for member in group.members.values()],
+            "members": [_described(member, protocol, tells_assignments) for member in group.members.values()],
         }
 
 
-def _described(member: Member, protocol: str | None) -> Values:
-    """Only a stable group is described with metadata and assignment."""
+def _described(member: Member, protocol: str | None, tells_assignment: bool) -> Values:
+    """Only a stable group is described with metadata and, before 4.0, assignments."""
     return {
         "member_id": member.member_id,
         "group_instance_id": member.instance_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
         "member_metadata": b"" if protocol is None else member.metadata(protocol),
-        "member_assignment": b"" if protocol is None else member.assignment,
+        "member_assignment": member.assignment if tells_assignment else b"",
     }
 
 

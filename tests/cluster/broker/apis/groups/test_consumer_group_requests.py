@@ -16,6 +16,7 @@ from cluster.protocol.versions import (
     DESCRIBE_GROUPS,
     LIST_GROUPS,
     OFFSET_DELETE,
+    OFFSET_FETCH,
 )
 from replica.errors import ErrorCode
 
@@ -77,6 +78,20 @@ def test_a_consumer_group_is_none_for_those_who_ask_for_classic_ones(world: Brok
         assert told("modern") == (NOT_FOUND, "Group modern is not a classic group.", "Dead")
         assert told("none") == (NOT_FOUND, "Group none not found.", "Dead")
     assert told("classic") == (NONE, None, "Empty")
+
+
+def test_offsets_are_fetched_with_a_member_and_its_epoch_or_without_both(world: BrokerWorld) -> None:
+    """ConsumerGroup.validateOffsetFetch: an epoch without a member fails in Kafka"""
+
+    def error(member_id: str | None, epoch: int) -> ErrorCode:
+        one = {"group_id": "modern", "topics": [], "member_id": member_id, "member_epoch": epoch}
+        (group,) = Consumer(world, "tool").ask(OFFSET_FETCH, 9, groups=[one]).groups
+        return group.error_code
+
+    assert error(None, -1) == error("m", 1) == NONE
+    assert error("m", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert error("", -1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert error(None, 1) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def listed(world: BrokerWorld, version: int = 5, **filters: list[str]) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 import pytest
 from broker_world import B1, B2, BrokerWorld, batch
-from group_world import SUBSCRIPTION, Consumer
+from group_world import SUBSCRIPTION, Consumer, coordinating
 
 from cluster.coordinators.kept_in import java_hash, partition_of
 from cluster.protocol.versions import (
@@ -230,6 +230,18 @@ def test_clients_cannot_write_where_groups_are_kept(world):
     client.produce(batch("r0"), topic=OFFSETS_TOPIC)
     assert client.produced().error is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert world.broker.replicas.partitions[LOG].log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(("profile", "told"), [("kafka-3.9", b""), ("kafka-4.1", b"all")])
+def test_what_members_have_is_described_in_a_rebalance_since_4_0(tmp_path, profile, told):
+    """ClassicGroupMember.describeNoMetadata; MemberMetadata.summaryNoMetadata"""
+    world = coordinating(tmp_path, profile, group_initial_rebalance_delay_ms="100")
+    member = stable_member(world)
+    Consumer(world, "c2").join(3)
+    (group,) = member.ask(DESCRIBE_GROUPS, 5, groups=["g"]).groups
+    assert group.group_state == "PreparingRebalance"
+    assert [one.member_assignment for one in group.members] == [told, b""]
+    assert [one.member_metadata for one in group.members] == [b"", b""]
 
 
 def test_groups_are_described_listed_and_deleted(world):

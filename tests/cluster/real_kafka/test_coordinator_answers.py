@@ -1,6 +1,5 @@
-"""Apache Kafka 4.1 and Highwater answer every question about transactions alike: transaction_questions.py has them.
-
-Kafka answers 3,900 of them in a minute; its epochs are used up three times on the way.
+"""Apache Kafka 4.1 and Highwater answer every question about transactions and groups alike: transaction_questions.py
+and group_questions.py have them, 3,900 and 3,800, which take Kafka a minute each.
 """
 
 from __future__ import annotations
@@ -8,12 +7,15 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 
+import group_questions
 import pytest
+import transaction_questions
 from live_cluster import live_cluster
 from serving import free_ports
-from transaction_questions import SETTINGS, ask, differences
 
 from cluster.kafka.home import find_home
 from cluster.kafka.jvm import java_command
@@ -23,7 +25,7 @@ START_S = 120
 STOP_S = 60
 
 
-def properties(folder: Path, port: int) -> Path:
+def properties(folder: Path, port: int, more: Mapping[str, str]) -> Path:
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -32,7 +34,7 @@ def properties(folder: Path, port: int) -> Path:
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(folder / "data"),
-        **SETTINGS,
+        **more,
     }
     file = folder / "server.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -47,9 +49,11 @@ def is_open(port: int) -> bool:
     return True
 
 
-def answers_of_kafka(folder: Path, version: str) -> list[str]:
+def answers_of_kafka(
+    folder: Path, version: str, settings: Mapping[str, str], ask: Callable[[str], list[str]]
+) -> list[str]:
     home, port = find_home(version, None, os.environ), free_ports(2)
-    file, console = properties(folder, port), folder / "console"
+    file, console = properties(folder, port, settings), folder / "console"
     formatted = ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c", str(file)]
     subprocess.run(java_command(home, formatted, properties={}), check=True, capture_output=True, timeout=START_S)
     with console.open("wb") as out:
@@ -66,10 +70,11 @@ def answers_of_kafka(folder: Path, version: str) -> list[str]:
 
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
-def test_nothing_differs(tmp_path: Path) -> None:
-    kafka = answers_of_kafka(tmp_path, "4.1")
-    settings = tuple(f"cluster.config.{key}={value}" for key, value in SETTINGS.items())
+@pytest.mark.parametrize("questions", [transaction_questions, group_questions], ids=lambda one: one.__name__)
+def test_nothing_differs(tmp_path: Path, questions: ModuleType) -> None:
+    kafka = answers_of_kafka(tmp_path, "4.1", questions.SETTINGS, questions.ask)
+    settings = tuple(f"cluster.config.{key}={value}" for key, value in questions.SETTINGS.items())
     with live_cluster(tmp_path / "runs", brokers=1, settings=settings) as cluster:
-        ours = ask(cluster.bootstrap)
-    assert differences(kafka, ours) == []
+        ours = questions.ask(cluster.bootstrap)
+    assert transaction_questions.differences(kafka, ours) == []
     assert sum(" -> " in line for line in kafka) > 3_500
