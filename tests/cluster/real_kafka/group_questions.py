@@ -183,7 +183,7 @@ class Asker:
 
     def fetch(self, who: str, v: int = 9, *, group: str | None = None, **given: Any) -> Any:
         topics = [{"name": "t", "partition_indexes": [0, 9]}, {"name": "none", "partition_indexes": [0]}]
-        one = {"group_id": self.group if group is None else group, "topics": topics}
+        one: dict[str, Any] = {"group_id": self.group if group is None else group, "topics": topics}
         if v < 8:
             return self.ask(who, OFFSET_FETCH, v, **one)
         return self.ask(who, OFFSET_FETCH, v, groups=[one | given])
@@ -420,7 +420,7 @@ def static_members(q: Asker) -> None:
 def commits(q: Asker) -> None:
     """To groups that nobody has joined."""
     for v in range(2, 10):
-        given: dict[str, Any]
+        given: Any
         for number, given in enumerate(
             (
                 {},
@@ -461,6 +461,7 @@ def sessions(q: Asker) -> None:
 def refused_heartbeats(q: Asker) -> None:
     for v in (0, 1):
         given: dict[str, Any]
+        given: Any
         for given in (
             {"group_id": ""}, {"group_id": " "}, {"member_id": ""}, {"member_id": " "}, {"instance_id": ""},
             {"instance_id": " "}, {"rack_id": ""}, {"rack_id": " "}, {"epoch": -1}, {"epoch": -2}, {"epoch": -3},

@@ -126,9 +126,12 @@ def test_shares_are_whole_partitions_and_together_everything(run_dir: Path, monk
 
 def test_what_lies_behind_is_kept_for_the_next_slice(tmp_path: Path) -> None:
     """Tables of which one has the events of a long time in one file."""
-    for table, parts in {"log": [range(10), range(20, 30), [95]], "control": [range(0, 100, 10)]}.items():
+    files: dict[str, list[list[int]]] = {
+        "log": [[*range(10)], [*range(20, 30)], [95]], "control": [[*range(0, 100, 10)]],
+    }  # fmt: skip
+    for table, parts in files.items():
         for place, seqs in enumerate(parts):
-            its = {"seq": list(seqs), "topic": ["t"] * len(seqs), "partition": [0] * len(seqs)}
+            its = {"seq": seqs, "topic": ["t"] * len(seqs), "partition": [0] * len(seqs)}
             _write(tmp_path / "trace" / table, place, its)
     read = {table: pa.schema([*LOG][:3]) for table in SCHEMAS}
     found = list(slices(Share(str(tmp_path), 0, 1), read, lambda: 10))
