@@ -460,7 +460,6 @@ def sessions(q: Asker) -> None:
 @story
 def refused_heartbeats(q: Asker) -> None:
     for v in (0, 1):
-        given: dict[str, Any]
         given: Any
         for given in (
             {"group_id": ""}, {"group_id": " "}, {"member_id": ""}, {"member_id": " "}, {"instance_id": ""},
