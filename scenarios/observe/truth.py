@@ -143,6 +143,7 @@ class Truth:
             trace.LeaderElected: self._leader_elected,
             trace.HighWatermarkAdvanced: self._high_watermark_advanced,
             trace.DataLost: self._data_lost,
+            trace.ReplicaDeleted: self._replica_deleted,
             trace.BatchCorrupted: self._corrupted,
             trace.BrokerRegistered: self._registered,
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
@@ -278,6 +279,10 @@ class Truth:
         committed, partition = self.of(event.topic, event.partition), self.partition(event.topic, event.partition)
         committed.excused[event.node] = None
         committed.damaged_in[event.node] = -1 if partition is None else partition.leader_epoch
+
+    def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
+        """It may be a replica again, and be elected, before it has a log."""
+        self.of(event.topic, event.partition).matched.pop(event.node, None)
 
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
         corrupted = self.of(event.topic, event.partition).corrupted
