@@ -214,8 +214,8 @@ UNPROMISED = {
     "S6 forgotten-proposal": _FORGOTTEN_PROPOSAL,
     "S6 earlier-min-isr": "no release of Kafka keeps it: a leader goes by the min.insync.replicas that it knows, and of"
     " one piece of metadata it applies partitions before configuration (BrokerMetadataPublisher.onMetadataUpdate,"
-    " Partition.effectiveMinIsr); the controller, which knows the larger one, keeps in the ELR what the leader no longer"
-    " waits for",
+    " Partition.effectiveMinIsr); the controller, which knows the larger one, keeps in the ELR what the leader no"
+    " longer waits for",
     "S6 removed-eligible": f"{_REMOVED_ELIGIBLE}, and may be elected once it is a replica again, with an empty log",
     "L2 removed-eligible": f"{_REMOVED_ELIGIBLE}; it cannot lead, and while it is there neither can the last leader",
     "L3 diverged-hw": "no release of Kafka keeps it: the answer that says where two logs part holds the high watermark,"
