@@ -105,7 +105,7 @@ class CommittedLog:
                 matched = base
             if base > matched:
                 break
-            if base < matched:
+            if columns.last_offset(place) < matched:
                 continue
             committed = -1 if matched >= self.end else self._batches.place_holding(matched)
             if committed < 0 or not columns.is_same_append(committed, place):
@@ -170,7 +170,8 @@ class Truth:
         committed = self.of(event.topic, event.partition)
         matched = committed.matched.get(event.node, 0)
         if event.base_offset < committed.end and (
-            matched == event.base_offset
+            # DeleteRecords may have left a part of a batch: a new follower begins there and is sent the whole batch.
+            event.base_offset <= matched <= event.last_offset
             or (
                 matched < event.base_offset and self._are_gone(event.topic, event.partition)(matched, event.base_offset)
             )

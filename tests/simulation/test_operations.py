@@ -86,7 +86,27 @@ timeline:
 """
 
 
-@pytest.mark.parametrize("text", [FROZEN_LEADER, OPEN_TRANSACTION, MADE_AGAIN, DEPARTS_BELOW_THE_START])
+PART_OF_A_BATCH = scenario(
+    "{at: 6s, produce: {from: pt, count: 9, batch: 3}}",
+    "{at: 8646ms, delete_records: {partition: t-0, offset: 20}}",
+    "{at: 11s, reassign: {partition: t-0, to: [b1, b3]}}",
+    producer="batch: 3, " + IDEMPOTENT,
+    t="{0: [b1, b2]}",
+)
+"""The log starts within a batch, which b3 is sent whole (UnexpectedAppendOffsetException)."""
+
+FORGOTTEN_MEMBER = scenario(
+    "{at: 9620ms, unregister_broker: b3}",
+    producer="config: {acks: 1, linger.ms: 0}",
+    t="{0: [b1, b2, b3]}, config: {min.insync.replicas: 3}",
+)
+"""All replicas are asked for, and one is out for good: the high watermark stands, at rest, too."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [FROZEN_LEADER, OPEN_TRANSACTION, MADE_AGAIN, DEPARTS_BELOW_THE_START, PART_OF_A_BATCH, FORGOTTEN_MEMBER],
+)
 def test_what_an_operator_does_is_no_bug(text: str) -> None:
     result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None)
     assert [event.reason for event in result.broken if event.promised] == []
