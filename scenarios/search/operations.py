@@ -126,7 +126,7 @@ class _Operator:
 
     def _delete_records(self, at_ms: int) -> list[Tree]:
         """All that can be read, or some; more than there are is refused."""
-        what = {"partition": self._partition()}
+        what: Tree = {"partition": self._partition()}
         if self.rng.random() < 0.5:
             what["offset"] = self.rng.choice((1, 5, 20))
         return [_step(at_ms, "delete_records", what)]
