@@ -188,6 +188,8 @@ class Truth:
         committed.matched[event.node] = matched = min(matched, event.log_end_offset)
         if matched >= committed.end:
             committed.excused.pop(event.node, None)  # what its disk lost was not committed
+        if matched < committed.start <= event.log_end_offset:
+            self._pass_start(event.topic, event.partition)  # It has reached the start by now.
 
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         """The content of a disk is known again, and may match records that were committed while its machine was off."""

@@ -103,9 +103,26 @@ FORGOTTEN_MEMBER = scenario(
 """All replicas are asked for, and one is out for good: the high watermark stands, at rest, too."""
 
 
+WAKES_BELOW_THE_START = scenario(
+    "{at: 3910ms, pause: b1, as: frozen, for: 14s}",
+    "{when: {t-0: {leader: b2, hw: 16}}, delete_records: t-0}",
+    producer=IDEMPOTENT,
+    t="{0: [b1, b2]}",
+)
+"""The leader that wakes appends what has waited for it: it reaches the start with records that are another's."""
+
+
 @pytest.mark.parametrize(
     "text",
-    [FROZEN_LEADER, OPEN_TRANSACTION, MADE_AGAIN, DEPARTS_BELOW_THE_START, PART_OF_A_BATCH, FORGOTTEN_MEMBER],
+    [
+        FROZEN_LEADER,
+        OPEN_TRANSACTION,
+        MADE_AGAIN,
+        DEPARTS_BELOW_THE_START,
+        PART_OF_A_BATCH,
+        FORGOTTEN_MEMBER,
+        WAKES_BELOW_THE_START,
+    ],
 )
 def test_what_an_operator_does_is_no_bug(text: str) -> None:
     result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None)
