@@ -13,7 +13,26 @@ from typing import Protocol
 from cluster.config import ConsumerConfig, ProducerConfig
 from cluster.node import Action
 from controller.inputs import ControllerInput, OnReply
-from replica.ids import BrokerId, TopicPartition
+from replica.ids import BrokerId, Offset, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecords:
+    """To the leader; `offset` is the first to be kept, KEEP_UNCOMMITTED the high watermark."""
+
+    partition: TopicPartition
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """To its coordinator (DeleteGroups); with `partitions` it forgets their offsets alone (OffsetDelete)."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+BrokerInput = DeleteRecords | DeleteGroup
 
 
 class OperatedNode(Protocol):
@@ -37,6 +56,9 @@ class OperatedBroker(OperatedNode, Protocol):
         self, topic_partition: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
     ) -> list[Action]:
         """To the broker that is the controller, in the ZooKeeper era."""
+
+    def operate(self, make_input: Callable[[int], BrokerInput], answer: OnReply, now_us: int) -> list[Action]:
+        """What leaders and coordinators decide."""
 
 
 class OperatedRegistry(OperatedNode, Protocol):
@@ -72,6 +94,10 @@ class NodeElsewhere(OperatedBroker, OperatedController, Protocol):
     """A node in another process, which makes its core itself; only there it is known what kind of node it is."""
 
     def launch(self) -> None: ...
+
+    def operate(
+        self, make_input: Callable[[int], ControllerInput | BrokerInput], answer: OnReply, now_us: int
+    ) -> list[Action]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

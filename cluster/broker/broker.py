@@ -23,13 +23,16 @@ from cluster.broker.replicas.log_dir_failures import LogDirFailures
 from cluster.broker.replicas.log_recoveries import state_recoveries
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition_locks import PartitionLocks
+from cluster.broker.replicas.record_deletion import RecordDeletion
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import MANY
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
+from cluster.groups import inputs
 from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
+from cluster.operated import BrokerInput, DeleteGroup, DeleteRecords
 from cluster.outbox import Outbox
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
@@ -44,7 +47,8 @@ from cluster.slices import Slices
 from cluster.wall_clock import WallClock
 from controller.features import TRANSACTION_VERSION, level_of
 from controller.image import MetadataImage
-from controller.inputs import OnReply
+from controller.inputs import OnReply, TopicReply
+from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.log.files.disk import Disk
@@ -53,6 +57,9 @@ from replica.trace.events import LogFlushed, Recorder
 
 MAX_SHUTDOWN_US = 300_000_000
 """BrokerServer.shutdown: a controlled shutdown takes at most five minutes, then the broker stops all the same."""
+OPERATOR, OPERATOR_TIMEOUT_US = "an operator", 30_000_000
+"""The default of Kafka's tools, which here ask without a connection."""
+NO_CONNECTION: ConnectionId = -1
 
 
 class BrokerCore:
@@ -224,6 +231,7 @@ class BrokerCore:
             recorder=self._recorder,
             plane=lambda: self._plane,
         )
+        self._deletion = RecordDeletion(outbox, self.cache, self.replicas)
         self.groups = coordinators.groups
         self._transactions = coordinators.transactions
         self._changes = ReplicaChanges(
@@ -278,6 +286,7 @@ class BrokerCore:
             plane=self._plane,
             cache=self.cache,
             replicas=self.replicas,
+            deletion=self._deletion,
             changes=self._changes,
             logs=BlockingLogs(
                 self.replicas, self._server.handlers, self._locks, self._outbox, works_apart=self._works_apart
@@ -415,6 +424,38 @@ class BrokerCore:
                 )
         answer(None)
         return []
+
+    def operate(self, make_input: Callable[[int], BrokerInput], answer: OnReply, now_us: int) -> list[Action]:
+        """kafka-delete-records, and kafka-consumer-groups --delete and --delete-offsets."""
+        match make_input(now_us):
+            case DeleteRecords(name, offset):
+                self._deletion.delete(
+                    {name: offset},
+                    OPERATOR,
+                    OPERATOR_TIMEOUT_US,
+                    lambda results: answer(TopicReply(error=results[name].error)),
+                    now_us,
+                )
+            case DeleteGroup(group_id, partitions):
+                self._delete_group(group_id, partitions, answer, now_us)
+        return self._actions(now_us)
+
+    def _delete_group(
+        self, group_id: str, partitions: tuple[TopicPartition, ...], answer: OnReply, now_us: int
+    ) -> None:
+        def make_input(number: int) -> inputs.CoordinatorInput:
+            if partitions:
+                return inputs.DeleteOffsets(now_us=now_us, request=number, group_id=group_id, partitions=partitions)
+            return inputs.DeleteGroups(now_us=now_us, request=number, group_ids=(group_id,))
+
+        def told(result: inputs.Result) -> None:
+            assert isinstance(result, inputs.DeleteGroupsResult | inputs.DeleteOffsetsResult)
+            errors = [*result.errors.values()]
+            if isinstance(result, inputs.DeleteOffsetsResult):
+                errors.insert(0, result.error)
+            answer(TopicReply(error=next((one for one in errors if one is not ErrorCode.NONE), ErrorCode.NONE)))
+
+        self.groups.submit(NO_CONNECTION, make_input, told, now_us)
 
     # ------------------------------------------------------------------------------------------------------ NodeCore
 

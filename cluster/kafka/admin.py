@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import trio
 
 from cluster.kafka.addresses import Address
+from cluster.operated import BrokerInput
 from cluster.protocol import cold
 from cluster.protocol.config_resources import BROKER, DELETE, GROUP, SET, TOPIC
 from cluster.protocol.entities import Entity
@@ -140,7 +141,7 @@ class Admin:
                 return ElectReply(error=result.error_code, message=result.error_message or "")
         return ElectReply(error=answer.error_code)
 
-    async def operate(self, wanted: ControllerInput) -> TopicReply:
+    async def operate(self, wanted: ControllerInput | BrokerInput) -> TopicReply:
         match wanted:
             case AlterReassignment():
                 return await self._reassign(TopicPartition(wanted.topic, wanted.partition), wanted.replicas)

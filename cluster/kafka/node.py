@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cluster.kafka.admin import NoAnswer
 from cluster.kafka.properties import topic_settings
 from cluster.node import Action
+from cluster.operated import BrokerInput
 from controller.inputs import ControllerInput, CreateTopicReply, ElectReply, OnReply, TopicReply
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, TopicPartition
@@ -81,7 +82,9 @@ class KafkaNode:
         elect = partial(self._admin.elect_leader, topic_partition, desired, unclean)
         return self._ask(elect, answer, lambda why: ElectReply(error=ErrorCode.REQUEST_TIMED_OUT, message=why))
 
-    def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:
+    def operate(
+        self, make_input: Callable[[int], ControllerInput | BrokerInput], answer: OnReply, now_us: int
+    ) -> list[Action]:
         operate = partial(self._admin.operate, make_input(now_us))
         return self._ask(operate, answer, lambda why: TopicReply(error=ErrorCode.REQUEST_TIMED_OUT, message=why))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from cluster.node import Action
+from cluster.operated import BrokerInput
 from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput, OnReply
 from replica.ids import BrokerId, TopicPartition
@@ -57,7 +58,9 @@ class RemoteCore:
     ) -> list[Action]:
         return self._host.ask("elect_leader", topic_partition, desired, unclean, answer=answer)
 
-    def operate(self, make_input: Callable[[int], ControllerInput], answer: OnReply, now_us: int) -> list[Action]:
+    def operate(
+        self, make_input: Callable[[int], ControllerInput | BrokerInput], answer: OnReply, now_us: int
+    ) -> list[Action]:
         return self._host.ask("operate", make_input(now_us), answer=answer)
 
     def topic_config(self, topic: str, answer: Callable[[Mapping[str, str]], None], now_us: int) -> list[Action]:

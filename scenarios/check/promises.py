@@ -197,11 +197,6 @@ GAPS: tuple[Gap, ...] = (
 )
 """Everything an era does not promise. An old value of a switch is listed here with the invariants it breaks."""
 
-_EARLIER_MIN_ISR = (
-    "no release of Kafka keeps it: a leader goes by the min.insync.replicas that it knows, and of one piece of metadata"
-    " it applies partitions before configuration (BrokerMetadataPublisher.onMetadataUpdate, Partition.effectiveMinIsr)"
-)
-
 _FORGOTTEN_PROPOSAL = (
     "no release of Kafka keeps it: metadata of the partition epoch that a leader knows from the answer to its proposal"
     " ends the proposal it has made since, and the controller may still accept that one (Partition.makeLeader,"
@@ -217,9 +212,10 @@ UNPROMISED = {
     "S3 forgotten-proposal": _FORGOTTEN_PROPOSAL,
     "S4 forgotten-proposal": _FORGOTTEN_PROPOSAL,
     "S6 forgotten-proposal": _FORGOTTEN_PROPOSAL,
-    "S25 earlier-min-isr": _EARLIER_MIN_ISR,
-    "S6 earlier-min-isr": f"{_EARLIER_MIN_ISR}; the controller, which knows the larger one, keeps in the ELR what the"
-    " leader no longer waits for",
+    "S6 earlier-min-isr": "no release of Kafka keeps it: a leader goes by the min.insync.replicas that it knows, and of"
+    " one piece of metadata it applies partitions before configuration (BrokerMetadataPublisher.onMetadataUpdate,"
+    " Partition.effectiveMinIsr); the controller, which knows the larger one, keeps in the ELR what the leader no"
+    " longer waits for",
     "S6 removed-eligible": f"{_REMOVED_ELIGIBLE}, and may be elected once it is a replica again, with an empty log",
     "L2 removed-eligible": f"{_REMOVED_ELIGIBLE}; it cannot lead, and while it is there neither can the last leader",
     "L3 diverged-hw": "no release of Kafka keeps it: the answer that says where two logs part holds the high watermark,"

@@ -105,7 +105,7 @@ class CommittedLog:
                 matched = base
             if base > matched:
                 break
-            if base < matched:
+            if columns.last_offset(place) < matched:
                 continue
             committed = -1 if matched >= self.end else self._batches.place_holding(matched)
             if committed < 0 or not columns.is_same_append(committed, place):
@@ -143,6 +143,7 @@ class Truth:
             trace.LeaderElected: self._leader_elected,
             trace.HighWatermarkAdvanced: self._high_watermark_advanced,
             trace.DataLost: self._data_lost,
+            trace.ReplicaDeleted: self._replica_deleted,
             trace.BatchCorrupted: self._corrupted,
             trace.BrokerRegistered: self._registered,
             trace.LogStartOffsetAdvanced: self._log_start_advanced,
@@ -169,7 +170,8 @@ class Truth:
         committed = self.of(event.topic, event.partition)
         matched = committed.matched.get(event.node, 0)
         if event.base_offset < committed.end and (
-            matched == event.base_offset
+            # DeleteRecords may have left a part of a batch: a new follower begins there and is sent the whole batch.
+            event.base_offset <= matched <= event.last_offset
             or (
                 matched < event.base_offset and self._are_gone(event.topic, event.partition)(matched, event.base_offset)
             )
@@ -186,6 +188,8 @@ class Truth:
         committed.matched[event.node] = matched = min(matched, event.log_end_offset)
         if matched >= committed.end:
             committed.excused.pop(event.node, None)  # what its disk lost was not committed
+        if matched < committed.start <= event.log_end_offset:
+            self._pass_start(event.topic, event.partition)  # It has reached the start by now.
 
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         """The content of a disk is known again, and may match records that were committed while its machine was off."""
@@ -278,6 +282,10 @@ class Truth:
         committed, partition = self.of(event.topic, event.partition), self.partition(event.topic, event.partition)
         committed.excused[event.node] = None
         committed.damaged_in[event.node] = -1 if partition is None else partition.leader_epoch
+
+    def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
+        """It may be a replica again, and be elected, before it has a log."""
+        self.of(event.topic, event.partition).matched.pop(event.node, None)
 
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
         corrupted = self.of(event.topic, event.partition).corrupted

@@ -19,14 +19,19 @@ from scenarios.language.selectors import Selector, resolve
 from scenarios.language.steps import Direction, Payload
 from scenarios.language.verbs.clients import Seek
 from scenarios.language.verbs.cluster import (
+    AddPartitions,
     CancelReassign,
     Elect,
     MakeTopic,
     Reassign,
+    RemoveGroup,
+    RemoveOffsets,
+    RemoveRecords,
     RemoveTopic,
     SetConfig,
     SetQuota,
     Throttle,
+    Unregister,
     UpdateFeatures,
 )
 from scenarios.language.verbs.disk import Flush, Tear
@@ -380,6 +385,33 @@ class Faults:
     async def _delete_topic(self, name: str, payload: RemoveTopic) -> Done:
         await self._operator.delete_topic(payload.topic)
         return Done((), f"the topic {payload.topic} is deleted")
+
+    @performs(AddPartitions)
+    async def _create_partitions(self, name: str, payload: AddPartitions) -> Done:
+        await self._operator.create_partitions(payload.topic, payload.count)
+        return Done((), f"the topic {payload.topic} has {payload.count} partitions from now on")
+
+    @performs(RemoveRecords)
+    async def _delete_records(self, name: str, payload: RemoveRecords) -> Done:
+        await self._operator.delete_records(payload.partition, payload.offset)
+        return Done((), f"records of {payload.partition} {payload.where} are to be deleted")
+
+    @performs(RemoveGroup)
+    async def _delete_group(self, name: str, payload: RemoveGroup) -> Done:
+        await self._operator.delete_group(payload.group, None)
+        return Done((), f"the group {payload.group} is to be deleted, with its offsets")
+
+    @performs(RemoveOffsets)
+    async def _delete_offsets(self, name: str, payload: RemoveOffsets) -> Done:
+        await self._operator.delete_group(payload.group, payload.topic)
+        return Done((), f"the group {payload.group} is to forget its offsets of {payload.topic}")
+
+    @performs(Unregister)
+    async def _unregister_broker(self, name: str, payload: Unregister) -> Done:
+        nodes = self.resolve(payload.broker)
+        for node in nodes:
+            await self._operator.unregister(node)
+        return Done(nodes, f"the cluster forgets {listed(nodes)}")
 
     @performs(SetConfig)
     async def _set_config(self, name: str, payload: SetConfig) -> Done:

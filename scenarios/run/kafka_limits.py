@@ -27,12 +27,18 @@ ELR = "elr"
 OF_NO_WEIGHT = ("heartbeats", "session-checks", "transactions", "group-rebalance")
 """Rules that an older era may have otherwise: a scenario written for it is played all the same."""
 
+NOT_ASKED = "it is not asked of a JVM yet"
 UNPLAYABLE_VERBS = {
     "slow_disk": "the disk of a JVM cannot be slowed down without root",
     "fill_disk": "the disk of a JVM cannot be filled for it alone",
     "fail_disk": "reads and writes of a JVM cannot be made to fail without root",
     "bump_clock": "a JVM has the clock of this machine",
     "strobe_clock": "a JVM has the clock of this machine",
+    "create_partitions": NOT_ASKED,
+    "delete_records": NOT_ASKED,
+    "delete_group": NOT_ASKED,
+    "delete_offsets": NOT_ASKED,
+    "unregister_broker": NOT_ASKED,
     "loss": "a lost segment needs the kernel: TCP would send it again",
 }
 FLUSH_KEYS = ("flush.messages", "flush.ms", "log.flush.interval.messages", "log.flush.interval.ms")

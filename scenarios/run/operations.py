@@ -1,4 +1,4 @@
-"""An operator's requests to the controller beside elections: reassignments, throttles, dynamic configuration.
+"""An operator's requests beside elections: reassignments, throttles, dynamic configuration, topics, groups.
 
 The tools of Kafka are requests of an admin client: kafka-reassign-partitions is an AlterPartitionReassignments and,
 with --throttle, three IncrementalAlterConfigs; kafka-configs is one. Here they reach the controller directly.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from cluster.broker.replicas.partition import KEEP_UNCOMMITTED
+from cluster.operated import BrokerInput, DeleteGroup, DeleteRecords
 from controller.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
 from controller.inputs import (
     AlterReassignment,
@@ -17,13 +19,15 @@ from controller.inputs import (
     ChangeFeatureLevels,
     ChangeGroupConfig,
     ControllerInput,
+    CreatePartitions,
     CreateTopicReply,
     DeleteTopic,
     Reply,
     TopicReply,
+    UnregisterBroker,
 )
 from replica.errors import ErrorCode
-from replica.ids import EVERY_BROKER, TopicPartition
+from replica.ids import EVERY_BROKER, Offset, TopicPartition
 from scenarios.language.spec import ClientQuota, TopicSpec
 from scenarios.language.verbs.cluster import UpgradeType
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
@@ -87,6 +91,36 @@ class Operator:
 
     async def delete_topic(self, topic: str) -> None:
         await self._ask(f"deleting the topic {topic}", lambda now_us: DeleteTopic(now_us=now_us, name=topic))
+
+    async def create_partitions(self, topic: str, count: int) -> None:
+        await self._ask(
+            f"{count} partitions of {topic}", lambda now_us: CreatePartitions(now_us=now_us, topic=topic, count=count)
+        )
+
+    async def unregister(self, broker: str) -> None:
+        (broker_id,) = self._ids((broker,))
+        await self._ask(f"unregistering {broker}", lambda now_us: UnregisterBroker(now_us=now_us, broker_id=broker_id))
+
+    # ---------------------------------------------------------------------------------------- leaders, coordinators
+
+    async def delete_records(self, name: TopicPartition, offset: Offset | None) -> None:
+        """offset: the first to be kept; None: the high watermark"""
+        asked = DeleteRecords(name, KEEP_UNCOMMITTED if offset is None else offset)
+        await self._ask_broker(f"deleting records of {name}", self._cluster.view.leader(name), asked)
+
+    async def delete_group(self, group: str, topic: str | None) -> None:
+        """topic: of which it forgets its offsets, and no more than that"""
+        names = tuple(name for name in sorted(self._cluster.view.partitions) if name.topic == topic)
+        what = f"deleting the group {group}" if topic is None else f"deleting the offsets of {group} in {topic}"
+        if topic is not None and not names:
+            raise NotPossibleNow(f"{what}: there is no topic {topic} yet")
+        await self._ask_broker(what, self._cluster.view.coordinator(group), DeleteGroup(group, names))
+
+    async def _ask_broker(self, what: str, name: str | None, asked: BrokerInput) -> None:
+        broker = None if name is None else self._cluster.answering(self._cluster.nodes.brokers, name)
+        if name is None or broker is None:
+            raise NotPossibleNow(f"{what}: no broker that can do it is there")
+        _accepted(what, await self._cluster.answer_of(name, partial(broker.operate, lambda _: asked)))
 
     # -------------------------------------------------------------------------------------------------- throttles
 
@@ -169,4 +203,4 @@ class Operator:
 def _accepted(what: str, reply: Reply | None) -> None:
     """raises: NotPossibleNow for a refusal"""
     if isinstance(reply, (CreateTopicReply, TopicReply)) and reply.error is not ErrorCode.NONE:
-        raise NotPossibleNow(f"{what} is refused: {reply.error.name} {reply.message}")
+        raise NotPossibleNow(f"{what} is refused: {reply.error.name} {reply.message}".rstrip())

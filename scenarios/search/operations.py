@@ -1,7 +1,8 @@
-"""What operators do in random schedules while faults happen: they change replicas, settings, topics and quotas.
+"""What operators do in random schedules while faults happen: they change replicas, settings, topics and quotas, delete
+records and groups, and have brokers forgotten.
 
-None of it breaks a promise. `t`, the topic of every schedule, may lose and gain replicas; a second one, `u`, is
-deleted and made again under its clients, for of a topic that was deleted once nothing is judged any more.
+None of it breaks a promise. `t`, the topic of every schedule, may lose and gain replicas, and gain partitions; a second
+one, `u`, is deleted and made again under its clients, for of a topic that was deleted once nothing is judged any more.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from replica.rules import Rules
-from scenarios.search.times import GAPS_MS, LASTING_MS, QUORUM_STANDS_MS, SENDING_ENDS_MS
+from scenarios.search.times import GAPS_MS, LASTING_MS, QUORUM_STANDS_MS, SENDING_ENDS_MS, STARTS_MS
 
 Tree = dict[str, Any]
 
@@ -38,7 +39,12 @@ class _Operator:
         kinds: list[Callable[[int], list[Tree]]] = [self._min_isr, self._topic_setting]
         if self.rules.membership == "registration":
             kinds += [self._factor, self._factor, self._factor, self._cancel, self._setting_of_brokers]
-            kinds += [self._throttle, self._quota]
+            kinds += [self._throttle, self._quota, self._add_partitions]
+            # One that registers unknown counts as one that went down in disorder; ELR outlasts a single one of these.
+            if not (self.safe and any("power_off" in step for step in self.tree["timeline"])):
+                kinds.append(self._forget_broker)
+        if self.rules.transactions != "none":
+            kinds += [self._delete_records, self._delete_records]
         if self.has_other_topic:
             kinds += [self._other_topic_again, self._other_topic_again]
         if self.rules.elr and not self.safe:
@@ -115,6 +121,27 @@ class _Operator:
             _step(at_ms, "set_quota", {"client": client, "quota": {key: self.rng.choice((500, 5000))}}),
             _step(at_ms + for_ms, "set_quota", {"client": client, "quota": {key: "default"}}),
         ]
+
+    # ------------------------------------------------------------------------------------------- records and brokers
+
+    def _delete_records(self, at_ms: int) -> list[Tree]:
+        """All that can be read, or some; more than there are is refused."""
+        what: Tree = {"partition": self._partition()}
+        if self.rng.random() < 0.5:
+            what["offset"] = self.rng.choice((1, 5, 20))
+        return [_step(at_ms, "delete_records", what)]
+
+    def _add_partitions(self, at_ms: int) -> list[Tree]:
+        return [_step(at_ms, "create_partitions", {"topic": "t", "count": self.partitions + self.rng.randint(1, 2)})]
+
+    def _forget_broker(self, at_ms: int) -> list[Tree]:
+        """One that runs and is killed later, for only a new life registers again; or one that has been stopped."""
+        broker = self.rng.choice(self.brokers)
+        forget = _step(at_ms, "unregister_broker", broker)
+        if self.rng.random() < 0.5:
+            return [forget, _step(STARTS_MS[0] + self.rng.choice(GAPS_MS), "restart", broker)]
+        stop = {**_step(at_ms - self.rng.choice(LASTING_MS[2:]), "stop", broker), "as": f"forgotten-{at_ms}"}
+        return [stop, forget, *(_step(start_ms, "start", f"@{stop['as']}") for start_ms in STARTS_MS)]
 
     # -------------------------------------------------------------------------------------------------------- topics
 

@@ -74,7 +74,17 @@ def add_transforms(tree: Tree, rules: Rules, *, safe: bool) -> list[Tree]:
     may_kill = not (safe and any("power_off" in step for step in tree["timeline"]))
     held = _held(group, application)
     troubles = [_trouble(rng, names, held, number, may_kill=may_kill) for number in range(rng.randint(0, 4))]
+    if not safe and rules.group_rebalance != "eager" and rng.random() < 0.4:
+        troubles += _deletion(rng, names)
     return troubles + [{"at": f"{DEPLOYED_MS + 1000 * number}ms", "restart": name} for number, name in enumerate(names)]
+
+
+def _deletion(rng: random.Random, names: list[str]) -> list[Tree]:
+    """An operator deletes the group, or what it has committed, in some schedules while its members are away."""
+    at_ms = rng.randint(QUORUM_STANDS_MS, CHAOS_ENDS_MS)
+    what = rng.choice(({"delete_group": GROUP}, {"delete_offsets": {"group": GROUP, "topic": "t"}}))
+    away = [lasting(rng, "stop", name, at_ms=at_ms - 500, label=f"away-{name}") for name in names]
+    return [*(away if rng.random() < 0.7 else ()), {"at": f"{at_ms}ms", **what}]
 
 
 def fences_by_group(rules: Rules) -> bool:

@@ -21,6 +21,7 @@ from replica.trace.names import (
     REASSIGNMENT_BEGAN,
     REASSIGNMENT_CANCELLED,
     REASSIGNMENT_COMPLETED,
+    RUN_STARTED,
     TOPIC_DELETED,
 )
 from spark_reports.schema import PARTITION_KEY, RUN
@@ -31,6 +32,8 @@ _STATE_EVENTS = (
     REASSIGNMENT_COMPLETED, REASSIGNMENT_CANCELLED,
 )  # fmt: skip
 _NO_LEADER = ""
+_BEFORE_EFFECTIVE_MIN_ISR = r"[- ]([0-2]\.|3\.[0-6]\b)"
+"""Releases before 3.7 (KAFKA-15583), in which more in-sync replicas may be asked for than there are."""
 
 
 def with_the_leaders_reasons(control: DataFrame) -> DataFrame:
@@ -70,6 +73,8 @@ def partition_states(control: DataFrame) -> DataFrame:
     """
     in_order = Window.partitionBy(*PARTITION_KEY).orderBy("seq")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    profile = F.max(F.when(F.col("event") == RUN_STARTED, F.col("profile")))
+    is_unbounded = F.col("profile").rlike(_BEFORE_EFFECTIVE_MIN_ISR)
     leader = F.when(F.col("event").isin(PARTITION_CREATED, LEADER_ELECTED), F.col("broker")).when(
         F.col("event") == PARTITION_WENT_OFFLINE, F.lit(_NO_LEADER)
     )
@@ -100,15 +105,16 @@ def partition_states(control: DataFrame) -> DataFrame:
             standing("isr").alias("isr"),
             standing("replicas").alias("replicas"),
             standing(factor).alias("replication_factor"),
-            # Every replica counts, those that a reassignment adds, too. source: Partition.effectiveMinIsr
-            F.least(standing("min_isr"), F.size(standing("replicas"))).alias("min_isr"),
+            standing("min_isr").alias("min_isr"),
             "reason",
             F.coalesce(standing(is_there), F.lit(True)).alias("is_there"),
         )
         .filter(F.col("is_there") & F.col("replicas").isNotNull())
-        .join(F.broadcast(run_ends(control)), RUN)
+        .join(F.broadcast(control.groupBy(RUN).agg(F.max("at_us").alias("end_us"), profile.alias("profile"))), RUN)
         .withColumn("until_us", F.coalesce("next_us", "end_us"))
-        .drop("next_us", "end_us", "is_there")
+        # Every replica counts, those that a reassignment adds, too. source: Partition.effectiveMinIsr
+        .withColumn("min_isr", F.when(is_unbounded, F.col("min_isr")).otherwise(F.least("min_isr", F.size("replicas"))))
+        .drop("next_us", "end_us", "is_there", "profile")
     )
 
 

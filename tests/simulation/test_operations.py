@@ -7,8 +7,9 @@ import random
 import pytest
 
 from replica.rules import PROFILES
+from replica.trace.events import IsrCommitted, LogStartOffsetAdvanced
 from scenarios.language.parse.loading import load_text
-from scenarios.run.runner import run_scenario
+from scenarios.run.runner import RunResult, run_scenario
 from scenarios.search.mix import mix_of
 from scenarios.search.schedules import random_schedule
 
@@ -85,11 +86,122 @@ timeline:
 """
 
 
-@pytest.mark.parametrize("text", [FROZEN_LEADER, OPEN_TRANSACTION, MADE_AGAIN, DEPARTS_BELOW_THE_START])
+PART_OF_A_BATCH = scenario(
+    "{at: 6s, produce: {from: pt, count: 9, batch: 3}}",
+    "{at: 8646ms, delete_records: {partition: t-0, offset: 20}}",
+    "{at: 11s, reassign: {partition: t-0, to: [b1, b3]}}",
+    producer="batch: 3, " + IDEMPOTENT,
+    t="{0: [b1, b2]}",
+)
+"""The log starts within a batch, which b3 is sent whole (UnexpectedAppendOffsetException)."""
+
+FORGOTTEN_MEMBER = scenario(
+    "{at: 9620ms, unregister_broker: b3}",
+    producer="config: {acks: 1, linger.ms: 0}",
+    t="{0: [b1, b2, b3]}, config: {min.insync.replicas: 3}",
+)
+"""All replicas are asked for, and one is out for good: the high watermark stands, at rest, too."""
+
+
+WAKES_BELOW_THE_START = scenario(
+    "{at: 3910ms, pause: b1, as: frozen, for: 14s}",
+    "{when: {t-0: {leader: b2, hw: 16}}, delete_records: t-0}",
+    producer=IDEMPOTENT,
+    t="{0: [b1, b2]}",
+)
+"""The leader that wakes appends what has waited for it: it reaches the start with records that are another's."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FROZEN_LEADER,
+        OPEN_TRANSACTION,
+        MADE_AGAIN,
+        DEPARTS_BELOW_THE_START,
+        PART_OF_A_BATCH,
+        FORGOTTEN_MEMBER,
+        WAKES_BELOW_THE_START,
+    ],
+)
 def test_what_an_operator_does_is_no_bug(text: str) -> None:
     result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None)
     assert [event.reason for event in result.broken if event.promised] == []
     assert not result.verdict.our_bug
+
+
+GROUP = """\
+{schema: 1, id: verbs, title: What operators ask of all nodes, duration: 60s, profile: PROFILE,
+cluster: {brokers: {b1: {}, b2: {}, b3: {}, b4: {}}, config: {offsets.topic.num.partitions: 1}},
+topics: {t: {partitions: {0: [b1, b2, b3]}}, o: {partitions: {0: [b1, b2, b3]}}},
+workloads: {
+  p1: {kind: producer, topic: t, rate: 5/s, start: 1s, stop: 40s, config: {metadata.max.age.ms: 5000}},
+  x1: {kind: transform, topic: t, to: o, config: {group.id: g, auto.offset.reset: earliest}}},
+timeline: [{at: 20s, stop: x1, as: away}, STEPS]}
+"""
+
+
+def asked(*steps: str, profile: str = "kafka-4.1") -> RunResult:
+    text = GROUP.replace("PROFILE", profile).replace("STEPS", ", ".join(steps))
+    result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None, keep_rows=True)
+    assert not result.broke_an_invariant
+    return result
+
+
+def refused(*steps: str) -> list[str]:
+    return [one.why.partition(" is refused: ")[2] for one in asked(*steps).expectations if not one.held]
+
+
+def test_partitions_that_are_added_are_written_to() -> None:
+    result = asked(
+        "{at: 10s, create_partitions: {topic: t, count: 3}}",
+        "{at: 20s, produce: {from: p1, count: 2, partition: 1}}",
+        "{at: 20s, produce: {from: p1, count: 3, partition: 2}}",
+        "{at: 30s, delete_records: {partition: t-2, offset: 1}}",
+    )
+    assert result.summary["records"]["lost"] == [] and len(result.summary["records"]["deleted"]) == 1
+    assert all(len(result.summary["logs"][name]) >= 2 for name in ("t-1", "t-2"))
+    fewer = ("{at: 9s, create_partitions: {topic: t, count: 3}}", "{at: 10s, create_partitions: {topic: t, count: 2}}")
+    assert refused(*fewer) == ["INVALID_PARTITIONS topic t has 3 already; 2 would not be an increase"]
+
+
+@pytest.mark.parametrize("profile", ["kafka-4.1", "kafka-2.0"])
+def test_records_that_an_operator_deletes_are_not_lost(profile: str) -> None:
+    result = asked("{at: 10s, delete_records: t-0}", profile=profile)
+    started = [
+        row.event for row in result.rows if isinstance(row.event, LogStartOffsetAdvanced) and row.event.topic == "t"
+    ]
+    assert [event.node for event in started] == ["b1", "b2", "b3"], "the leader, and then its followers"
+    assert len(result.summary["records"]["deleted"]) == started[0].log_start_offset > 40
+    assert result.verdict.kinds == ()
+
+
+def test_what_leaders_and_coordinators_refuse() -> None:
+    assert refused(
+        "{at: 10s, delete_records: {partition: t-0, offset: 500}}",
+        "{at: 11s, delete_group: g}",
+        "{at: 11s, delete_offsets: {group: g, topic: t}}",
+        "{at: 11s, delete_group: nobody}",
+        "{at: 12s, delete_offsets: {group: g, topic: o}}",
+        "{at: 25s, delete_offsets: {group: g, topic: t}}",
+    ) == ["OFFSET_OUT_OF_RANGE", "NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC", "GROUP_ID_NOT_FOUND"]  # fmt: skip
+
+
+def test_a_group_that_is_deleted_has_no_offsets() -> None:
+    """Its next member begins where auto.offset.reset says, so the outputs are there twice."""
+    again = asked("{at: 25s, delete_group: g}", "{at: 30s, start: '@away'}")
+    assert len(again.summary["records"]["duplicated"]) > 50
+    assert asked("{at: 30s, start: '@away'}").summary["records"]["duplicated"] == []
+
+
+def test_a_broker_that_is_unregistered_is_out_until_it_starts_again() -> None:
+    result = asked("{at: 10s, unregister_broker: [b2, b4]}", "{at: 20s, restart: b2}")
+    committed = [(row.at_us, row.event) for row in result.rows if isinstance(row.event, IsrCommitted)]
+    isrs = [(at_us, event.isr) for at_us, event in committed if event.topic == "t"]
+    assert [("b2" in isr, at_us > 20_000_000) for at_us, isr in isrs] == [(False, False), (True, True)]
+    assert refused("{at: 10s, unregister_broker: b4}", "{at: 11s, unregister_broker: b4}") == [
+        "BROKER_ID_NOT_REGISTERED Broker ID 4 is not currently registered"
+    ]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -103,6 +215,10 @@ def test_a_swarm_draws_what_operators_do_in_every_era(profile: str) -> None:
     wanted = {"set_config"}
     if PROFILES[profile].membership == "registration":
         wanted |= {"reassign", "cancel_reassign", "throttle", "set_quota", "delete_topic", "create_topic"}
+        wanted |= {"create_partitions", "unregister_broker"}
+        assert {"delete_group", "delete_offsets"} & set(verbs)
+    if PROFILES[profile].transactions != "none":
+        wanted |= {"delete_records"}
     if PROFILES[profile].elr:
         wanted |= {"update_features"}
     assert wanted <= set(verbs)

@@ -145,6 +145,27 @@ def test_unavailability_of_the_partition_and_of_the_producer(ask: Ask) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("profile", "under_s"),
+    [("kafka-4.1", 0), ("kafka-3.9", 0), ("real Kafka 3.7.2", 0), ("real Kafka 3.6.2", 8), ("kafka-0.10", 8), ("?", 0)],
+)
+def test_more_in_sync_replicas_than_there_are_are_asked_for_before_kafka_3_7(
+    spark: SparkSession, written: Written, profile: str, under_s: int
+) -> None:
+    """Partition.effectiveMinIsr is of 3.7: before it no acks=all was answered there."""
+    facts: list[tuple[float, t.TraceEvent]] = [
+        (0, t.RunStarted(scenario="s", variant=None, seed=1, profile=profile, reason="it was run")),
+        (2, t.PartitionCreated(
+            node="c1", topic="t", partition=0, broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0,
+            partition_epoch=0, min_isr=2, reason="made",
+        )),
+        (10, t.RunFinished(reason="over")),
+    ]  # fmt: skip
+    tables = ResultTables(read_trace(spark, [written("minimum", facts)]))
+    assert [row.under_min_isr_us for row in tables["availability"].collect()] == [under_s * 1_000_000]
+    assert [row.min_isr for row in tables["partition_states"].collect()] == [2 if under_s else 1]
+
+
 def test_faults_end_by_themselves_by_restart_or_at_once(ask: Ask) -> None:
     assert ask("fault_intervals", "verb", "targets", "from_us", "until_us", by="from_us") == [
         ("hold", ["b1", "b2", "b3"], 5_000_000, 30_000_000),

@@ -19,6 +19,7 @@ from cluster.broker.replicas.blocking_logs import BlockingLogs
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.fetch_sessions import FetchSessions
 from cluster.broker.replicas.manager import ReplicaManager
+from cluster.broker.replicas.record_deletion import RecordDeletion
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
 from cluster.groups.service import GroupService
@@ -66,6 +67,7 @@ class BrokerParts:
     plane: ControlPlane
     cache: MetadataCache
     replicas: ReplicaManager
+    deletion: RecordDeletion
     changes: ReplicaChanges
     logs: BlockingLogs
     directories: BrokerLogs

@@ -16,6 +16,7 @@ from replica.trace.events import Handler, TraceRow
 from replica.wording import listed
 from scenarios.check.invariants.checker import NEWS_US, Invariant, InvariantChecker, Probe
 from scenarios.language.verbs.every import QUIET, STAYING
+from scenarios.observe.view import PartitionView
 
 SETTLE_US = 60_000_000
 """Kafka's default session (9 s) and 1.5 x replica.lag.time.max.ms (45 s), and some: by then every node has reacted."""
@@ -308,8 +309,12 @@ class Converges(Invariant):
         state = self.view.partitions.get(TopicPartition(sent.topic, sent.partition))
         if state is None or state.leader is None:
             return False
-        known = self.checker.known_min_isr(state.leader, state.topic_partition) or 1
-        return sent.acks != ACKS_ALL or len(state.isr) >= max(state.min_isr, known)
+        return sent.acks != ACKS_ALL or len(state.isr) >= self._asked_for(state)
+
+    def _asked_for(self, state: PartitionView) -> int:
+        """min.insync.replicas, of its leader too if that has a larger number of its own."""
+        known = None if state.leader is None else self.checker.known_min_isr(state.leader, state.topic_partition)
+        return max(state.min_isr, known or 1)
 
     def _name_of_unanswered(self, sent: trace.RecordSent) -> str:
         needed = [TopicPartition(sent.topic, sent.partition)]
@@ -350,6 +355,9 @@ class Converges(Invariant):
             return
         replicas = [state.replicas[node] for node in expected]
         ends = {(replica.log_end_offset, replica.high_watermark) for replica in replicas}
+        stands_still = self.checker.rules.hw_advance == "min-isr" and len(state.isr) < self._asked_for(state)
+        if stands_still and len({leo for leo, _ in ends}) == 1:
+            return  # One of its brokers is unregistered.
         if len(ends) > 1 or any(leo != hw for leo, hw in ends):
             leader_end = state.replicas[state.leader].log_end_offset
             is_committed = state.replicas[state.leader].high_watermark == leader_end

@@ -183,9 +183,9 @@ class IsrHistory:
 class AcknowledgedByIsr(Invariant):
     """S4, S25: when a leader moves its high watermark, every member of the controller's ISR has shown it, by a fetch in
     its own epoch, that it holds everything below; so have all members of some ISR of its epoch with at least
-    min.insync.replicas members (`S25 min-isr`, its second half, since 3.7; `S25 earlier-min-isr` where the leader does
-    not know a larger min.insync.replicas yet). One that has not heard yet that there are more replicas goes by those it
-    knows, which breaks nothing: the members of the ISR by then hold what it commits. `S4 forgotten-proposal`: but those
+    min.insync.replicas members (`S25 min-isr`, its second half, since 3.7). One that has not heard yet of a larger
+    min.insync.replicas, or of more replicas, goes by what it knows, which breaks nothing: the members of the ISR by
+    then hold what it commits, and what may come of it is S6. `S4 forgotten-proposal`: but those
     that joined by a proposal which the leader has forgotten, while it does not know of them (forgotten_proposals.py).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
@@ -245,11 +245,13 @@ class AcknowledgedByIsr(Invariant):
         sizes = [len(isr) for isr in self._fetched_so_far(event, told)]
         if not sizes:
             self._tell("S25", event, "with no in-sync set that has fetched so far")
-        elif max(sizes) < state.min_isr and not self._has_enough_of_known(event, state, max(sizes)):
-            partition = TopicPartition(event.topic, event.partition)
-            is_earlier = self.checker.is_enough_by_earlier_config(event.node, partition, max(sizes))
-            name = "S25 earlier-min-isr" if is_earlier else "S25 min-isr"
-            self._tell(name, event, f"with no in-sync set of {state.min_isr} or more that has fetched so far")
+        elif (
+            max(sizes) < state.min_isr
+            and not self._has_enough_of_known(event, state, max(sizes))
+            and not self.checker.is_enough_by_earlier_config(event.node, state.topic_partition, max(sizes))
+        ):
+            why = f"with no in-sync set of {state.min_isr} or more that has fetched so far"
+            self._tell("S25 min-isr", event, why)
 
     def _has_enough_of_known(self, event: trace.HighWatermarkAdvanced, state: PartitionView, in_sync: int) -> bool:
         """Whether these are enough for the replicas that the leader knows; where its core is elsewhere, it may not have

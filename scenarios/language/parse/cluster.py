@@ -18,6 +18,7 @@ from scenarios.language.parse.misplaced import CLUSTER_FIELDS, NETWORK_FIELDS, i
 from scenarios.language.selectors import NO_NODES
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
+    PARTITIONS_MAX,
     PHASES_END_US,
     PROFILE,
     BrokerSpec,
@@ -38,7 +39,6 @@ from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 from scenarios.language.verbs.cluster import SetQuota
 
 BROKERS_MAX = 31
-PARTITIONS_MAX = 1000
 LOG_DIRS_MAX = 8
 CPU_KEYS = ("request", "produce", "fetch", "replicate", "connection", "connections_per_poll")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cluster.config import CONSUMER
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from replica.rules import WITH_BROKERS_PATTERNS, WITH_GROUP_SETTINGS
+from replica.rules import PROFILES, WITH_BROKERS_PATTERNS, WITH_GROUP_SETTINGS
 from scenarios.language.diagnostics import Diagnostic, Place
 from scenarios.language.parse.process_order import (
     kills_of_a_dead_leader,
@@ -21,18 +23,32 @@ from scenarios.language.steps import DEFAULT, At, Payload, Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.cluster import (
+    AddPartitions,
     CancelReassign,
     Reassign,
+    RemoveGroup,
+    RemoveOffsets,
+    RemoveRecords,
     RemoveTopic,
     SetConfig,
     SetQuota,
     Throttle,
+    Unregister,
     UpdateFeatures,
 )
 from scenarios.language.verbs.network import AddLatency, Cut, Loss, PartitionNetwork
 from scenarios.language.verbs.process import Pause, Resume
 
 FIRINGS_MAX = 10_000
+_OF_KRAFT = (
+    AddPartitions, CancelReassign, Reassign, RemoveTopic, SetQuota, Throttle, Unregister, UpdateFeatures
+)  # fmt: skip
+_ERA_OF: Mapping[type[Payload], str] = {
+    RemoveRecords: "kafka-0.11",
+    RemoveGroup: "kafka-2.0",
+    RemoveOffsets: "kafka-2.7",
+}
+"""The first whose brokers can be asked. source: KIP-107 (0.11), KIP-229 (1.1), KIP-496 (2.4)"""
 
 
 def lint(scenario: Scenario, reader: Reader) -> None:
@@ -182,13 +198,18 @@ def _wrong_era(scenario: Scenario, reader: Reader) -> None:
     if scenario.rules.membership != "zk-session":
         _group_settings_too_early(scenario, reader)
         return
+    eras = list(PROFILES)
     for step in scenario.timeline:
         place = reader.places.get(f"{path_of(step)}.{step.verb}")
         of_brokers = isinstance(step.payload, SetConfig) and step.payload.topic is None
-        of_kraft = isinstance(step.payload, (Reassign, CancelReassign, Throttle, SetQuota, UpdateFeatures, RemoveTopic))
-        if (of_brokers or of_kraft) and place is not None:
+        since = _ERA_OF.get(type(step.payload))
+        title = label = ""
+        if of_brokers or isinstance(step.payload, _OF_KRAFT):
             title = f"`{step.verb}`{' of brokers' if of_brokers else ''} is not yet supported in the ZooKeeper era"
             label = "it needs `membership: registration`"
+        elif since is not None and eras.index(f"kafka-{scenario.rules.release}") < eras.index(since):
+            title, label = f"brokers of {scenario.rules.release} have no `{step.verb}`", f"take `profile: {since}`"
+        if title and place is not None:
             reader.error("E120", title, place, path=f"{path_of(step)}.{step.verb}", label=label)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.language.expect import LATENCY_STATISTICS, RECORD_KINDS
-from scenarios.language.parse.cluster import BROKERS_MAX, CONTROLLERS, PARTITIONS_MAX
+from scenarios.language.parse.cluster import BROKERS_MAX, CONTROLLERS
 from scenarios.language.parse.workloads import (
     COMMIT_ORDERS,
     CPU_OF_CONSUMER,
@@ -13,7 +13,7 @@ from scenarios.language.parse.workloads import (
     WORKLOADS_MAX,
 )
 from scenarios.language.questions import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
-from scenarios.language.spec import ABORT_EVERY_MAX, BATCH_MAX, TRANSACTION_RECORDS_MAX
+from scenarios.language.spec import ABORT_EVERY_MAX, BATCH_MAX, PARTITIONS_MAX, TRANSACTION_RECORDS_MAX
 from scenarios.language.values.shapes import (
     Schema,
     array,

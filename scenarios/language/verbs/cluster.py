@@ -13,8 +13,10 @@ from replica.config import Config as AnyConfig
 from replica.ids import TopicPartition
 from scenarios.language.diagnostics import did_you_mean
 from scenarios.language.selectors import Selector
-from scenarios.language.spec import ClientQuota
+from scenarios.language.spec import PARTITIONS_MAX, ClientQuota
 from scenarios.language.steps import DEFAULT
+from scenarios.language.values.reading import Fields
+from scenarios.language.values.scope import Scope
 from scenarios.language.values.shapes import ref
 from scenarios.language.verbs.command_words import PARTITION_WORD, SETTING_WORD, ShorthandWords, listed
 from scenarios.language.verbs.declaration import Given, Kind, Lasts, Verb, key, verb
@@ -28,6 +30,7 @@ from scenarios.language.verbs.kinds import (
     TEXT,
     TOPIC,
     choice,
+    integer,
 )
 
 Side = Literal["both", "leader", "follower"]
@@ -223,6 +226,82 @@ class RemoveTopic(Verb):
 
     def sentence(self) -> str:
         return f"delete the topic {self.topic}"
+
+
+@verb("create_partitions", example="{topic: t, count: 6}", usage="create_partitions orders 6")
+class AddPartitions(Verb):
+    """A topic gets more partitions, up to `count` in all (`kafka-topics --alter --partitions`). Steps behind it in the
+    file, and what the file expects, can name them. Clients learn of them with their metadata; a key may go to another
+    partition from then on.
+    """
+
+    topic: str = key(TOPIC)
+    count: int = key(integer(2, PARTITIONS_MAX, example="6", asked="how many in all"))
+
+    def sentence(self) -> str:
+        return f"let {self.topic} have {self.count} partitions"
+
+    def judge(self, scope: Scope, given: Fields) -> None:
+        scope.topics[self.topic] = max(self.count, scope.topics.get(self.topic, 0))
+
+
+@verb(
+    "delete_records",
+    example="t-0",
+    more={"{partition: t-0, offset: 5}": "Those before this offset."},
+    usage="delete_records orders-0",
+)
+class RemoveRecords(Verb):
+    """Delete all records of a partition below its high watermark (`kafka-delete-records`): they are *deleted*, and not
+    lost. The leader decides; a partition without one, or with `cleanup.policy: compact`, refuses.
+    """
+
+    partition: TopicPartition = key(PARTITION, bare=True)
+    offset: int | None = key(integer(), default=None)
+
+    @property
+    def where(self) -> str:
+        return "below its high watermark" if self.offset is None else f"before offset {self.offset}"
+
+    def sentence(self) -> str:
+        return f"delete records of {self.partition} {self.where}"
+
+
+@verb("delete_group", example="g", usage="delete_group billing")
+class RemoveGroup(Verb):
+    """Delete a consumer group with its offsets (`kafka-consumer-groups --delete`). Its coordinator refuses while the
+    group has members.
+    """
+
+    group: str = key(TEXT, bare=True)
+
+    def sentence(self) -> str:
+        return f"delete the group {self.group}"
+
+
+@verb("delete_offsets", example="{group: g, topic: t}", usage="delete_offsets billing orders")
+class RemoveOffsets(Verb):
+    """A group forgets its offsets of a topic (`kafka-consumer-groups --delete-offsets`), which none of its members may
+    read.
+    """
+
+    group: str = key(TEXT)
+    topic: str = key(TOPIC)
+
+    def sentence(self) -> str:
+        return f"delete the offsets of {self.group} in {self.topic}"
+
+
+@verb("unregister_broker", example="b3", usage="unregister_broker b3")
+class Unregister(Verb):
+    """The cluster forgets a broker (`kafka-cluster unregister`), which leaves every ISR. It stays in the assignments,
+    and is fenced if it runs, until it starts again.
+    """
+
+    broker: Selector = key(BROKERS, bare=True)
+
+    def sentence(self) -> str:
+        return f"unregister {self.broker}"
 
 
 @verb(

@@ -144,12 +144,37 @@ SINGLE_ERRORS = [
         ("throttle: {brokers: b3, rate: 80kB/s}", "`throttle` is"),
         ("reassign: {partition: t-0, to: [b1, b3]}", "`reassign` is"),
         ("cancel_reassign: t-0", "`cancel_reassign` is"),
+        ("create_partitions: {topic: t, count: 9}", "`create_partitions` is"),
+        ("unregister_broker: b3", "`unregister_broker` is"),
+        ("delete_records: t-0", None),
+        ("delete_group: g", None),
     ],
 )
 def test_in_the_zookeeper_era_an_operator_may_change_topics_only(step: str, title: str | None) -> None:
     text = file_of(f"{{at: 5s, {step}}}").replace("title: Small", "title: Small\nprofile: kafka-2.0")
     expected = [] if title is None else [f"{title} not yet supported in the ZooKeeper era"]
     assert [error.title for error in errors_of(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("step", "profile", "since"),
+    [
+        ("delete_records: t-0", "0.10", "0.11"),
+        ("delete_group: g", "0.11", "2.0"),
+        ("delete_offsets: {group: g, topic: t}", "2.1", "2.7"),
+    ],
+)
+def test_a_request_that_brokers_of_the_era_do_not_know_is_an_error(step: str, profile: str, since: str) -> None:
+    text = file_of(f"{{at: 5s, {step}}}").replace("title: Small", f"title: Small\nprofile: kafka-{profile}")
+    (error,) = errors_of(text)
+    assert error.title == f"brokers of {profile} have no `{step.split(':')[0]}`" and since in str(error.label)
+    assert not errors_of(text.replace(f"kafka-{profile}", f"kafka-{since}"))
+
+
+def test_a_partition_can_be_named_behind_the_step_that_adds_it() -> None:
+    steps = ["{at: 5s, create_partitions: {topic: t, count: 4}}", "{at: 9s, delete_records: t-3}"]
+    assert not errors_of(file_of(*steps))
+    assert [error.code for error in errors_of(file_of(*reversed(steps)))] == ["E132"]
 
 
 @pytest.mark.parametrize(

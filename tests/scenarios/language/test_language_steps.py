@@ -24,14 +24,19 @@ from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce, Seek
 from scenarios.language.verbs.clock import BumpClock, StrobeClock
 from scenarios.language.verbs.cluster import (
+    AddPartitions,
     CancelReassign,
     Elect,
     MakeTopic,
     Reassign,
+    RemoveGroup,
+    RemoveOffsets,
+    RemoveRecords,
     RemoveTopic,
     SetConfig,
     SetQuota,
     Throttle,
+    Unregister,
     UpdateFeatures,
 )
 from scenarios.language.verbs.disk import Bitflip, FailDisk, FillDisk, Flush, SlowDisk, Tear
@@ -131,6 +136,12 @@ PAYLOADS = [
     ),
     ("create_topic: t", MakeTopic("t")),
     ("delete_topic: t", RemoveTopic("t")),
+    ("create_partitions: {topic: t, count: 3}", AddPartitions("t", 3)),
+    ("delete_records: t-0", RemoveRecords(TopicPartition("t", 0))),
+    ("delete_records: {partition: t-0, offset: 5}", RemoveRecords(TopicPartition("t", 0), 5)),
+    ("delete_group: g", RemoveGroup("g")),
+    ("delete_offsets: {group: g, topic: t}", RemoveOffsets("g", "t")),
+    ("unregister_broker: b1", Unregister(nodes("b1"))),
     ("update_features: {features: {transaction.version: 2}}", UpdateFeatures((("transaction.version", 2),))),
     (
         "update_features: {features: {group.version: 0, share.version: 1}, upgrade_type: safe_downgrade}",

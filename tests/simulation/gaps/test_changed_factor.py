@@ -158,6 +158,13 @@ AGAIN_WITH_AN_EMPTY_LOG = """\
   - {at: 35s, start: [b1, b2]}
 """
 
+AS_IT_IS_ADDED = """\
+  - {at: 14s, stop: b2}
+  - {at: 20s, kill: b1}
+  - {at: 35s, reassign: {partition: t-0, to: [b3]}}
+  - {at: 40s, start: [b1, b2]}
+"""
+
 ALONE_IN_THE_ELR = """\
   - {at: 14s, kill: b2}
   - {at: 20s, kill: b1}
@@ -167,7 +174,11 @@ ALONE_IN_THE_ELR = """\
 
 @pytest.mark.parametrize(
     ("steps", "broken"),
-    [(AGAIN_WITH_AN_EMPTY_LOG, "S6 removed-eligible"), (ALONE_IN_THE_ELR, "L2 removed-eligible")],
+    [
+        (AGAIN_WITH_AN_EMPTY_LOG, "S6 removed-eligible"),
+        (AS_IT_IS_ADDED, "S6 removed-eligible"),
+        (ALONE_IN_THE_ELR, "L2 removed-eligible"),
+    ],
 )
 def test_what_a_removed_replica_in_the_elr_does_is_promised_by_no_release(steps: str, broken: str) -> None:
     """It is elected cleanly once it is a replica again; while it is none, it keeps the last leader from its place."""

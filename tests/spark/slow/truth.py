@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
+from replica.rules import PROFILES
+
 Row = dict[str, Any]
 Place = tuple[str, int]
 Found = set[tuple[Any, ...]]
@@ -31,21 +33,27 @@ def rows_of(run_dir: Path) -> list[Row]:
 # -------------------------------------------------------------------------------------------- what the controller says
 
 
+_UNBOUNDED = list(PROFILES)[: list(PROFILES).index("kafka-3.9")]
+
+
 class State(NamedTuple):
     leader: str | None
     isr: frozenset[str]
     replicas: frozenset[str]
     factor: int
     configured_min_isr: int
+    is_bounded: bool
 
     @property
     def min_isr(self) -> int:
-        return min(self.configured_min_isr, len(self.replicas))
+        return min(self.configured_min_isr, len(self.replicas)) if self.is_bounded else self.configured_min_isr
 
 
 def decided(rows: list[Row]) -> dict[Place, list[tuple[int, State | None]]]:
     """Per partition: from when (microseconds) which state was in force; None after its topic was deleted."""
     history: dict[Place, list[tuple[int, State | None]]] = defaultdict(list)
+    # Since Kafka 3.7.
+    is_bounded = not any(row["event"] == "run_started" and row["profile"] in _UNBOUNDED for row in rows)
     for row in rows:
         event = row["event"]
         if event in ("topic_deleted", "config_altered"):
@@ -61,7 +69,7 @@ def decided(rows: list[Row]) -> dict[Place, list[tuple[int, State | None]]]:
         now = history[place][-1][1] if place in history else None
         if event == "partition_created":
             replicas = frozenset(row["replicas"])
-            now = State(row["broker"], frozenset(row["isr"]), replicas, len(replicas), row["min_isr"])
+            now = State(row["broker"], frozenset(row["isr"]), replicas, len(replicas), row["min_isr"], is_bounded)
         elif now is None:
             continue
         elif event == "leader_elected":

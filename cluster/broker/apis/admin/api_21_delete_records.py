@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from itertools import groupby
 
 from cluster.broker.apis.api import Api, BrokerParts
-from cluster.broker.replicas.record_deletion import Deleted, RecordDeletion
+from cluster.broker.replicas.record_deletion import Deleted
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
@@ -24,7 +24,7 @@ from replica.ids import TopicPartition
 
 class DeleteRecordsHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._deletion = RecordDeletion(broker.outbox, broker.cache, broker.replicas)
+        self._deletion = broker.deletion
         self._answer = broker.responder.answer
 
     def __call__(
