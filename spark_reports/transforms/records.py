@@ -325,31 +325,35 @@ def _of_each_record(facts: DataFrame, produce: DataFrame) -> DataFrame:
     # Spark aggregates numbers in a hash table; for one string among them it would sort all events, twice.
     numbered = facts.withColumns({name: F.when(F.col(name).isNotNull(), F.xxhash64(name)) for name in _NAMES})
     # A record without a key is sent before it has a partition (-1); later events say which one it got.
-    of_each = numbered.groupBy(RUN, "topic", "record").agg(
-        F.max("partition").alias("partition"),
-        first("client", is_sent).alias("client"),
-        least("acks", is_sent).alias("acks"),
-        least("at_us", is_sent).alias("sent_us"),
-        least("seq", is_sent).alias("sent_seq"),
-        F.max(F.when(is_sent, F.col("seq"))).alias("last_sent_seq"),
-        F.max(is_acked).alias("is_acked"),
-        F.max(is_failed & F.col("definite")).alias("is_failed"),
-        least("at_us", is_told).alias("told_us"),
-        least("seq", is_told).alias("told_seq"),
-        has(RECORD_HANDED_OVER).alias("handed_over"),
-        least("at_us", is_acked).alias("acked_us"),
-        least("seq", is_acked).alias("acked_seq"),
-        first("peer", is_acked).alias("peer"),
-        first("ack_offset", is_acked).alias("ack_offset"),
-        F.min("latency_us").alias("latency_us"),
-        first("error", is_failed & F.col("error").isNotNull()).alias("error"),
-        F.count_if(is_copy).alias("copies"),
-        F.count_if(is_copy & ~F.col("open")).alias("settled_copies"),
-        least("offset", is_stored).alias("offset"),
-        first("readable", is_stored, by="offset").alias("readable"),
-        has(RECORD_READ).alias("read"),
-        has(OUTPUT_PROMISED).alias("promised"),
-        *(has(why).alias(why) for why in (DELETED, EXPIRED, COMPACTED, ABORTED, COMMITTED)),
+    of_each = (
+        numbered.repartition(RUN, "topic", "record")
+        .groupBy(RUN, "topic", "record")
+        .agg(
+            F.max("partition").alias("partition"),
+            first("client", is_sent).alias("client"),
+            least("acks", is_sent).alias("acks"),
+            least("at_us", is_sent).alias("sent_us"),
+            least("seq", is_sent).alias("sent_seq"),
+            F.max(F.when(is_sent, F.col("seq"))).alias("last_sent_seq"),
+            F.max(is_acked).alias("is_acked"),
+            F.max(is_failed & F.col("definite")).alias("is_failed"),
+            least("at_us", is_told).alias("told_us"),
+            least("seq", is_told).alias("told_seq"),
+            has(RECORD_HANDED_OVER).alias("handed_over"),
+            least("at_us", is_acked).alias("acked_us"),
+            least("seq", is_acked).alias("acked_seq"),
+            first("peer", is_acked).alias("peer"),
+            first("ack_offset", is_acked).alias("ack_offset"),
+            F.min("latency_us").alias("latency_us"),
+            first("error", is_failed & F.col("error").isNotNull()).alias("error"),
+            F.count_if(is_copy).alias("copies"),
+            F.count_if(is_copy & ~F.col("open")).alias("settled_copies"),
+            least("offset", is_stored).alias("offset"),
+            first("readable", is_stored, by="offset").alias("readable"),
+            has(RECORD_READ).alias("read"),
+            has(OUTPUT_PROMISED).alias("promised"),
+            *(has(why).alias(why) for why in (DELETED, EXPIRED, COMPACTED, ABORTED, COMMITTED)),
+        )
     )
     # By the number of the client, too, rows are sorted faster than by its name.
     before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
