@@ -359,7 +359,8 @@ def _of_each_record(facts: DataFrame, produce: DataFrame) -> DataFrame:
     before = Window.partitionBy(*PARTITION_KEY, "client").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     sent_before = F.max(F.when(F.col("offset").isNotNull(), F.col("sent_seq"))).over(before)
     found = of_each.withColumn("sent_before", sent_before)
-    words = produce.select(F.explode(F.array(*_NAMES)).alias("word")).filter(F.col("word").isNotNull()).distinct()
+    words = produce.select(*_NAMES).distinct().select(F.explode(F.array(*_NAMES)).alias("word"))
+    words = words.filter(F.col("word").isNotNull()).distinct()
     for name in _NAMES:
         word = words.select(F.xxhash64("word").alias(name), F.col("word").alias(f"{name}_word"))
         found = found.join(F.broadcast(word), name, "left").drop(name).withColumnRenamed(f"{name}_word", name)

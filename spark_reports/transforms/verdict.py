@@ -106,12 +106,16 @@ def diverged(final_log: DataFrame) -> DataFrame:
         .filter(F.col("offset") < F.col("end"))
     )
     place, held = [*PARTITION_KEY, "offset"], F.xxhash64("crc", "record")
-    differing = settled(committed.groupBy(*place).agg((F.min(held) != F.max(held)).alias("differ")).filter("differ"))
+    # Numbers alone are grouped in a hash table.
+    numbered = committed.select(F.xxhash64(*PARTITION_KEY).alias("number"), "offset", held.alias("held"))
+    differing = numbered.groupBy("number", "offset").agg(F.min("held").alias("least"), F.max("held").alias("most"))
+    differing = settled(differing.filter("least != most").select("number", "offset"))
     if differing.isEmpty():
         return none_of(final_log.sparkSession, RESULT_TABLES["anomalies"].ddl)
     witness = F.array_join(F.array_sort(F.collect_list(F.concat("node", F.lit(": "), "record"))), ", ")
     return (
-        committed.join(F.broadcast(differing.select(*place)), place)
+        committed.withColumn("number", F.xxhash64(*PARTITION_KEY))
+        .join(F.broadcast(differing), ["number", "offset"])
         .groupBy(*place)
         .agg(witness.alias("witness"))
         .select(
