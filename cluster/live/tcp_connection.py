@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric
     from cluster.network.host import Host
 
-READS_PER_TURN = 16
-"""So many reads that found something are done before other tasks get their turn."""
+TURN_US = 5_000
+"""So long frames that are there are taken before other tasks get their turn: one read may find thousands."""
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 FROM_HERE = "closed here"
 
@@ -84,25 +84,26 @@ class TcpConnection(Passage[Sequence[Segment]]):
     # ------------------------------------------------------------------------------------- for the shell (Connection)
 
     async def read(self, take: Callable[[bytearray], None]) -> None:
-        reads = 0
+        clock_us = self._live_time.clock_us
+        ends_us = clock_us() + TURN_US
         try:
             while not self._is_over():
                 if self._mute or not self._may_run(self._wake):
                     await self._live_time.park(self._parking)
+                    ends_us = clock_us() + TURN_US
                     continue
                 frame = self._frames.take()
                 if frame is None:
                     if not await self._fill():
-                        reads = 0
+                        ends_us = clock_us() + TURN_US
                         continue
-                    reads += 1
                     frame = self._frames.take()
                 if frame is not None:
                     await self._hand_over(frame, take)
                     del frame  # It no longer belongs to the connection.
-                if reads == READS_PER_TURN:
+                if clock_us() >= ends_us:
                     await trio.lowlevel.checkpoint()
-                    reads = 0
+                    ends_us = clock_us() + TURN_US
         except FrameTooLarge as large:
             self.give_up(str(large))
         self._live_time.enter()  # The shell's own step with it: another task may have ended the connection long ago.

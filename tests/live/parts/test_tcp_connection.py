@@ -452,6 +452,33 @@ def test_a_reset_by_the_kernel_leaves_what_has_come_in() -> None:
     Bench().run(test)
 
 
+def test_very_many_frames_of_one_connection_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One read found thousands of requests of thirty bytes, which were all handled before anybody else's. Each takes a
+    millisecond here, by a clock that nothing else moves on."""
+    taken: list[str] = []
+    monkeypatch.setattr(LiveTime, "clock_us", lambda time: len(taken) * 1_000)
+
+    async def test(bench: Bench) -> None:
+        client = socket.create_connection(bench.fabric.address("b", 0))
+        end = await bench.accept()
+        client.sendall(500 * (len(FIRST).to_bytes(4, "big") + FIRST))
+        bench.near.send(frame(b"honest"), FETCH, "request", None)
+
+        def take(one: bytearray) -> None:
+            taken.append("flood")
+            end.unmute()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, end, take)
+            nursery.start_soon(bench.read, bench.far, lambda one: taken.append("honest"))
+            await bench.wait_for(lambda: len(taken) == 501)
+            nursery.cancel_scope.cancel()
+        client.close()
+        assert taken.index("honest") < 20
+
+    Bench().run(test)
+
+
 class Outsider:
     """A client from outside that has sent requests to b."""
 
