@@ -25,7 +25,6 @@ from typing import Any, Final, TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from cluster.timers import Timers
 from replica.errors import PeerViolation
 
 SLICE_US: Final = 5_000
@@ -54,8 +53,12 @@ class Sliced(greenlet):
     items_left: that it may still name; None while it is not being read
     """
 
+    are_any = False
+    """Whether there was one in this process, and something may have to pause."""
+
     def __init__(self, work: Callable[[], None], clock: Callable[[], int]) -> None:
         super().__init__(work)
+        Sliced.are_any = True
         self.clock = clock
         self.ends_us = 0
         self.slices = 0
@@ -69,6 +72,8 @@ class Sliced(greenlet):
 
 def paced(items: Iterable[T]) -> Iterable[T]:
     """The same items, with a pause before each if one is due."""
+    if not Sliced.are_any:
+        return items
     current = getcurrent()
     return _paced(items, current) if isinstance(current, Sliced) else items
 
@@ -147,6 +152,7 @@ class Slices:
     Args:
         now: the time of the step in progress, microseconds.
         clock: the same, which goes on during a step; None: it does not, and nothing is sliced.
+        at: has a function called at a time, with that time.
         take_up: does a slice, given the time, as soon as a request handler is free.
     """
 
@@ -155,12 +161,12 @@ class Slices:
         *,
         now: Callable[[], int],
         clock: Callable[[], int] | None,
-        timers: Timers[Any],
+        at: Callable[[int, Work], object],
         take_up: Callable[[Work, int], None] = lambda work, now_us: work(now_us),
     ) -> None:
         self._now = now
         self._clock = clock
-        self._timers = timers
+        self._at = at
         self._take_up = take_up
         self._paused: list[tuple[int, int, Sliced]] = []
         self._begun = 0
@@ -178,6 +184,13 @@ class Slices:
         request = Sliced(work, self._clock)
         self._go_on(request, self._now())
         return bool(request.dead)
+
+    def go_on(self, work: Callable[[], None]) -> None:
+        """Go on with a request in slices, if it is not in one already."""
+        if isinstance(getcurrent(), Sliced):
+            work()
+        else:
+            self.begin(work)
 
     def answer(self, partitions: int, work: Callable[[], None]) -> None:
         """Answer a Produce or a Fetch: few partitions at once, unless a slice of another request is in progress."""
@@ -203,7 +216,7 @@ class Slices:
     def _arm(self, now_us: int) -> None:
         if self._paused and not self._is_armed:
             self._is_armed = True
-            self._timers.at(now_us + SLICE_US + GAP_US, self._due)
+            self._at(now_us + SLICE_US + GAP_US, self._due)
 
     def _due(self, now_us: int) -> None:
         self._is_armed = False

@@ -149,7 +149,7 @@ def items_of(text: str) -> tuple[str, ...]:
 
 
 _INTEGER = r"[+-]?[0-9]{1,30}"
-_FRACTION = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_FRACTION = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,7 +119,7 @@ class BrokerCore:
         slices = Slices(
             now=now,
             clock=slicing,
-            timers=self._outbox.timers,
+            at=self._outbox.timers.at,
             take_up=lambda work, now_us: self._server.handlers.submit(work, now_us),
         )
         self._slices = slices
@@ -289,7 +289,12 @@ class BrokerCore:
             deletion=self._deletion,
             changes=self._changes,
             logs=BlockingLogs(
-                self.replicas, self._server.handlers, self._locks, self._outbox, works_apart=self._works_apart
+                self.replicas,
+                self._server.handlers,
+                self._locks,
+                self._outbox,
+                slices=self._slices,
+                works_apart=self._works_apart,
             ),
             directories=self.logs,
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),

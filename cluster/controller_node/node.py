@@ -119,7 +119,7 @@ class ControllerCore:
         self._channels = Channels()
         self._connections = AcceptedConnections(self._name, config, self._outbox, recorder, nodes_only=True)
         self._decisions = DecisionQueue(recorder, chronicle)
-        self._slices = Slices(now=now, clock=slicing, timers=self._outbox.timers)
+        self._slices = Slices(now=now, clock=slicing, at=self._outbox.timers.at)
         self._forwarded = ForwardedRequests(
             slices=self._slices,
             config=config,

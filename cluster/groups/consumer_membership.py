@@ -19,7 +19,7 @@ from cluster.groups.state.consumer_member import JOINS, LEAVES, LEAVES_FOR_A_WHI
 from cluster.groups.state.consumer_records import current_record
 from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
-from cluster.groups.state.patterns import check_pattern
+from cluster.topic_pattern import described_by
 from replica.errors import ErrorCode, KafkaError
 from replica.log.files.checkpoints import as_kafka_spells
 from replica.wording import shown
@@ -172,7 +172,7 @@ def _check(given: ConsumerHeartbeat, *, takes_empty: bool) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, wrong)
     if given.topic_regex:
         # Differs from Kafka: it looks at the member first, and at a pattern only where the group has not got it yet.
-        check_pattern(given.topic_regex)
+        described_by(given.topic_regex, "SubscribedTopicRegex")
     if given.assignor is not None and given.assignor not in ASSIGNORS:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,

@@ -17,8 +17,8 @@ from cluster.groups.desk import Desk
 from cluster.groups.state.consumer_group import ConsumerGroup, GroupContents
 from cluster.groups.state.consumer_member import ConsumerMember
 from cluster.groups.state.consumer_records import GroupEpochRecord, PatternRecord, ResolvedPattern
-from cluster.groups.state.patterns import matching
 from cluster.groups.topic_directory import TopicDirectory
+from cluster.topic_pattern import matching
 
 LEAST_INTERVAL_MS = 10_000
 """source: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS"""

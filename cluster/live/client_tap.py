@@ -28,6 +28,7 @@ from cluster.live.observations import (
 from cluster.live.producer_names import ProducerNames
 from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believable
 from cluster.live.sequenced_batches import SequencedBatches
+from cluster.slices import paced
 from replica.errors import INDEFINITE, RETRIABLE, ErrorCode
 from replica.ids import Offset, TopicPartition
 from replica.log.batches.records import BatchHeader
@@ -161,11 +162,11 @@ class ClientStory:
             case ProduceAnswered():
                 self._told(observation)
             case FetchArrived():
-                for partition, offset in observation.offsets:
+                for partition, offset in paced(observation.offsets):
                     self._moved(partition, offset)
             case FetchResponseSeen():
                 refused = 0
-                for partition, error, headers in observation.partitions:
+                for partition, error, headers in paced(observation.partitions):
                     refused += error is not ErrorCode.NONE
                     self._partition_handed(partition, error, headers, is_stated=refused <= REFUSED_PER_ANSWER)
             case ConnectionEnded():
@@ -174,10 +175,10 @@ class ClientStory:
     def _ended(self, reason: str) -> None:
         produced, self._produced = self._produced, deque()
         for request in produced:
-            for sent in request.values():
+            for sent in paced(request.values()):
                 self._refused(sent, ErrorCode.NETWORK_EXCEPTION, f"{self.client} gets no answer: {reason}")
         for acked in self._latest:
-            for batch in acked:
+            for batch in paced(acked):
                 self.shared.names.may_come_again(batch)
         self._latest.clear()
         if self._producer is not None:
@@ -197,13 +198,13 @@ class ClientStory:
 
     def _produce(self, request: ProduceArrived, now_us: int) -> None:
         produced: dict[TopicPartition, SentBatch] = {}
-        for batch in request.batches:
+        for batch in paced(request.batches):
             named = self.shared.names.of(
                 self.client, self._connection, batch.topic_partition, batch.header, batch.records
             )
             produced[batch.topic_partition] = self._sent(named, request.acks, now_us)
         if request.acks == 0:
-            for sent in produced.values():
+            for sent in paced(produced.values()):
                 self._handed_over(sent)
         else:
             self._produced.append(produced)
@@ -214,7 +215,7 @@ class ClientStory:
         topic, partition = named.topic_partition
         causes = [
             recorder.emit(trace.RecordSent(client=producer, topic=topic, partition=partition, record=name, acks=acks))
-            for name in named.names
+            for name in paced(named.names)
             if name in named.new
         ]
         attempt = 1 if named.new else 2
@@ -239,7 +240,7 @@ class ClientStory:
 
     def _handed_over(self, sent: SentBatch) -> None:
         topic, partition = sent.batch.topic_partition
-        for name in sent.batch.names:
+        for name in paced(sent.batch.names):
             self.shared.recorder.emit(
                 trace.RecordHandedOver(
                     client=sent.producer,
@@ -257,7 +258,7 @@ class ClientStory:
     def _told(self, answer: ProduceAnswered) -> None:
         produced = self._produced.popleft()
         self._latest.append([])
-        for part in answer.partitions:
+        for part in paced(answer.partitions):
             sent = produced.get(part.topic_partition)
             if sent is None:
                 continue
@@ -273,7 +274,7 @@ class ClientStory:
         if named.header.producer_id >= 0:
             # Of a retry whose first sending was forgotten, the answer shows which batch it is.
             names = shared.names_in(named.topic_partition, self.node, base_offset) or names
-        for place, name in enumerate(names):
+        for place, name in enumerate(paced(names)):
             shared.recorder.emit(
                 trace.RecordAcked(
                     client=sent.producer,
@@ -301,7 +302,7 @@ class ClientStory:
             return
         self.shared.names.refused(sent.batch)
         topic, partition = sent.batch.topic_partition
-        for name in sent.batch.names:
+        for name in paced(sent.batch.names):
             self.shared.recorder.emit(
                 trace.RecordFailed(
                     client=sent.producer,
@@ -396,7 +397,7 @@ class ClientStory:
                         error=error.name,
                     )
                 )
-        for header in headers:
+        for header in paced(headers):
             self._read(partition, position, header)
 
     def _read(self, partition: TopicPartition, position: Position, header: BatchHeader) -> None:
@@ -423,7 +424,7 @@ class ClientStory:
             self._position_reset(partition, position, header.last_offset + 1, None, reason)
             return
         gone = self.shared.sent.gone(partition, header.base_offset, header.crc)
-        for offset in range(first, header.base_offset + (len(names) or header.record_count)):
+        for offset in paced(range(first, header.base_offset + (len(names) or header.record_count))):
             if offset in gone:
                 continue
             place = offset - header.base_offset

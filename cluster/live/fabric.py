@@ -30,6 +30,7 @@ from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkEvents
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
 from cluster.security import OPEN, ListenerSecurity, ServerListener
+from cluster.slices import Slices
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog
 
@@ -96,6 +97,12 @@ class TcpFabric:
         self.nursery: trio.Nursery
         self.tap: Tap | None = None
         """Observes the connections of clients from outside; None: they are not observed."""
+        self.slices = Slices(
+            now=lambda: time.now_us,
+            clock=time.slicing,
+            at=lambda at_us, go_on: time.at(at_us, lambda: go_on(time.now_us)),
+        )
+        """In which it does: a request may hold very many records."""
         self._bind_host = bind_host
         self._wanted_ports = ports or {}
         self._ports: dict[str, ServerPort] = {}

@@ -24,6 +24,7 @@ from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.versions import FETCH, PRODUCE
+from cluster.slices import paced
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import NO_BROKER, Offset, TopicPartition
 from replica.log.batches.records import (
@@ -164,12 +165,12 @@ class ConnectionTap:
         """None: nothing will answer it."""
         request = decode_produce_request(header, frame)
         arrived = []
-        names = {topic: self._topic_name(topic) for topic, _ in request.topics}
+        names = {topic: self._topic_name(topic) for topic, _ in paced(request.topics)}
         for topic, partitions in request.topics:
             name = names[topic]
             if name is None:
                 continue  # Refused for an id that stands for no topic.
-            for number, records in partitions:
+            for number, records in paced(partitions):
                 batch = None if records is None else _single_batch(memoryview(records))
                 if records is not None and batch is not None:
                     seen = records_seen(memoryview(records), batch.record_count)
@@ -193,7 +194,7 @@ class ConnectionTap:
         if request.replica_id != NO_BROKER:
             return InProgress(header)
         offsets = []
-        for topic, partitions in request.topics:
+        for topic, partitions in paced(request.topics):
             name = topic if isinstance(topic, str) else self._topic_name(topic)
             if name is not None:
                 offsets += [(TopicPartition(name, entry.partition), entry.fetch_offset) for entry in partitions]
@@ -208,7 +209,7 @@ class ConnectionTap:
         answered = []
         for topic, parts in answer.topics:
             name = topic if isinstance(topic, str) else self._topic_name(topic)
-            for part in parts:
+            for part in paced(parts):
                 found = next(slices, None) if len(part.records) else None
                 if name is not None and (part.error is not ErrorCode.NONE or found is not None):
                     headers = () if found is None else tuple(_headers_in(found))
@@ -233,7 +234,7 @@ def records_seen(batch: memoryview, count: int) -> tuple[RecordSeen, ...]:
         records = read_records(batch, SEEN_BYTES_MAX, limit_headers=SEEN_HEADERS_MAX)
     except KafkaError:
         return ()
-    return tuple(map(_seen, records)) if len(records) == count else ()
+    return tuple(map(_seen, paced(records))) if len(records) == count else ()
 
 
 def _single_batch(records: memoryview) -> BatchHeader | None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cluster.live.sequenced_batches import SequencedBatches
+from cluster.slices import paced
 from replica.ids import OUTSIDE, TopicPartition
 from replica.log.batches.records import BATCH_HEADER_BYTES, BatchHeader
 
@@ -155,7 +156,7 @@ class RecordNames:
             return named
         known_again: dict[Identity, Iterator[str]] = {}
         names, new = [], []
-        for place in range(header.record_count):
+        for place in paced(range(header.record_count)):
             name = self._known(identities[place], sending, known_again) if identities else None
             if name is None:
                 name = self._new_name(client, records[place] if records else None)

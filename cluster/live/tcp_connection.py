@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric
     from cluster.network.host import Host
 
-READS_PER_TURN = 16
-"""So many reads that found something are done before other tasks get their turn."""
+TURN_US = 5_000
+"""So long frames that are there are taken before other tasks get their turn: one read may find thousands."""
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 FROM_HERE = "closed here"
 
@@ -54,6 +54,7 @@ class TcpConnection(Passage[Sequence[Segment]]):
     ) -> None:
         super().__init__(fabric, fabric.events, host.name, peer)
         self._is_identified = True
+        self._is_named = False
         self.host = host
         self.accepted = accepted
         self._told: deque[int | None] | None = None
@@ -75,29 +76,34 @@ class TcpConnection(Passage[Sequence[Segment]]):
         """Of a client from outside."""
         self._tap: ConnectionTap | None = None
         """Reads along where the client is from outside."""
+        self._to_read: deque[Callable[[ConnectionTap], None]] = deque()
+        """What it still has to read, beginning with what it has paused in."""
+        self._reading = Parking()
+        """Of a request that waits until it has been read."""
 
     # ------------------------------------------------------------------------------------- for the shell (Connection)
 
     async def read(self, take: Callable[[bytearray], None]) -> None:
-        reads = 0
+        clock_us = self._live_time.clock_us
+        ends_us = clock_us() + TURN_US
         try:
             while not self._is_over():
                 if self._mute or not self._may_run(self._wake):
                     await self._live_time.park(self._parking)
+                    ends_us = clock_us() + TURN_US
                     continue
                 frame = self._frames.take()
                 if frame is None:
                     if not await self._fill():
-                        reads = 0
+                        ends_us = clock_us() + TURN_US
                         continue
-                    reads += 1
                     frame = self._frames.take()
                 if frame is not None:
                     await self._hand_over(frame, take)
                     del frame  # It no longer belongs to the connection.
-                if reads == READS_PER_TURN:
+                if clock_us() >= ends_us:
                     await trio.lowlevel.checkpoint()
-                    reads = 0
+                    ends_us = clock_us() + TURN_US
         except FrameTooLarge as large:
             self.give_up(str(large))
         self._live_time.enter()  # The shell's own step with it: another task may have ended the connection long ago.
@@ -111,11 +117,25 @@ class TcpConnection(Passage[Sequence[Segment]]):
             return
         self._mute = self.accepted
         self._live_time.begin(self._heard.popleft() if self._heard else None)
-        self._read_along(frame)
+        if self._entrance is not None and self._fabric.tap is not None and not await self._is_read_along(frame):
+            self._drop_unread()
+            return
         take(frame)
-        if self._tap is not None and self.gone is not None:
-            self._tap.ended(self.gone)
+        if self.gone is not None:
+            self._read_along(partial(ConnectionTap.ended, reason=self.gone))
         self._live_time.done()
+
+    async def _is_read_along(self, request: bytearray) -> bool:
+        """Wait until it is; what it leads to comes after what the client did. False: the connection was closed here."""
+        self._name(request)
+        self._read_along(partial(ConnectionTap.request, frame=request))
+        while self._to_read:
+            self._live_time.done()
+            await self._live_time.park(self._reading)
+        while not self._is_closed_here and not self._may_run(self._wake):
+            self._live_time.done()
+            await self._live_time.park(self._parking)
+        return not self._is_closed_here
 
     def _is_let_in_at_once(self) -> bool:
         entrance = self._entrance
@@ -228,7 +248,13 @@ class TcpConnection(Passage[Sequence[Segment]]):
 
     def identify(self, frame: bytearray) -> None:
         """The first request identifies the other end."""
+        self._name(frame)
         self._is_identified = True
+
+    def _name(self, frame: bytearray) -> None:
+        if self._is_named:
+            return
+        self._is_named = True
         self.peer = self._fabric.outsider(client_name(frame, self.peer))
         self._link = self._network.link(self.host.name, self.peer)
         if self._fabric.tap is not None:
@@ -238,21 +264,25 @@ class TcpConnection(Passage[Sequence[Segment]]):
                 observe(observation, self._live_time.now_us)
 
             self._tap = ConnectionTap(tell, self._fabric.tap.topic_name, self._live_time.clock_us)
-            self._read_along(frame)
 
-    def _read_along(self, request: bytearray | None = None, answer: Sequence[Segment] | None = None) -> None:
-        """A bug in reading along is reported and ends the reading; the client notices nothing of it."""
-        tap = self._tap
-        if tap is None:
+    def _read_along(self, what: Callable[[ConnectionTap], None]) -> None:
+        """In slices, and in order. A bug is reported and ends the reading; the client notices nothing of it."""
+        if self._tap is None:
             return
-        try:
-            if request is not None:
-                tap.request(request)
-            elif answer is not None:
-                tap.response(answer)
-        except Exception as failure:
-            self._tap = None
-            self._fabric.contains(self.host.name, self.peer, failure)
+        self._to_read.append(what)
+        if len(self._to_read) == 1:
+            self._fabric.slices.begin(self._read_on)
+
+    def _read_on(self) -> None:
+        while self._to_read:
+            try:
+                if self._tap is not None:
+                    self._to_read[0](self._tap)
+            except Exception as failure:
+                self._tap = None
+                self._fabric.contains(self.host.name, self.peer, failure)
+            self._to_read.popleft()
+        self._live_time.resume(self._reading)
 
     def unmute(self) -> None:
         if self.withheld is not None:
@@ -317,13 +347,13 @@ class TcpConnection(Passage[Sequence[Segment]]):
         there = self._tap is not None and self._peer_is_there()
         tells_first = self._fabric.tells_acks_first and api == PRODUCE
         if there and tells_first:
-            self._read_along(answer=segments)
+            self._read_along(partial(ConnectionTap.response, segments=segments))
         if self._writing:
             self._out.add(segments, on_sent)
         else:
             self._write(segments, on_sent)
         if there and not tells_first:
-            self._read_along(answer=segments)
+            self._read_along(partial(ConnectionTap.response, segments=segments))
 
     def _peer_is_there(self) -> bool:
         """False once the other side has closed and reads nothing further."""
@@ -453,8 +483,8 @@ class TcpConnection(Passage[Sequence[Segment]]):
             self._out.clear()
             self._fabric.request_memory.release(self)
             self._fabric.forget(self)
-            if self._tap is not None:
-                self._tap.ended(self.gone or "the broker has closed the connection")
+            reason = self.gone or "the broker has closed the connection"
+            self._read_along(partial(ConnectionTap.ended, reason=reason))
 
     async def answer_with_reset(self) -> None:
         """Its machine is back and knows nothing of the connection: all data that comes now is answered with RST.

@@ -40,6 +40,7 @@ from cluster.protocol.primitives import (
     tagged,
 )
 from cluster.protocol.versions import FETCH, has_flexible_response_header, is_flexible
+from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import (
     NO_BROKER,
@@ -173,7 +174,7 @@ def _read_fetched_partitions(frame: Frame, position: int, version: int) -> tuple
     count, position = read_count(frame, position, version >= 12, _ANSWERED_V4.size)
     view = memoryview(frame)
     partitions = []
-    for _ in range(count):
+    for _ in paced(range(count)):
         part, position = _read_fetched_partition(view, position, version)
         partitions.append(part)
     return partitions, position

@@ -14,11 +14,15 @@ from cluster.outbox import Outbox
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
     CONSUMER_GROUP_HEARTBEAT,
+    END_TXN,
     FIND_COORDINATOR,
     HEARTBEAT,
     INIT_PRODUCER_ID,
     JOIN_GROUP,
+    LIST_OFFSETS,
     METADATA,
     OFFSET_COMMIT,
     OFFSET_FETCH,
@@ -34,6 +38,12 @@ from replica.trace.events import OffsetCommitRefused, Recorder, RequestRefused
 from replica.wording import member_name, shown
 
 SIZE_BYTES = 4
+_BY_COORDINATOR: Final = frozenset(ErrorCode) - {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+"""What a coordinator of transactions decides, it states itself."""
 _STEPS: Final[Mapping[int, frozenset[ErrorCode]]] = {
     JOIN_GROUP: frozenset({ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}),
     SYNC_GROUP: frozenset({ErrorCode.REBALANCE_IN_PROGRESS}),
@@ -43,8 +53,12 @@ _STEPS: Final[Mapping[int, frozenset[ErrorCode]]] = {
     TXN_OFFSET_COMMIT: frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}),
     OFFSET_FETCH: frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT}),
     INIT_PRODUCER_ID: frozenset({ErrorCode.CONCURRENT_TRANSACTIONS}),
+    ADD_PARTITIONS_TO_TXN: _BY_COORDINATOR,
+    ADD_OFFSETS_TO_TXN: _BY_COORDINATOR,
+    END_TXN: _BY_COORDINATOR,
     METADATA: RETRIABLE,
     FIND_COORDINATOR: RETRIABLE,
+    LIST_OFFSETS: RETRIABLE,
 }
 """By API that a client cannot work without: errors that are steps of its protocol, by which every client goes on."""
 DEPTH_OF_PARTITIONS = 3
@@ -95,7 +109,8 @@ class Refusals:
                     of=of,
                     group=_text_of(request, "group_id"),
                     member=_text_of(request, "member_id"),
-                    transactional_id=_text_of(request, "transactional_id"),
+                    transactional_id=_text_of(request, "transactional_id")
+                    or _text_of(request, "v3_and_below_transactional_id"),
                     told=str(values.get("error_message") or ""),
                 )
                 return
@@ -146,7 +161,7 @@ class Refusals:
 
 def _errors(values: Mapping[str, object], depth: int, of: str = "") -> Iterator[tuple[ErrorCode, str]]:
     """Each error in an answer, with the topic that it is about. depth: how deep its lists are searched"""
-    error = values.get("error_code")
+    error = values.get("error_code", values.get("partition_error_code"))
     of = str(values.get("name") or of)
     if isinstance(error, ErrorCode) and error is not ErrorCode.NONE:
         yield error, of

@@ -128,6 +128,8 @@ class LogLoader:
             if segment.base_offset in unsound or (not clean and segment.base_offset >= unflushed_from)
         ]
         for segment in suspects:
+            # Differs from Kafka: of a segment that lacks its index it cuts this one, and keeps those behind it
+            # (LogLoader.loadSegmentFiles).
             if not self._recover(segment):
                 self._delete_after(segment)
                 break

@@ -13,7 +13,7 @@ from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, 
 BYTES_MAX = 32 * 1024
 STUDENT_CHARACTERS_MAX = 60
 _HEAD_LINES = 20
-_STUDENT = re.compile(r"#[ \t]*student:[ \t]*(.*?)[ \t]*")
+_STUDENT = re.compile(r"#[ \t]*student:(.*)")
 
 
 class BadName(ValueError):

@@ -44,8 +44,9 @@ def _names_of(item: str, room: int) -> Iterator[str]:
 
 def split_record_name(name: str) -> tuple[str, int]:
     """`r12` -> ("r", 12); a name without number sorts as itself, number -1. Zeros before it are part of the name."""
-    found = re.fullmatch(r"(.*?)(0|[1-9]\d*)", name)
-    return (name, -1) if found is None else (found[1], int(found[2]))
+    digits = name[len(name.rstrip("0123456789")) :]
+    number = digits.lstrip("0") or digits[-1:]
+    return (name.removesuffix(number), int(number)) if number else (name, -1)
 
 
 def format_record_names(names: Sequence[str]) -> str:

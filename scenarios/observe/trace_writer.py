@@ -314,10 +314,16 @@ class TraceWriter:
 
     def write_parts(self) -> None:
         """Write what waits, however little it is, for readers of a live run."""
+        for _ in self.parts_one_by_one():
+            pass
+
+    def parts_one_by_one(self) -> Iterator[None]:
+        """`write_parts`, with a pause after each, in which other work can be done."""
         self._take_chunks()
         for table in _ALL_TABLES:
             if self._waiting[table].rows:
                 self._write_part(table)
+                yield
 
     def leave(self) -> None:
         """Keep the parts that are written, and nothing else: an interrupted step may have left half an event."""

@@ -50,7 +50,8 @@ async def cut_parts_while_followed(writer: TraceWriter) -> None:
             await trio.sleep(PAUSE_S)
             now = trio.current_time()
             if is_followed(writer.trace_dir) or now - cut > (now - began) * UNWRITTEN_SHARE:
-                writer.write_parts()
+                for _ in writer.parts_one_by_one():
+                    await trio.lowlevel.checkpoint()
                 cut = now
     finally:
         unmark(writer.trace_dir)

@@ -10,8 +10,7 @@ import re2
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cluster.groups.state.patterns import check_pattern, matching
-from cluster.topic_pattern import PATTERN_MAX, TopicPattern
+from cluster.topic_pattern import PATTERN_MAX, TopicPattern, described_by, matching
 from replica.errors import ErrorCode, KafkaError
 
 ITEMS = st.tuples(st.sampled_from(["a", "b", "-", ".", r"\.", "[ab]", "[a-c_]"]), st.sampled_from(["", "*", "+", "?"]))
@@ -68,18 +67,18 @@ TOPICS = ["orders-1", "orders-2", "my_orders", "orders", "payments-1", "x.orders
     ],
 )
 def test_members_subscribe_by_any_pattern_of_re2(pattern: str, found: list[str]) -> None:
-    check_pattern(pattern)
+    described_by(pattern, "it")
     assert matching(pattern, TOPICS) == found
 
 
 def test_anchors_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
-    check_pattern("^my-[a-z]*_orders$")
+    described_by("^my-[a-z]*_orders$", "it")
     assert matching("^my-[a-z]*_orders$", ["my-new_orders", "my-new_orders-2"]) == ["my-new_orders"]
 
 
 @pytest.mark.parametrize("wrong", ["(", "^[z-a]$", "(?=a)b", r"(a)\1"])
 def test_what_re2_does_not_read_is_refused(wrong: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        check_pattern(wrong)
+        described_by(wrong, "it")
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -92,6 +92,7 @@ def test_whatever_value_is_taken_is_kept_and_means_the_same_to_everybody(key: st
         ("min.cleanable.dirty.ratio", "0.75", True),
         ("min.cleanable.dirty.ratio", "1.5", False),
         ("min.cleanable.dirty.ratio", "nan", False),
+        ("min.cleanable.dirty.ratio", "1" * 300_000 + "x", False),
         ("preallocate", "TRUE", True),
         ("preallocate", "yes", False),
         ("cleanup.policy", "compact,delete", True),

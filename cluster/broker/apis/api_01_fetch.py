@@ -28,14 +28,15 @@ from cluster.broker.apis.api import Api, BrokerParts
 from cluster.broker.apis.leader_hints import LeaderHints
 from cluster.broker.replicas.delayed import FetchParams, FetchResults
 from cluster.broker.replicas.fetch_sessions import Answered, FetchContext, Key, RequestedPartition
+from cluster.broker.replicas.resting import RestingPartitions
 from cluster.node import ConnectionId, OnSent, Sent
-from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse, size_of
+from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse, FetchRequest, size_of
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FETCH
-from cluster.slices import Items, paced
+from cluster.slices import MANY_PARTITIONS, Items, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -72,10 +73,30 @@ class FetchHandler:
         resting = context.resting if may_fetch else None
         if resting is not None:
             self._fetches.fetched_again(resting, request.replica_id, now_us)
+        asked = context.asked()
+        fetch = partial(self._fetch, connection, peer, header, request, context, asked, may_fetch, resting, now_us)
+        if len(asked) < MANY_PARTITIONS or self._connections.is_of_node(connection):
+            fetch()
+        else:  # In a session a short request may be one for very many partitions.
+            self._slices.go_on(fetch)
+
+    def _fetch(
+        self,
+        connection: ConnectionId,
+        peer: str,
+        header: RequestHeader,
+        request: FetchRequest,
+        context: FetchContext,
+        asked_for: list[RequestedPartition],
+        may_fetch: bool,
+        resting: RestingPartitions | None,
+        now_us: int,
+    ) -> None:
+        """may_fetch: as the follower that it says it is"""
         wanted: dict[TopicPartition, RequestedPartition] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
         is_inconsistent = False
-        for asked in paced(context.asked()):
+        for asked in paced(asked_for):
             error = self._refusal(asked)
             if not may_fetch or (
                 self._access.is_on

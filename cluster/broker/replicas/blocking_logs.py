@@ -19,6 +19,7 @@ from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.outbox import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, size_of
 from cluster.server.request_handlers import RequestHandlers
+from cluster.slices import Slices
 from replica.errors import KafkaError
 from replica.ids import TopicPartition
 from replica.log.batches.validation import InsideLimits, Inspected, inspect, limits_inside, takes_long
@@ -40,6 +41,7 @@ class BlockingLogs:
         locks: PartitionLocks,
         outbox: Outbox,
         *,
+        slices: Slices,
         works_apart: bool,
     ) -> None:
         self._replicas = replicas
@@ -47,6 +49,7 @@ class BlockingLogs:
         self._locks = locks
         self._timers = outbox.timers
         self._outbox = outbox
+        self._slices = slices
         self._works_apart = works_apart
 
     def append_records(
@@ -99,7 +102,9 @@ class BlockingLogs:
             batches = [self._to_inspect(name, records) for name, records in entries]
             self._outbox.work_apart(
                 lambda: inspected.extend(batch and inspect(*batch) for batch in batches),
-                lambda now_us: self._handlers.submit(begin_unless_barred, now_us),
+                lambda now_us: self._handlers.submit(
+                    lambda now_us: self._slices.answer(len(names), partial(begin_unless_barred, now_us)), now_us
+                ),
             )
         else:
             begin_unless_barred(now_us)

@@ -32,6 +32,9 @@ from replica.ids import NO_BROKER, UNKNOWN_OFFSET, Offset, TopicPartition
 
 MIN_EVICTION_US: Final = 120_000_000
 """KafkaServer.MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: how long a session is safe after its creation or last use."""
+IN_SESSIONS_MAX: Final = 100_000
+"""Partitions in all sessions together, some 60 MB; a fetcher that gets no session names all that it wants each time.
+Differs from Kafka, which counts sessions only."""
 
 Key = tuple[Topic, int]
 """A partition as requests name it: by its topic's name, or from version 13 on by its id."""
@@ -172,7 +175,7 @@ class FetchSession:
 
     def update(self, request: FetchRequest, names: Names) -> None:
         """Apply what an incremental request adds, changes and forgets, in this order."""
-        for key, entry in _entries(request).items():
+        for key, entry in paced(_entries(request).items()):
             known = self.partitions.get(key)
             self.resting.end(key)
             if known is None:
@@ -180,8 +183,8 @@ class FetchSession:
                 known.turn = next(self._turns)
             else:
                 known.asked = RequestedPartition(known.asked.topic, known.asked.name, entry)
-        for topic, numbers in request.forgotten:
-            for number in numbers:
+        for topic, numbers in paced(request.forgotten):
+            for number in paced(numbers):
                 self.resting.end((topic, number))
                 self.partitions.pop((topic, number), None)
                 self.awake.pop((topic, number), None)
@@ -225,6 +228,11 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def partitions(self) -> int:
+        """Of all sessions."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
@@ -242,6 +250,8 @@ class FetchSessionCache:
         self, *, privileged: bool, uses_topic_ids: bool, partitions: dict[Key, CachedPartition], now_us: int
     ) -> int:
         """Id of a new session, NO_SESSION if there is no room for one. source: maybeCreateSession"""
+        if self.partitions + len(partitions) > IN_SESSIONS_MAX:
+            return NO_SESSION
         if len(self._sessions) >= self._slots and not self._evict((privileged, len(partitions), 0), now_us):
             return NO_SESSION
         session_id = self._draw()
@@ -342,12 +352,12 @@ class IncrementalFetch:
 
     __slots__ = ("_epoch", "_names", "_rests_above", "_session", "resting")
 
-    def __init__(self, session: FetchSession, names: Names, rests_above: int) -> None:
+    def __init__(self, session: FetchSession, epoch: int, names: Names, rests_above: int) -> None:
         self._session = session
         self.resting = session.resting
         self._rests_above = rests_above
         self._names = names
-        self._epoch = session.epoch
+        self._epoch = epoch
 
     @property
     def may_rest(self) -> bool:
@@ -355,7 +365,7 @@ class IncrementalFetch:
 
     def asked(self) -> list[RequestedPartition]:
         due = self._session.in_turn()
-        for cached in due:
+        for cached in paced(due):
             if cached.asked.name is None:
                 topic = cached.asked.topic
                 cached.asked = _asked(topic, self._names(topic), cached.asked.entry)
@@ -368,9 +378,9 @@ class IncrementalFetch:
         if session.epoch != self._epoch or not session.partitions:
             return Answered(ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.session_id, {})
         news = {}
-        for key, result in results.items():
-            cached = session.partitions[key]
-            if not cached.is_news(result):
+        for key, result in paced(results.items()):
+            cached = session.partitions.get(key)
+            if cached is None or not cached.is_news(result):
                 continue
             news[key] = result
             if size_of(result.slice):
@@ -421,13 +431,18 @@ class FetchSessions:
             return RefusedFetch(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             return RefusedFetch(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        # At once: another request of the session may come while this one, of many partitions, pauses.
+        session.epoch = epoch = next_epoch(session.epoch)
         session.update(request, self._names)
         if not session.partitions:
             self.cache.remove(session.session_id)
             return SessionlessFetch(_entries(request), self._names)
+        if request.topics and self.cache.partitions > IN_SESSIONS_MAX:
+            self.cache.remove(session.session_id)
+        if self.cache.get(session.session_id) is not session:
+            return RefusedFetch(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         self.cache.touch(session, now_us)
-        session.epoch = next_epoch(session.epoch)
-        return IncrementalFetch(session, self._names, self.cache.rests_above)
+        return IncrementalFetch(session, epoch, self._names, self.cache.rests_above)
 
     def _full(self, request: FetchRequest, version: int) -> FetchContext:
         if request.session_id != NO_SESSION:

@@ -20,6 +20,7 @@ from cluster.broker.replicas.resting import RestingPartitions, may_rest
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
+from cluster.slices import paced
 from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
@@ -122,7 +123,7 @@ class Fetches:
         total = 0
         is_final = False
         results: FetchResults = []
-        for topic_partition, entry in wanted:
+        for topic_partition, entry in paced(wanted):
             try:
                 partition = self._replicas.hosted(topic_partition)
                 result = partition.fetch(params, entry, min(entry.max_bytes, budget), not total, first_time, now_us)

@@ -19,6 +19,7 @@ from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FORWARDED, api_name
 from controller.access import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from replica.errors import ErrorCode
+from replica.trace import events as trace
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
@@ -466,6 +467,64 @@ class CountedName(str):
     def __eq__(self, other):
         CountedName.compared += 1
         return str.__eq__(self, other)
+
+
+def of_topic(name, number=0):
+    commit = {"committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
+    return [{"name": name, "partitions": [{"partition_index": number, **commit}]}]
+
+
+def added(transactional_id, topic, number=0):
+    one = {"transactional_id": transactional_id, "producer_id": 1, "producer_epoch": 0}
+    return {
+        **{f"v3_and_below_{name}": value for name, value in one.items()},
+        "v3_and_below_topics": [{"name": topic, "partitions": [number]}],
+    }
+
+
+PRODUCER = {"producer_id": 1, "producer_epoch": 0}
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "fields", "error"),
+    [
+        (
+            v.OFFSET_FETCH, 9,
+            {
+                "groups": [{"group_id": "g", "member_epoch": -1, "topics": [
+                    {"name": "t", "partition_indexes": [0]}, {"name": "u", "partition_indexes": [0]}]}],
+                "require_stable": False,
+            },
+            NO_TOPIC,
+        ),
+        (v.OFFSET_COMMIT, 8, {"group_id": "g", "topics": [*of_topic("t"), *of_topic("u")]}, NO_TOPIC),
+        (
+            v.TXN_OFFSET_COMMIT, 3, {"transactional_id": "tx", "group_id": "g", **PRODUCER, "topics": of_topic("u")},
+            NO_TOPIC,
+        ),
+        (v.ADD_PARTITIONS_TO_TXN, 3, added("tx", "u"), NO_TOPIC),
+        (v.ADD_PARTITIONS_TO_TXN, 3, added("other", "t"), NO_ID),
+        (v.ADD_PARTITIONS_TO_TXN, 3, added("tx", "t", 9), None),
+        (v.ADD_OFFSETS_TO_TXN, 3, {"transactional_id": "tx", **PRODUCER, "group_id": "h"}, NO_GROUP),
+        (v.END_TXN, 3, {"transactional_id": "other", **PRODUCER, "committed": True}, NO_ID),
+        (
+            v.LIST_OFFSETS, 7,
+            {"replica_id": -1, "isolation_level": 0, "topics": [
+                {"name": "u", "partitions": [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]}]},
+            NO_TOPIC,
+        ),
+    ],
+)  # fmt: skip
+def test_a_refusal_of_a_part_is_stated_where_a_client_cannot_work_without(coordinating, key, version, fields, error):
+    """None: the client tries again."""
+    coordinating.allow(
+        rule(BOB, Operation.READ, GROUP, "g"), rule(BOB, Operation.READ), rule(BOB, Operation.WRITE),
+        rule(BOB, Operation.WRITE, TRANSACTIONAL_ID, "tx"),
+    )  # fmt: skip
+    bob, before = coordinating.user(BOB), len(coordinating.rows)
+    bob.ask(key, version, **fields)
+    told = [row.event for row in coordinating.rows[before:] if isinstance(row.event, trace.RequestRefused)]
+    assert [(one.api, one.error) for one in told] == ([] if error is None else [(api_name(key), error.name)])
 
 
 @pytest.mark.parametrize("user", [ALICE, BOB])

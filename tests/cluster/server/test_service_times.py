@@ -76,7 +76,7 @@ def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], *
         handle=handle,
         requests=None,
         clock=lambda: 0,
-        slices=Slices(now=lambda: 0, clock=None, timers=outbox.timers),
+        slices=Slices(now=lambda: 0, clock=None, at=outbox.timers.at),
     )
     server.open(0)
     return server

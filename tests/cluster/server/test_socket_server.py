@@ -50,7 +50,7 @@ class ServerWorld:
             handle=self._handle,
             requests=RequestLog("b1", self.trace, lambda: self.now_us) if is_watched else None,
             clock=lambda: self.now_us,
-            slices=Slices(now=lambda: self.now_us, clock=None, timers=self.outbox.timers),
+            slices=Slices(now=lambda: self.now_us, clock=None, at=self.outbox.timers.at),
         )
         if is_open:
             self.server.open(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from cluster.protocol.api_00_produce import (
 )
 from cluster.protocol.cold import encode_request, request
 from cluster.protocol.versions import METADATA
+from cluster.slices import SLICE_US, Slices
 from replica.errors import ErrorCode
 from replica.log.batches.records import build_batch, read_header
 from replica.trace.events import RecordAcked, TraceEvent, TraceLog
@@ -94,6 +96,31 @@ def test_answers_that_were_held_belong_to_the_requests_in_their_order() -> None:
         tap.response([b"an answer to Metadata"])
     acked = [(event.record, event.offset) for event in events if isinstance(event, RecordAcked)]
     assert acked == [("r0", 0), ("r1", 1)]
+
+
+@pytest.mark.parametrize(("batches", "records"), [(500, 1), (1, 2_000)])
+def test_what_a_long_request_leads_to_is_told_in_slices(batches: int, records: int) -> None:
+    """Counted, not timed: the clock goes on by one slice with every 20 events."""
+    events: list[TraceEvent] = []
+    log, sent = TraceLog([lambda row: events.append(row.event)]), LogMirror().sent
+    observe = ClientTap(log, sent, lambda *place: (), lambda name: False, str).open("client/p", "b1")
+    tap = ConnectionTap(lambda observation: observe(observation, 0), str, lambda: 9)
+    later: list[Callable[[int], None]] = []
+    sliced = Slices(
+        now=lambda: 0, clock=lambda: len(events) * SLICE_US // 20, at=lambda at_us, go_on: later.append(go_on)
+    )
+    batch = bytes(build_batch([(None, b"x")] * records, timestamp_ms=0))
+    produce = ProduceRequest(None, 1, 1000, [("t", [(number, batch) for number in range(batches)])])
+    answer = [("t", [ProducePartitionResponse(number, ErrorCode.NONE, 0) for number in range(batches)])]
+    request = bytearray(encode_produce_request(9, 1, "p", produce)[4:])
+    for work in (lambda: tap.request(request), lambda: tap.response([encode_produce_response(9, 1, answer)])):
+        seen = len(events)
+        assert not sliced.begin(work)
+        while later:
+            assert len(events) - seen <= 22
+            seen = len(events)
+            later.pop()(0)
+    assert sum(isinstance(event, RecordAcked) for event in events) == batches * records
 
 
 def test_words_are_safe_to_print_and_batches_are_believed_only_as_far_as_they_reach() -> None:

@@ -17,9 +17,10 @@ import pytest
 import trio
 import trio.testing
 
+from cluster import slices
 from cluster.live.fabric import TcpFabric
 from cluster.live.observations import ConnectionEnded, Observation, ProduceAnswered, ProduceArrived, Topic
-from cluster.live.peers import RunSecret
+from cluster.live.peers import UNNAMED, RunSecret
 from cluster.live.request_memory import RequestMemory
 from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
@@ -451,6 +452,33 @@ def test_a_reset_by_the_kernel_leaves_what_has_come_in() -> None:
     Bench().run(test)
 
 
+def test_very_many_frames_of_one_connection_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One read found thousands of requests of thirty bytes, which were all handled before anybody else's. Each takes a
+    millisecond here, by a clock that nothing else moves on."""
+    taken: list[str] = []
+    monkeypatch.setattr(LiveTime, "clock_us", lambda time: len(taken) * 1_000)
+
+    async def test(bench: Bench) -> None:
+        client = socket.create_connection(bench.fabric.address("b", 0))
+        end = await bench.accept()
+        client.sendall(500 * (len(FIRST).to_bytes(4, "big") + FIRST))
+        bench.near.send(frame(b"honest"), FETCH, "request", None)
+
+        def take(one: bytearray) -> None:
+            taken.append("flood")
+            end.unmute()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, end, take)
+            nursery.start_soon(bench.read, bench.far, lambda one: taken.append("honest"))
+            await bench.wait_for(lambda: len(taken) == 501)
+            nursery.cancel_scope.cancel()
+        client.close()
+        assert taken.index("honest") < 20
+
+    Bench().run(test)
+
+
 class Outsider:
     """A client from outside that has sent requests to b."""
 
@@ -551,6 +579,50 @@ def test_a_request_that_is_read_after_a_reset_is_observed_and_so_is_that_it_gets
         observer.seen.clear()
         await client.is_read()
         assert observer.seen == [ProduceArrived(acks=1, batches=()), ConnectionEnded(RESET)]
+
+    Bench().run(test)
+
+
+def test_what_is_read_along_pauses_and_is_complete_before_the_request_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others are served meanwhile; the next request and the end wait for what is read of the answer."""
+    monkeypatch.setattr(slices, "SLICE_US", 0)
+    request = encode_produce_request(9, 1, "x", ProduceRequest(None, 1, 1000, []))[4:]
+    story: list[str] = []
+
+    class Slow(Observer):
+        def open(self, client: str, node: str) -> Callable[[Observation, int], None]:
+            def tell(observation: Observation, now_us: int) -> None:
+                for _ in slices.paced(range(10_000)):
+                    if "other" in story:
+                        break
+                story.append(type(observation).__name__)
+
+            return tell
+
+    async def test(bench: Bench) -> None:
+        bench.fabric.tap = Slow()
+        client = socket.create_connection(bench.fabric.address("b", 0))
+        end = await bench.accept()
+
+        def take(frame: bytearray) -> None:
+            story.append("taken")
+            end.send([encode_produce_response(9, 1, [])], PRODUCE, "response", None)
+            end.unmute()
+
+        client.sendall(2 * (len(request).to_bytes(4, "big") + request))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.read, end, take)
+            await bench.wait_for(lambda: end.peer != UNNAMED)
+            nursery.start_soon(bench.read, bench.far, lambda frame: story.append("other"))
+            bench.near.send(frame(b"honest"), FETCH, "request", None)
+            await bench.wait_for(lambda: story.count("taken") == 2)
+            client.close()
+            await bench.wait_for(lambda: "ConnectionEnded" in story)
+            nursery.cancel_scope.cancel()
+        answered = ["ProduceArrived", "taken", "ProduceAnswered"]
+        assert story == ["other", *answered, *answered, "ConnectionEnded"]
 
     Bench().run(test)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.lab import hand_in
 from scenarios.lab.catalogue import exercises
 from scenarios.lab.draw import Draw
 from scenarios.lab.exercise import Judgement, SheetExercise
@@ -99,6 +100,13 @@ def right(name: str) -> str:
         case "smallest":
             return shape(*STORY)
     return filled(name)
+
+
+@pytest.mark.parametrize(
+    ("line", "student"), [("#student:\tAda  Lovelace \t", "Ada Lovelace"), (f"# student: a{' ' * 400_000}b", "a b")]
+)
+def test_a_name_is_read_in_one_look(line: str, student: str) -> None:
+    assert hand_in._student(f"# Lab\n{line}\n") == student
 
 
 @pytest.mark.parametrize("name", list(EXERCISES))

@@ -27,7 +27,7 @@ from scenarios.language.expect import (
     UnavailableWindow,
 )
 from scenarios.language.parse.loading import load_text
-from scenarios.language.record_sets import RecordSetError, format_record_names, parse_record_names
+from scenarios.language.record_sets import RecordSetError, format_record_names, parse_record_names, split_record_name
 from scenarios.language.selectors import Selector, SelectorError, Term, parse_term, resolve, text_of
 from scenarios.language.spec import Arrival, Scenario, Source, TransactionPattern
 from scenarios.language.steps import Delay
@@ -104,6 +104,18 @@ def test_times_survive_writing_and_reading(us: int) -> None:
 def test_record_names_survive_writing_and_reading(pairs: list[tuple[str, int]]) -> None:
     names = tuple(f"{prefix}{number}" for prefix, number in pairs)
     assert parse_record_names(format_record_names(names)) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [("r12", ("r", 12)), ("r012", ("r0", 12)), ("r00", ("r0", 0)), ("r", ("r", -1)), ("7", ("", 7)), ("", ("", -1))],
+)
+def test_a_record_name_has_a_prefix_and_a_number(name: str, parts: tuple[str, int]) -> None:
+    assert split_record_name(name) == parts
+
+
+def test_a_name_is_split_in_one_look() -> None:
+    assert split_record_name("1" * 300_000 + "x") == ("1" * 300_000 + "x", -1)
 
 
 def test_record_sets_are_bounded() -> None:

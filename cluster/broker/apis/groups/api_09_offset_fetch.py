@@ -75,7 +75,7 @@ class OffsetFetchHandler:
             (name, _offset_fields(name, value) if isinstance(value, OffsetAndMetadata) else _no_offset(name, value))
             for name, value in found.items()
         )
-        return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": topics}
+        return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": list(topics)}
 
 
 def _wanted(topics: Iterable[Entity] | None) -> list[TopicPartition] | None:

@@ -8,13 +8,13 @@ source: KafkaApis.handleListTransactionsRequest
 
 from __future__ import annotations
 
-import re
-
 from cluster.broker.apis.api import Api, BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import LIST_TRANSACTIONS
+from cluster.slices import paced
+from cluster.topic_pattern import described_by
 from cluster.transactions.transaction import TransactionState as State
 from replica.errors import ErrorCode, KafkaError
 
@@ -34,13 +34,14 @@ class ListTransactionsHandler:
         names = [str(name) for name in request.state_filters]
         states = [_STATES[name] for name in names if name in _STATES]
         try:
-            pattern = _pattern(getattr(request, "transactional_id_pattern", None))
             found = self._service.coordinator.listed(
                 {int(one) for one in request.producer_id_filters},
                 states if names else None,
                 int(getattr(request, "duration_filter", ANY_TIME)),
                 now_us,
             )
+            pattern = getattr(request, "transactional_id_pattern", None)
+            is_wanted = described_by(str(pattern), "Transaction ID pattern") if pattern else None
         except KafkaError as error:
             self._answer(connection, header, error_code=error.code)
             return
@@ -55,20 +56,10 @@ class ListTransactionsHandler:
                     "producer_id": one.producer_id,
                     "transaction_state": one.state.value,
                 }
-                for one in found
-                if pattern is None or pattern.fullmatch(one.transactional_id)
+                for one in paced(found)
+                if is_wanted is None or is_wanted(one.transactional_id)
             ],
         )
-
-
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    """Simplified: Kafka's brokers take RE2's patterns. raises: KafkaError INVALID_REGULAR_EXPRESSION"""
-    if not text:
-        return None
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
 
 
 API = Api(

@@ -200,6 +200,18 @@ def test_produce_and_fetch_of_many_partitions(_world: tuple[BrokerWorld, Calls],
     assert calls.most < 2 * CALLS_IN_STEP, calls.most_in
 
 
+def test_a_short_fetch_of_a_session_of_many_partitions(_world: tuple[BrokerWorld, Calls]) -> None:
+    world, calls = _world
+    asked = FetchPartition(0, -1, 0, -1, 0, 1 << 20)
+    first = FetchRequest(-1, session_epoch=0, topics=[(f"name{number}", [asked]) for number in range(ITEMS)])
+    answer = sent(world, encode_fetch_request(12, 1, "long", first)).answers[-1]
+    (session_id,) = struct.unpack_from(">i", answer, 11)
+    again = encode_fetch_request(12, 2, "long", FetchRequest(-1, session_id=session_id, session_epoch=1))
+    calls.most = 0
+    assert len(again) < 100 and len(sent(world, again).answers[-1]) > ITEMS
+    assert calls.most < 2 * CALLS_IN_STEP, calls.most_in
+
+
 @pytest.mark.parametrize("key", [METADATA, CREATE_TOPICS])
 def test_more_than_one_may_name_is_refused(_world: tuple[BrokerWorld, Calls], key: int) -> None:
     world, _ = _world
@@ -231,7 +243,7 @@ def test_an_answer_that_pauses_does_not_stop_whoever_makes_it() -> None:
     """A controller that commits decisions answers brokers and clients in one loop: a pause in its middle let another
     loop over the same list begin. And what changes a state is done at once."""
     time, done, timers = iter(range(10**9)), [], Timers()
-    sliced = slices.Slices(now=lambda: 0, clock=lambda: next(time) * slices.SLICE_US, timers=timers)
+    sliced = slices.Slices(now=lambda: 0, clock=lambda: next(time) * slices.SLICE_US, at=timers.at)
 
     def answer(name: str) -> None:
         done.extend((name, item) for item in slices.paced(range(2)))

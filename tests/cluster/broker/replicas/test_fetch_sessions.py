@@ -12,6 +12,7 @@ from broker_world import B1, BrokerWorld, batch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.broker.replicas import fetch_sessions
 from cluster.broker.replicas.fetch_sessions import FetchContext, FetchSessionCache, FetchSessions, Key
 from cluster.broker.replicas.resting import FEW
 from cluster.protocol.api_01_fetch import (
@@ -135,6 +136,23 @@ def test_by_the_wall_clock_partitions_rest_in_each_session_with_more_than_one(
     assert first.answer(results, 0).session_id == 7
     request = FetchRequest(replica_id=replica_id, session_id=7, session_epoch=1, topics=[])
     assert sessions.context(request, 12, 0).may_rest is may_rest
+
+
+def test_sessions_hold_so_many_partitions_and_a_fetcher_that_gets_none_goes_on_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "IN_SESSIONS_MAX", 5)
+    world = SessionWorld()
+    for number in range(6):
+        world.partition(f"t-{number}")
+    for session, epoch, ask, came in (
+        (0, 0, ("t-0", "t-1", "t-2"), "session 101; read t-0, t-1, t-2"),
+        (0, 0, ("t-3", "t-4", "t-5"), "session 0; read t-3, t-4, t-5"),
+        (101, 1, ("t-3", "t-4"), "session 101; read t-0, t-1, t-2, t-3, t-4"),
+        (101, 2, ("t-5",), "session 0, FETCH_SESSION_ID_NOT_FOUND; read nothing"),
+        (0, 0, ("t-5",), "session 102; read t-5"),
+    ):
+        assert next(world.fetch(id=session, epoch=epoch, ask=ask)) == came
 
 
 @given(st.lists(STEP, max_size=30))
