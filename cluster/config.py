@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from replica.config import (
     BROKER_KEY_OF_TOPIC_KEY,
@@ -26,6 +26,8 @@ from replica.ids import ACKS_ALL
 BASE_RELEASE: Final = "3.9"
 """The release whose defaults this file has."""
 HOUR_MS = 3_600_000
+CommitOrder = Literal["in-transaction", "after", "before", "auto"]
+"""When a client that transforms commits the offsets of its inputs, before or after its outputs."""
 NO_LIMIT = INT32_MAX
 """Integer.MAX_VALUE: Kafka's own "no limit" for connections."""
 INT16_MAX = 2**15 - 1

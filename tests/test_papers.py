@@ -31,7 +31,7 @@ from papers import (
     wrong_links,
 )
 
-from cluster.broker.api_table import offered
+from cluster.broker.apis.offered import offered
 from cluster.protocol.versions import api_name
 from replica.rules import Rules, spelled
 from replica.wording import listed

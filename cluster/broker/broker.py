@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from random import Random
+from typing import TYPE_CHECKING
 
-from cluster.broker.api_table import ServedApis, offered
+from cluster.authorization.authorizer import access_to
+from cluster.broker.api_table import ServedApis
 from cluster.broker.apis.api import BrokerParts
+from cluster.broker.apis.coordinators import Coordinators
+from cluster.broker.apis.offered import offered
 from cluster.broker.control_planes.kraft import KRaftPlane
 from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
-from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
-from cluster.broker.coordinators import Coordinators
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
-from cluster.broker.outside_clients import access_to, gate_before
 from cluster.broker.replicas.blocking_logs import BlockingLogs
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
@@ -50,6 +51,9 @@ from replica.log.broker_logs import BrokerLogs
 from replica.log.files.disk import Disk
 from replica.rules import Rules
 from replica.trace.events import LogFlushed, Recorder
+
+if TYPE_CHECKING:
+    from cluster.groups.service import GroupService
 
 MAX_SHUTDOWN_US = 300_000_000
 """BrokerServer.shutdown: a controlled shutdown takes at most five minutes, then the broker stops all the same."""
@@ -139,7 +143,7 @@ class BrokerCore:
             thread_us=self._server.thread_times.of,
             mute=self._server.throttle,
         )
-        self._access = access_to(security, config, self.cache, self._server.connections)
+        self._access = access_to(security, config, lambda: self.cache.image, self._server.connections)
         self._locks = PartitionLocks()
         refusals = Refusals(identity.name, self._server.connections, recorder)
         self._responder = Responder(self._outbox, self._server.connections, self._client_quotas, slices, refusals)
@@ -212,7 +216,7 @@ class BrokerCore:
                 halt=outbox.exit,
             )
         )
-        coordinators = Coordinators(
+        self._coordinators = Coordinators(
             identity=identity,
             config=config,
             rules=self._rules,
@@ -224,8 +228,6 @@ class BrokerCore:
             recorder=self._recorder,
             plane=lambda: self._plane,
         )
-        self.groups = coordinators.groups
-        self._transactions = coordinators.transactions
         self._changes = ReplicaChanges(
             identity=identity,
             config=self._running,
@@ -238,7 +240,7 @@ class BrokerCore:
             recorder=self._recorder,
             clock=self._clock,
             timers=outbox.timers,
-            roles=(self.groups, self._transactions),
+            roles=self._coordinators,
         )
         self._running.on_change.append(self._reconfigure)
         self._plane = self._join()
@@ -253,12 +255,14 @@ class BrokerCore:
             propagate=self.lifecycle.propagate_directory_failure,
             halt=outbox.exit,
         )
-        parts = self._parts(coordinators)
+        parts = self._parts()
         self._apis = ServedApis(parts)
         if self._security.is_on:
+            from cluster.broker.outside_clients import gate_before
+
             self._server.gate = gate_before(parts, self._security)
 
-    def _parts(self, coordinators: Coordinators) -> BrokerParts:
+    def _parts(self) -> BrokerParts:
         roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
         return BrokerParts(
             identity=self.identity,
@@ -284,10 +288,7 @@ class BrokerCore:
             ),
             directories=self.logs,
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
-            groups=self.groups,
-            offsets_topic=coordinators.offsets_topic,
-            transactions=self._transactions,
-            transactions_topic=coordinators.transactions_topic,
+            coordinators=self._coordinators,
             offered=lambda: self._apis.offered,
         )
 
@@ -299,6 +300,8 @@ class BrokerCore:
     def _join(self) -> ControlPlane:
         """By a quorum of controllers, or by the registry of the ZooKeeper era."""
         if self._rules.membership == "zk-session":
+            from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
+
             return ZooKeeperPlane(
                 identity=self.identity,
                 config=self._config,
@@ -346,7 +349,7 @@ class BrokerCore:
         """The metadata has others than before."""
         image = self.cache.image
         self._running.follow(image.dynamic_config(self.identity.broker_id), now_us)
-        self._transactions.coordinator.set_version(level_of(TRANSACTION_VERSION, self._rules, image.feature_levels))
+        self._coordinators.set_transaction_version(level_of(TRANSACTION_VERSION, self._rules, image.feature_levels))
 
     def _reconfigure(self, config: BrokerConfig, now_us: int) -> None:
         """source: DynamicBrokerConfig.addReconfigurables"""
@@ -394,6 +397,10 @@ class BrokerCore:
         """An operator's request to the controller that a broker is in the ZooKeeper era; the answer comes later."""
         self._plane.elect_leader(topic_partition, desired, unclean, answer, now_us)
         return self._outbox.take()
+
+    @property
+    def groups(self) -> GroupService:
+        return self._coordinators.groups
 
     @property
     def answers_operator(self) -> bool:
@@ -466,8 +473,7 @@ class BrokerCore:
     def _connection_gone(self, connection: ConnectionId) -> None:
         """Whichever side has ended it."""
         self._responder.gone(connection)
-        self.groups.gone(connection)
-        self._transactions.gone(connection)
+        self._coordinators.gone(connection)
         self.replicas.fetches.consumer_gone(connection)
 
     def _actions(self, now_us: int) -> list[Action]:
@@ -475,8 +481,7 @@ class BrokerCore:
             self._log_dir_failures.handle(now_us)
         self._server.settle(now_us)
         if self.is_open:
-            self.groups.settle(now_us)
-            self._transactions.settle(now_us)
+            self._coordinators.settle(now_us)
         return self._server.outgoing(self._outbox.take(), now_us)
 
     def _handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:

@@ -167,16 +167,14 @@ class GroupService:
     # -------------------------------------------------------------------------------------------------------- broker
 
     def led(self, name: TopicPartition, leader_epoch: LeaderEpoch, now_us: int) -> None:
-        """This broker leads the partition, since this epoch."""
-        if name.topic == OFFSETS_TOPIC:
-            elected = Elected(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
-            self._perform(self.coordinator.step(elected), now_us)
+        """This broker leads the partition of the offsets topic, since this epoch."""
+        elected = Elected(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
+        self._perform(self.coordinator.step(elected), now_us)
 
     def not_led(self, name: TopicPartition, leader_epoch: LeaderEpoch | None, now_us: int) -> None:
         """leader_epoch: of the leader that this broker follows; None: it has no replica any more"""
-        if name.topic == OFFSETS_TOPIC:
-            resigned = LeadershipResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
-            self._perform(self.coordinator.step(resigned), now_us)
+        resigned = LeadershipResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
+        self._perform(self.coordinator.step(resigned), now_us)
 
     def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
         """These partitions were deleted."""

@@ -28,8 +28,6 @@ TOLD_BYTES = 1 << 17
 PART_BYTES = TOLD_BYTES - 1024
 """Size of one packet's part of a message that is too large for it."""
 BUFFER_BYTES = 4 << 20
-SETTLE_S = 5.0
-"""A node that has not said within this time that a fault is in force is taken to be stuck; the fault goes on."""
 
 
 # ------------------------------------------------------------------------------------------------------------------ up

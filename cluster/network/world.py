@@ -19,6 +19,9 @@ from cluster.wall_clock import WallClock
 if TYPE_CHECKING:
     from cluster.network.host import Host
 
+SETTLE_S = 5.0
+"""A node that has not said within this time that a fault is in force is taken to be stuck; the fault goes on."""
+
 
 class ConnectionGone(Exception):
     """A connection ended or could not be made; the text says how, for the trace."""

@@ -260,6 +260,12 @@ def has_flexible_response_header(key: int, version: int) -> bool:
     return key != API_VERSIONS and version >= _FIRST_FLEXIBLE[key]
 
 
+OF_NODES: Final = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, ALTER_PARTITION)
+"""Requests of nodes of the cluster to brokers, beside followers' Fetch; all others go to controllers, which take none
+from clients. source: ApiKeys.clusterAction"""
+GUARDED_WITHOUT_RULES: Final = frozenset((*OF_NODES, WRITE_TXN_MARKERS))
+"""What clients may not simply send to a broker without an authorizer, either."""
+
 FORWARDED: Final = (
     CREATE_TOPICS,
     DELETE_TOPICS,

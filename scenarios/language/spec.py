@@ -12,10 +12,10 @@ from typing import Literal
 
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
-from cluster.client.transform.transform import CommitOrder
 from cluster.config import (
     BASE_RELEASE,
     BrokerConfig,
+    CommitOrder,
     ConsumerConfig,
     GroupConsumerConfig,
     ProducerConfig,

@@ -7,23 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.resting import FEW, MANY
 from cluster.client.api_versions import discovers_versions
-from cluster.client.consumer.consumer import ConsumerCore
-from cluster.client.consumer.events import record_name
-from cluster.client.consumer.fetcher import TakeRecord
+from cluster.client.events import record_name
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
-from cluster.client.transform.transform import TransformCore
 from cluster.config import GroupConsumerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
-from cluster.controller_node.registry_node import RegistryCore
 from cluster.network.world import Fabric
 from cluster.topic_pattern import TopicPattern
 from cluster.wall_clock import WallClock
@@ -33,9 +29,16 @@ from replica.trace.events import TraceLog
 from scenarios.language.spec import PHASES_END_US, Phases, Scenario, Workload
 from scenarios.run.applications import value_of
 
+if TYPE_CHECKING:
+    from cluster.client.consumer.consumer import ConsumerCore
+    from cluster.client.consumer.fetcher import TakeRecord
+    from cluster.client.transform.transform import TransformCore
+    from cluster.controller_node.registry_node import RegistryCore
+
+    ServerCore = BrokerCore | ControllerCore | RegistryCore
+
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
-ServerCore = BrokerCore | ControllerCore | RegistryCore
 Kind = Literal["broker", "registry", "controller"]
 
 
@@ -137,6 +140,8 @@ class Cores:
         return phases.get(name)
 
     def registry(self, name: str, log_dir: Path, disk: Disk) -> RegistryCore:
+        from cluster.controller_node.registry_node import RegistryCore
+
         cluster = self._scenario.cluster
         return RegistryCore(
             node_id=cluster.ids[name],
@@ -177,6 +182,8 @@ class Cores:
             return self._producer(workload, workload.topic, stream, clock)
         if workload.kind == "consumer":
             return self._consumer(workload, stream)
+        from cluster.client.transform.transform import TransformCore
+
         config = workload.consumer_config()
         assert isinstance(config, GroupConsumerConfig)
         return TransformCore(
@@ -207,6 +214,8 @@ class Cores:
         )
 
     def _consumer(self, workload: Workload, stream: random.Random, take: TakeRecord | None = None) -> ConsumerCore:
+        from cluster.client.consumer.consumer import ConsumerCore
+
         config = workload.consumer_config()
         if take is not None:  # A poll of a transform returns what it does in one round.
             config = replace(config, max_poll_records=min(workload.batch, config.max_poll_records))

@@ -7,10 +7,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.client.consumer.events import record_name
-from cluster.live.record_names import is_believable
+from cluster.client.events import record_name
 from replica.config import TopicConfig
 from replica.errors import KafkaError
 from replica.ids import INTERNAL_TOPICS, TopicPartition
@@ -21,10 +20,13 @@ from replica.log.log import Log
 from replica.trace.events import AbortedBatchFound, LogEntryFound, OpenBatchFound, ReplicaFound
 from scenarios.observe.compacted_batches import CompactedBatches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
-from scenarios.run.running_log import RunningLog
 from scenarios.run.transactions_at_the_end import TransactionalBatch, Uncommitted, uncommitted_batches
 
-StoredLog = Log | RunningLog
+if TYPE_CHECKING:
+    from scenarios.run.running_log import RunningLog
+
+    StoredLog = Log | RunningLog
+
 NameBatch = Callable[[TopicPartition, int, int], Sequence[str] | None]
 """Names of the records of a batch, by partition, base offset and CRC; () for one of unknown sender.
 
@@ -82,6 +84,8 @@ def log_on_disk(
         return
     directory = disk.root / str(topic_partition)
     if cluster.running(name):  # in a separate process, which stands still
+        from scenarios.run.running_log import RunningLog
+
         replica = cluster.view.partitions[topic_partition].replica(name)
         running = RunningLog(directory, replica.log_start_offset)
         yield running, min(replica.high_watermark, running.log_end_offset)
@@ -108,6 +112,8 @@ def _entries(header: BatchHeader, batch: bytearray | bytes | memoryview, names: 
             return [(record.offset, names[record.offset - header.base_offset]) for record in records]
         return [(record.offset, record_name(record)) for record in records]
     except KafkaError:  # its codec is not installed
+        from cluster.live.record_names import is_believable
+
         count = header.record_count if is_believable(header) else 1
         return [(offset, f"?{offset}") for offset in range(header.base_offset, header.base_offset + count)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -13,7 +14,10 @@ from cluster.operated import NodeElsewhere, OperatedBroker, OperatedController, 
 from cluster.wall_clock import WallClock
 from replica.log.files.disk import Disk
 from scenarios.language.spec import Scenario
-from scenarios.run.cores import Cores, ServerCore, kind_of
+from scenarios.run.cores import Cores, kind_of
+
+if TYPE_CHECKING:
+    from scenarios.run.cores import ServerCore
 
 
 class ServerNodes:

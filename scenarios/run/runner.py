@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from cluster.kafka.observe.observed import LOG_DIRECTORY
-from cluster.live.time import LiveTime
 from cluster.network.virtual_time import VirtualTime
 from replica.trace.events import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
 from scenarios.check.expectations import Expectation, Expectations, RunSight
@@ -40,9 +38,7 @@ from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.controller_calls import FirstTopics
 from scenarios.run.faults import Faults
 from scenarios.run.final_state import NameBatch, Naming, state_final_logs
-from scenarios.run.kafka_limits import RealKafka
 from scenarios.run.probe import CoreProbe, PartitionRounds
-from scenarios.run.promised_outputs import state_promised_outputs
 from scenarios.run.runs import lock_sha256
 from scenarios.run.timeline import EndOffsetAnswers, Timeline
 from scenarios.run.workload import Workloads
@@ -50,6 +46,7 @@ from scenarios.run.worlds import NewWorld, simulated
 
 if TYPE_CHECKING:
     from scenarios.observe.trace_writer import TraceWriter
+    from scenarios.run.kafka_limits import RealKafka
 
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
@@ -257,10 +254,16 @@ class ScenarioRun:
         self.is_over = True
         self.timeline.finish()
         self.trace.cause = None
-        self.trace.observed_by = None if self._real is None else LOG_DIRECTORY
+        if self._real is not None:
+            from cluster.kafka.observe.observed import LOG_DIRECTORY
+
+            self.trace.observed_by = LOG_DIRECTORY
         state_final_logs(self.cluster, Naming(self.name_batch, self.mirror.sent.compacted))
         self.trace.observed_by = None
-        state_promised_outputs(self.cluster, self.ledger)
+        if self.cluster.scenario.transforms:
+            from scenarios.run.promised_outputs import state_promised_outputs
+
+            state_promised_outputs(self.cluster, self.ledger)
         if self._real is None:
             self.invariants.probe(self._probe.look())
             self.invariants.end()
@@ -304,6 +307,8 @@ class ScenarioRun:
 
     def _stop(self) -> None:
         """Nodes die unasked in processes of their own only, and those live by the wall clock."""
+        from cluster.live.time import LiveTime
+
         assert isinstance(self._time, LiveTime)
         self._time.stop()
         self.ended_early()

@@ -24,7 +24,7 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.leader_hints import LeaderHints
 from cluster.broker.replicas.delayed import FetchParams, FetchResults
 from cluster.broker.replicas.fetch_sessions import Answered, FetchContext, Key, RequestedPartition
@@ -236,19 +236,4 @@ def _note(wanted: dict[TopicPartition, RequestedPartition], asked: RequestedPart
         wanted[asked.name] = asked
 
 
-API = Api(
-    key=FETCH,
-    highest={
-        "0.8": 0,
-        "0.10": 3,
-        "0.11": 5,
-        "2.0": 8,
-        "2.1": 10,
-        "2.7": 12,
-        "3.3": 13,
-        "3.5": 15,
-        "3.9": 17,
-        "4.1": 18,
-    },
-    serve=FetchHandler,
-)
+API = FetchHandler

@@ -47,7 +47,7 @@ class Roles(Protocol):
 class ReplicaChanges:
     """in_controlled_shutdown: replicas that have left the ISR are then not fetched any more.
 
-    roles: each is notified when the replicas have taken theirs up
+    roles: notified when the replicas have taken theirs up
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ReplicaChanges:
         recorder: Recorder,
         clock: WallClock,
         timers: Timers[Action],
-        roles: Sequence[Roles],
+        roles: Roles,
     ) -> None:
         self.in_controlled_shutdown = False
         self._identity = identity
@@ -94,8 +94,7 @@ class ReplicaChanges:
         if configured:
             self._configure(configured, now_us)
         deleted = [name for name in changed if name.topic not in self._cache.image.topics]
-        for roles in self._roles:
-            roles.deleted(deleted, now_us)
+        self._roles.deleted(deleted, now_us)
 
     def assign(self, assigned: Sequence[AssignedPartition], now_us: int) -> None:
         """Lead or follow each of these partitions, as far as that is news. source: becomeLeaderOrFollower"""
@@ -115,11 +114,10 @@ class ReplicaChanges:
         self._fetchers.close_idle()
         self._replicas.start_high_watermark_checkpoints(now_us)
         for name, _, registration in assigned:
-            for roles in self._roles:
-                if registration.leader == self._identity.broker_id:
-                    roles.led(name, registration.leader_epoch, now_us)
-                else:
-                    roles.not_led(name, registration.leader_epoch, now_us)
+            if registration.leader == self._identity.broker_id:
+                self._roles.led(name, registration.leader_epoch, now_us)
+            else:
+                self._roles.not_led(name, registration.leader_epoch, now_us)
 
     def keep(self, name: TopicPartition, topic: TopicImage, now_us: int) -> None:
         """Have a replica of this partition, and leave its role as it is."""
@@ -139,8 +137,7 @@ class ReplicaChanges:
         self._fetchers.close_idle()
 
     def _left(self, name: TopicPartition, now_us: int) -> None:
-        for roles in self._roles:
-            roles.not_led(name, None, now_us)
+        self._roles.not_led(name, None, now_us)
 
     def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
         """All take up their roles first: a waiting fetch of several of them is answered with an error for each.

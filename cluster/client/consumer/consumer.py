@@ -26,7 +26,7 @@ from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.membership import GroupMembership
 from cluster.client.consumer.offsets import OffsetLookups
 from cluster.client.consumer.pipeline import pipeline_of
-from cluster.client.consumer.positions import NO_OFFSET_FOR_PARTITION, PartitionPosition, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
@@ -36,7 +36,7 @@ from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
 from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
-from replica.errors import ErrorCode
+from replica.errors import NO_OFFSET_FOR_PARTITION, ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Names, TopicPartition
 from replica.log.files.checkpoints import as_kafka_spells
 from replica.rules import Rules

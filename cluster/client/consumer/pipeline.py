@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cluster.client.consumer.events import ConsumerEvents, record_name
+from cluster.client.consumer.events import ConsumerEvents
+from cluster.client.events import record_name
 from cluster.client.interceptors import (
     NO_TIME,
     ON_COMMIT,

@@ -31,13 +31,13 @@ from cluster.client.producer.partitioner import StickyPartitioner, partition_for
 from cluster.client.producer.pipeline import ProducerPipeline, pipeline_of
 from cluster.client.producer.sender import Sender
 from cluster.client.producer.transactions import NO_GROUP, GroupMetadata, ProducerState, TransactionManager
-from cluster.client.serialization import SERIALIZATION, NotConvertible
+from cluster.client.serialization import NotConvertible
 from cluster.config import ProducerConfig
 from cluster.node import Action, EndProcess
 from cluster.timers import Timer, Timers
 from cluster.wall_clock import WallClock
 from replica.config import NEVER
-from replica.errors import ErrorCode
+from replica.errors import SERIALIZATION, ErrorCode
 from replica.ids import Names, TopicPartition
 
 __all__ = ["ProducerCore", "ProducerRecord", "producer_config_from"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.client.consumer.positions import ERRORS_WITHOUT_A_NUMBER
-from replica.errors import ErrorCode
+from replica.errors import ERRORS_WITHOUT_A_NUMBER, ErrorCode
 from replica.trace.events import CLASS_OF_EVENT
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.language.conditions import NumberTest, TimeTest

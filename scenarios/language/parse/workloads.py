@@ -8,10 +8,10 @@ from typing import cast
 
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
-from cluster.client.transform.transform import CommitOrder
 from cluster.config import (
     CLASSIC,
     CONSUMER,
+    CommitOrder,
     ConsumerConfig,
     GroupConsumerConfig,
     ProducerConfig,

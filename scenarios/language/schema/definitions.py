@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import Field
 from typing import Any
 
-from cluster.client.consumer.positions import ERRORS_WITHOUT_A_NUMBER
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, TransformConfig
 from cluster.dynamic_keys import PREFIXES_WITHOUT_EFFECT, WITHOUT_EFFECT
 from replica.config import Config, TopicConfig
-from replica.errors import ErrorCode
+from replica.errors import ERRORS_WITHOUT_A_NUMBER, ErrorCode
 from replica.rules import Rules
 from scenarios.language.expect import RECORD_KINDS
 from scenarios.language.values.reading import NUMBER_MAX, SHARE_PATTERN, SIZE_PATTERN, SLUG_PATTERN, TIME_PATTERN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.client.consumer.events import record_name
+from cluster.client.events import record_name
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.serialization import Deserializers, NotConvertible, Serializers, serializers_of
 from cluster.config import ConsumerConfig, ProducerConfig

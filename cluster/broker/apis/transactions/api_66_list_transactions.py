@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import LIST_TRANSACTIONS
 from cluster.transactions.transaction import TransactionState as State
 from replica.errors import ErrorCode, KafkaError
 
@@ -71,8 +70,4 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
 
 
-API = Api(
-    key=LIST_TRANSACTIONS,
-    highest={"3.3": 0, "3.5": 0, "3.9": 1, "4.1": 2},
-    serve=ListTransactionsHandler,
-)
+API = ListTransactionsHandler
