@@ -8,12 +8,13 @@ deposed forgets its state: the next one rebuilds it from the log. source: Quorum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue
-from cluster.controller_node.forwarded_requests import ForwardedRequests
 from cluster.controller_node.metadata_fetches import MetadataFetches
 from cluster.controller_node.metadata_log import MetadataLog
 from cluster.controller_node.quorum_peers import QuorumPeers
@@ -63,6 +64,10 @@ from replica.log.files.disk import Disk
 from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import Emit, Recorder
+
+if TYPE_CHECKING:
+    from cluster.controller_node.forwarded_requests import ForwardedRequests
+
 
 MAX_SHUTDOWN_US = 5_000_000
 """How long a leader that shuts down waits for a successor (KafkaRaftManager.shutdown)."""
@@ -120,18 +125,9 @@ class ControllerCore:
         self._connections = AcceptedConnections(self._name, config, self._outbox, recorder, nodes_only=True)
         self._decisions = DecisionQueue(recorder, chronicle)
         self._slices = Slices(now=now, clock=slicing, timers=self._outbox.timers)
-        self._forwarded = ForwardedRequests(
-            slices=self._slices,
-            config=config,
-            rules=rules,
-            super_users=security.super_users,
-            outbox=self._outbox,
-            active=lambda: self.state,
-            decide=self._decide,
-            describe=self._describe,
-        )
         self._leaving = False
         self._bootstrap = security.scram
+        self._super_users = security.super_users
         self._fetches: MetadataFetches
         self._snapshots: SnapshotWriter
         self._peers = QuorumPeers(
@@ -328,6 +324,21 @@ class ControllerCore:
         else:
             asked = broker_request(header, frame, self.state.image, now_us)
             self._decide(asked.input, lambda reply: self._reply(connection, asked, reply), now_us)
+
+    @cached_property
+    def _forwarded(self) -> ForwardedRequests:
+        from cluster.controller_node.forwarded_requests import ForwardedRequests
+
+        return ForwardedRequests(
+            slices=self._slices,
+            config=self._config,
+            rules=self._rules,
+            super_users=self._super_users,
+            outbox=self._outbox,
+            active=lambda: self.state,
+            decide=self._decide,
+            describe=self._describe,
+        )
 
     def _describe(self, request: Entity, now_us: int) -> dict[str, object]:
         description = self._fetches.description

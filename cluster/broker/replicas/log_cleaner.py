@@ -9,15 +9,17 @@ Simplified: one thread, whose work takes no time; log.cleaner.threads and the li
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from cluster.broker.replicas.partition import Partition
 from cluster.dynamic_settings import RunningConfig
 from cluster.wall_clock import WallClock
 from replica.ids import TopicPartition
 from replica.log.broker_logs import BrokerLogs
-from replica.log.cleaner.cleanable import LogToClean, filthiest, log_to_clean
-from replica.log.cleaner.cleaner import clean
 from replica.log.segment import Segment
+
+if TYPE_CHECKING:
+    from replica.log.cleaner.cleanable import LogToClean
 
 
 class LogCleaner:
@@ -42,8 +44,10 @@ class LogCleaner:
 
     def run(self, now_us: int) -> None:
         """source: CleanerThread.doWork"""
-        if not self.is_enabled:
+        if not self.is_enabled or not any(self._compacted()):
             return
+        from replica.log.cleaner.cleanable import filthiest
+
         while (found := filthiest(self._candidates(now_us))) is not None:
             self._clean(found, now_us)
         for partition in list(self._compacted()):
@@ -56,6 +60,8 @@ class LogCleaner:
 
     def _candidates(self, now_us: int) -> Iterator[LogToClean]:
         """source: LogCleanerManager.grabFilthiestCompactedLog"""
+        from replica.log.cleaner.cleanable import log_to_clean
+
         now_ms = self._clock.at(now_us) // 1000
         for partition in self._compacted():
             name = partition.topic_partition
@@ -65,6 +71,8 @@ class LogCleaner:
             yield found
 
     def _clean(self, found: LogToClean, now_us: int) -> None:
+        from replica.log.cleaner.cleaner import clean
+
         partition = self._partitions[found.log.topic_partition]
         partition.end_rests()
         cleaned = clean(found, self._config.current.log_cleaner_dedupe_buffer_size, self._clock.at(now_us))

@@ -52,9 +52,7 @@ def test_a_broker_offers_all_of_its_era_that_it_serves(profile, tmp_path):
 
 def test_a_key_of_another_file_is_refused(folder):
     (folder / "api_00_produce.py").write_text(TOY)
-    with pytest.raises(
-        ValueError, match=r"api_00_produce and cluster\.broker\.apis\.api_00_produce are both API 0"
-    ):
+    with pytest.raises(ValueError, match=r"api_00_produce and cluster\.broker\.apis\.api_00_produce are both API 0"):
         api_table.collect(api_table.FOLDER, folder.name)
 
 
