@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from cluster.timers import Timers
+from cluster.clocks import Timers
 from replica.errors import PeerViolation
 
 SLICE_US: Final = 5_000

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controller.election import Candidates, Choice, Election, elect
-from controller.eligible_leaders import eligible_leaders, last_known_leader
+from controller.election import Candidates, Choice, Election, elect, eligible_leaders, last_known_leader
 from controller.image import PartitionRegistration
 from controller.metadata import PartitionChangeRecord
 from controller.reassignment import Reassignment, maybe_complete, without

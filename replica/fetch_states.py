@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from replica.follower_inputs import (
+from replica.inputs import (
     AppendFailed,
     EpochEndAnswered,
     FetchAnswered,

@@ -36,9 +36,9 @@ from cluster.protocol.versions import api_name
 from replica.rules import Rules, spelled
 from replica.wording import listed
 from scenarios.check.invariants.checker import all_invariants
-from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.check.promises import GAPS
 from scenarios.cli.main import cli
+from scenarios.language.anomalies import JEPSEN_CLASS
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.questions import ANSWER_KINDS, answer_table
 from scenarios.language.rules_table import as_markdown, rule_rows

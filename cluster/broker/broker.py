@@ -15,18 +15,17 @@ from cluster.broker.control_planes.kraft import KRaftPlane
 from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
-from cluster.broker.replicas.blocking_logs import BlockingLogs
+from cluster.broker.replicas.blocking_logs import BlockingLogs, PartitionLocks
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
 from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.fetchers import ReplicaFetchers
-from cluster.broker.replicas.log_dir_failures import LogDirFailures
-from cluster.broker.replicas.log_recoveries import state_recoveries
+from cluster.broker.replicas.log_life import LogDirFailures, state_recoveries
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import MANY
 from cluster.channel import Channels
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
 from cluster.messages.admin.broker_description import own_keys
@@ -42,7 +41,6 @@ from cluster.server.request_log import RequestLog
 from cluster.server.responder import Refusals, Responder
 from cluster.server.socket_server import SocketServer
 from cluster.slices import Slices
-from cluster.wall_clock import WallClock
 from controller.features import TRANSACTION_VERSION, level_of
 from controller.image import MetadataImage
 from controller.inputs import OnReply

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cluster.clocks import Timer
 from cluster.controller_node.metadata_log import MetadataLog
 from cluster.messages.quorum_description import QuorumDescription
 from cluster.node import ConnectionId
@@ -23,7 +24,6 @@ from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import FETCH
-from cluster.timers import Timer
 from controller.quorum.messages import FetchLog, OffsetAndEpoch
 from controller.quorum.quorum import Quorum
 from replica.errors import ErrorCode, KafkaError, PeerViolation

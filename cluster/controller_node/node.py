@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.channel import Channels
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue
 from cluster.controller_node.metadata_fetches import MetadataFetches
-from cluster.controller_node.metadata_log import MetadataLog
+from cluster.controller_node.metadata_log import MetadataLog, SnapshotWriter
 from cluster.controller_node.quorum_peers import QuorumPeers
-from cluster.controller_node.snapshot_writer import SnapshotWriter
 from cluster.dynamic_settings import DynamicSettings
 from cluster.messages.controller_requests import (
     BrokerRequest,
@@ -42,7 +42,6 @@ from cluster.protocol.versions import ENVELOPE, FETCH, FETCH_SNAPSHOT
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.slices import Slices
-from cluster.wall_clock import WallClock
 from controller.inputs import Action as Decided
 from controller.inputs import (
     AppendRecord,
@@ -56,7 +55,7 @@ from controller.inputs import (
 )
 from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitted, Request, SendTo
 from controller.quorum.quorum import Quorum
-from controller.quorum.timeouts import QuorumTimeouts
+from controller.quorum.roles import QuorumTimeouts
 from controller.state import ControllerState
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition

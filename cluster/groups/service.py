@@ -13,6 +13,7 @@ from itertools import count
 from uuid import UUID, uuid5
 
 from cluster.broker.replicas.manager import ReplicaManager
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
@@ -40,7 +41,6 @@ from cluster.groups.topic_directory import TopicDirectory
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.slices import undivided
-from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker

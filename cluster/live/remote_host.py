@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from cluster.clocks import WallClock
 from cluster.live.control import (
     AnswerTold,
     Ask,
@@ -31,7 +32,6 @@ from cluster.live.remote_core import RemoteCore
 from cluster.network.host import Host, Process
 from cluster.network.world import SETTLE_S, ProcessExit
 from cluster.node import Action
-from cluster.wall_clock import WallClock
 from replica.log.files.disk import Disk
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cluster.clocks import WallClock
 from cluster.protocol.entities import Entity
-from cluster.wall_clock import WallClock
 from controller.quorum.messages import ControllerEpoch
 from controller.quorum.quorum import Quorum
 from replica.errors import ErrorCode

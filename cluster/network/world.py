@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
+from cluster.clocks import WallClock
 from cluster.network.links import Network
 from cluster.node import OnSent, Segment
 from cluster.security import ListenerSecurity
-from cluster.wall_clock import WallClock
 
 if TYPE_CHECKING:
     from cluster.network.host import Host

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cluster.clocks import Timer
 from cluster.config import BrokerConfig
 from cluster.event_limit import EndsOfConnections
 from cluster.node import Action, ConnectionId, Send, is_outside
 from cluster.outbox import Outbox
-from cluster.timers import Timer
 from replica.trace.events import ConnectionClosed, Recorder
 
 ANONYMOUS = "User:ANONYMOUS"

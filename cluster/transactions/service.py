@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cluster.broker.replicas.manager import ReplicaManager
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
@@ -36,7 +37,6 @@ from cluster.transactions.inputs import (
 )
 from cluster.transactions.loading import TransactionReplay
 from cluster.transactions.marker_channel import MarkerChannels
-from cluster.wall_clock import WallClock
 from controller.features import TRANSACTION_VERSION, level_of
 from replica.ids import TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition
 from replica.log.batches.records import BatchHeader, build_batch

@@ -24,8 +24,8 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.completion import run_names
 from scenarios.cli.view import PAGE_NAME, page_text
-from scenarios.language.record_sets import format_record_names
-from scenarios.process.whole_files import write_whole
+from scenarios.language.selectors import format_record_names
+from scenarios.process.work_folders import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 from scenarios.terminal.progress import ProgressLine
 

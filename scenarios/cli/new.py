@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from scenarios.cli.common import fail, must_be_written
-from scenarios.process.whole_files import write_new
+from scenarios.process.work_folders import write_new
 from scenarios.terminal.exit_codes import ExitCode
 
 TEMPLATE = """\

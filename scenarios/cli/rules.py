@@ -9,8 +9,7 @@ from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import RuleRow, as_markdown, rule_rows
 from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 
 @click.command()

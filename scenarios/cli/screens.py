@@ -15,11 +15,11 @@ from typing import Any
 
 from cluster.live.producer_names import client_of
 from replica.ids import OUTSIDE, TopicPartition
-from replica.trace.broker_marks import mark_places
 from replica.trace.partition_ranges import cropped
+from replica.trace.signs import mark_places
 from replica.wording import duration
 from scenarios.check.verdict import HARMLESS_CLASSES
-from scenarios.language.record_sets import format_record_names, split_record_name
+from scenarios.language.selectors import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
 from scenarios.observe.columns.lazy_names import count_different
@@ -28,9 +28,8 @@ from scenarios.observe.story import Story
 from scenarios.observe.story_groups import grouped, ungrouped
 from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
-from scenarios.terminal.folding import folded
 from scenarios.terminal.ribbon import ribbon
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 Summary = Mapping[str, Any]
 

@@ -25,9 +25,8 @@ from scenarios.cli.run import processes_option
 from scenarios.cli.worlds import refuse_cards
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
 from scenarios.terminal.safe_output import OutputFailed
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 if TYPE_CHECKING:
     from cluster.security import ListenerSecurity

@@ -19,7 +19,7 @@ from scenarios.cli.common import (
     usable_runs,
 )
 from scenarios.cli.completion import run_names
-from scenarios.process.whole_files import write_whole
+from scenarios.process.work_folders import write_whole
 from scenarios.terminal.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from replica.errors import RETRIABLE, ErrorCode
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
-from scenarios.observe.gone_topics import IsGone, drop
+from scenarios.observe.availability import IsGone, drop
 
 Kind = tuple[str, str, str]
 """What the timeline has once."""

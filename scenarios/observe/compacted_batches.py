@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from scenarios.observe.gone_topics import IsGone, drop
+from scenarios.observe.availability import IsGone, drop
 
 
 class KeyedRecord(NamedTuple):

@@ -6,11 +6,11 @@ from array import array
 from bisect import bisect_left
 
 from replica.ids import TopicPartition
+from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.columns.name_index import NameIndex
 from scenarios.observe.columns.packed_column import PackedColumn
 from scenarios.observe.columns.record_table import WordTable
 from scenarios.observe.compacted_batches import CompactedBatches
-from scenarios.observe.gone_topics import IsGone, drop
 
 _RECENT_MIN = 1024
 _RECENT_SHARE = 16

@@ -12,8 +12,8 @@ from replica.trace.events import EVENT_NAMES, Handler, TraceEvent, TraceRow
 from replica.trace.signs import sign_of
 from replica.wording import duration
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
+from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.client_turns import ClientTurns
-from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.partition_histories import PartitionHistories, PartitionHistory
 from scenarios.observe.transaction_ends import LateBatches, after_its_end
 from scenarios.observe.view import ClusterView

@@ -17,9 +17,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from replica.ids import TopicPartition
+from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.compacted_batches import CompactedBatches, KeyedRecord
 from scenarios.observe.final_logs import FinalReplica, LogEntries
-from scenarios.observe.gone_topics import IsGone, drop
 
 DELETED, EXPIRED, COMPACTED = "deleted", "expired", "compacted"
 """Why a record is in no log any more: an operator has deleted it (DeleteRecords, or its topic), retention has, or

@@ -14,8 +14,8 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from scenarios.observe.availability import IsGone
 from scenarios.observe.columns.record_table import RecordTable
-from scenarios.observe.gone_topics import IsGone
 
 PREPARED = {"PrepareCommit": True, "PrepareAbort": False}
 COMPLETE = {"CompleteCommit": True, "CompleteAbort": False}

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from cluster.broker.broker import BrokerCore
+from cluster.clocks import WallClock
 from cluster.controller_node.node import ControllerCore
 from cluster.network.cards import Card
 from cluster.network.host import Host
 from cluster.network.world import SETTLE_S, Fabric
 from cluster.node import Action
 from cluster.operated import ClientElsewhere, OperatedNode
-from cluster.wall_clock import WallClock
 from replica.ids import TopicPartition
 from replica.log.files.disk import Disk
 from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
@@ -29,9 +29,8 @@ from scenarios.language.selectors import resolve
 from scenarios.language.spec import Scenario
 from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView
-from scenarios.run.applications import client_order
-from scenarios.run.cores import Cores, new_disks
-from scenarios.run.nodes import ServerNodes
+from scenarios.run.cores import Cores, ServerNodes, new_disks
+from scenarios.run.workload import client_order
 from scenarios.run.worlds import link_latency
 
 if TYPE_CHECKING:

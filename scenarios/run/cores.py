@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
+import trio
+
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.resting import FEW, MANY
@@ -17,17 +19,19 @@ from cluster.client.api_versions import discovers_versions
 from cluster.client.events import record_name
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
+from cluster.clocks import WallClock
 from cluster.config import GroupConsumerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
+from cluster.network.host import Host
 from cluster.network.world import Fabric
+from cluster.operated import NodeElsewhere, OperatedBroker, OperatedController, OperatedNode, OperatedRegistry
 from cluster.topic_pattern import TopicPattern
-from cluster.wall_clock import WallClock
 from replica.log.batches.records import Record
 from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog
 from scenarios.language.spec import PHASES_END_US, Phases, Scenario, Workload
-from scenarios.run.applications import value_of
+from scenarios.run.workload import value_of
 
 if TYPE_CHECKING:
     from cluster.client.consumer.consumer import ConsumerCore
@@ -238,3 +242,53 @@ def output_of(workload: Workload, record: Record) -> ProducerRecord:
     """What becomes of an input: a record of the same key and size, named after it."""
     name = f"{workload.prefix}{record_name(record)}"
     return ProducerRecord(workload.to, None, record.key, value_of(name, len(record.value or b"")), name)
+
+
+# ---------------------------------------------------------------------------------------------------------------- nodes
+#
+# The brokers and controllers of a run, each in its latest life, as an operator has them in hand.
+
+
+class ServerNodes:
+    """By name, whether they run in this process or in another. here: the cores of those that run in this one"""
+
+    def __init__(self, scenario: Scenario, cores: Cores) -> None:
+        self.brokers: dict[str, OperatedBroker] = {}
+        self.controllers: dict[str, OperatedController] = {}
+        self.registries: dict[str, OperatedRegistry] = {}
+        self.here: dict[str, ServerCore] = {}
+        self._scenario = scenario
+        self._cores = cores
+
+    def named(self, name: str) -> OperatedNode | None:
+        """None: it has not been started yet, or is a client."""
+        return self.brokers.get(name) or self.controllers.get(name) or self.registries.get(name)
+
+    def new_life(
+        self, host: Host, incarnation: int, log_dir: Path, disks: dict[str, Disk], clock: WallClock
+    ) -> Callable[[trio.Nursery], None]:
+        """returns: a function that starts it"""
+        name = host.name
+        elsewhere = host.stand_in(incarnation, disks, clock)
+        if elsewhere is not None:
+            self._is_elsewhere(name, elsewhere)
+            return lambda nursery: elsewhere.launch()
+        core: ServerCore
+        match kind_of(self._scenario, name):
+            case "broker":
+                core = self.brokers[name] = self._cores.broker(name, incarnation, disks, clock)
+            case "registry":
+                core = self.registries[name] = self._cores.registry(name, log_dir, disks[""])
+            case "controller":
+                core = self.controllers[name] = self._cores.controller(name, incarnation, log_dir, disks[""], clock)
+        self.here[name] = core
+        return partial(host.start, core=core, serves=True)
+
+    def _is_elsewhere(self, name: str, node: NodeElsewhere) -> None:
+        match kind_of(self._scenario, name):
+            case "broker":
+                self.brokers[name] = node
+            case "registry":
+                self.registries[name] = node
+            case "controller":
+                self.controllers[name] = node

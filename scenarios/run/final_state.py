@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +13,7 @@ from cluster.client.events import record_name
 from replica.config import TopicConfig
 from replica.errors import KafkaError
 from replica.ids import INTERNAL_TOPICS, TopicPartition
+from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import BatchHeader, as_sent, check_crc, read_records
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.files.disk import Disk
@@ -20,12 +21,57 @@ from replica.log.log import Log
 from replica.trace.events import AbortedBatchFound, LogEntryFound, OpenBatchFound, ReplicaFound
 from scenarios.observe.compacted_batches import CompactedBatches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
-from scenarios.run.transactions_at_the_end import TransactionalBatch, Uncommitted, uncommitted_batches
 
 if TYPE_CHECKING:
     from scenarios.run.running_log import RunningLog
 
     StoredLog = Log | RunningLog
+
+# ---------------------------------------------------------------------------------------------- transactions at the end
+#
+# What became of the transactions in a log: readers of committed records leave out the records of aborted ones, and do
+# not get those of open ones.
+
+
+class TransactionalBatch(NamedTuple):
+    """Both offsets are of records of the batch."""
+
+    producer_id: int
+    base_offset: int
+    last_offset: int
+
+
+class Uncommitted(NamedTuple):
+    """aborted: in the order of their markers     open: without a marker, in the order of their offsets"""
+
+    aborted: list[TransactionalBatch]
+    open: list[TransactionalBatch]
+
+
+def uncommitted_batches(batches: Iterable[tuple[BatchHeader, bytes]]) -> Uncommitted:
+    """batches: of the whole log, in the order of their offsets
+
+    One that is decided, and whose marker is not in this log yet, is open here.
+    """
+    undecided: dict[int, list[TransactionalBatch]] = {}
+    aborted: list[TransactionalBatch] = []
+    for header, batch in batches:
+        if not header.is_transactional:
+            continue
+        if not header.is_control:
+            found = TransactionalBatch(header.producer_id, header.base_offset, header.last_offset)
+            undecided.setdefault(header.producer_id, []).append(found)
+            continue
+        try:
+            marker = read_end_transaction_marker(batch)
+        except KafkaError:  # It is damaged.
+            continue
+        ended = undecided.pop(header.producer_id, [])
+        if marker is not None and marker.control_type is ControlRecordType.ABORT:
+            aborted += ended
+    remaining = [batch for batches_of_one in undecided.values() for batch in batches_of_one]
+    return Uncommitted(aborted, sorted(remaining, key=lambda batch: batch.base_offset))
+
 
 NameBatch = Callable[[TopicPartition, int, int], Sequence[str] | None]
 """Names of the records of a batch, by partition, base offset and CRC; () for one of unknown sender.

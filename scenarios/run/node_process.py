@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import trio
 
 from cluster.broker.broker import BrokerCore
+from cluster.clocks import WallClock
 from cluster.live.control import (
     PACKET_BYTES,
     AnswerTold,
@@ -51,13 +52,12 @@ from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import ByteCounts
 from cluster.protocol.versions import api_name
-from cluster.wall_clock import WallClock
 from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog, TraceRow
 from scenarios.language.spec import Scenario
 from scenarios.process.failures import first_leaf
 from scenarios.process.forks import Forks
-from scenarios.run.cores import Cores, ServerCore, new_disks
+from scenarios.run.cores import Cores, new_disks
 from scenarios.run.worlds import live_latency
 
 FOREVER_US = 1 << 62

@@ -25,12 +25,12 @@ from scenarios.check.verdict import Verdict, judge
 from scenarios.language.spec import Scenario
 from scenarios.language.values.reading import TIME_MAX_US
 from scenarios.language.write import lock
+from scenarios.observe.availability import GoneTopics
 from scenarios.observe.columns.lazy_names import write_json
-from scenarios.observe.gone_topics import GoneTopics
+from scenarios.observe.groups import UnreadTimes
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
-from scenarios.observe.unread import UnreadTimes
 from scenarios.observe.view import ClusterView
 from scenarios.process.failures import first_leaf
 from scenarios.process.work_folders import LOCK_FILE, UNJUDGED, name_folder, next_run_dir, work_folder

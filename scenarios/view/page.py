@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from replica.trace.broker_marks import BROKER_MARKS
 from replica.trace.events import TraceRow
+from replica.trace.signs import BROKER_MARKS
 from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.language.questions import ScenarioQuestion
 from scenarios.view.difference import first_difference

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
@@ -28,7 +29,6 @@ from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
 from cluster.security import OPEN, PROTOCOLS, ListenerSecurity
 from cluster.server.cpu import CpuTimes
-from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput
 from controller.metadata import Endpoint
 from replica.ids import CLUSTER_ID, Names, TopicPartition

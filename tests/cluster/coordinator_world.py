@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from cluster.broker.metadata.follower import MetadataCache
+from cluster.clocks import WallClock
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
@@ -53,7 +54,6 @@ from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.state.records import GroupKey, OffsetKey, UnknownKey, read_key
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.protocol.consumer_protocol import assigned_partitions, write_assignment
-from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
 from replica.config import TopicConfig
 from replica.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""The tables of states (replica/fetch_states.py, replica/isr_states.py), walked: every step in them happens, no other.
+"""The tables of states (replica/fetch_states.py, replica/isr.py), walked: every step in them happens, no other.
 
 Each machine is brought into each of its states and given every input in every shape that matters to it.
 """
@@ -12,34 +12,32 @@ import pytest
 from follower_world import NAMES, TOPIC
 from leader_world import LAG_MAX_US, LeaderWorld
 
-from replica import fetch_states, isr_states
+from replica import fetch_states, isr
 from replica.errors import ErrorCode
 from replica.fetch_states import REPORTS, FetchState
 from replica.follower import FollowerState
-from replica.follower_inputs import (
+from replica.inputs import (
+    Appended,
     AppendFailed,
     EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
+    FetchReceived,
     FollowerAssigned,
     FollowerInput,
-    LeaderOffsetsKnown,
-    RecordsAppended,
-    Truncated,
-    Which,
-)
-from replica.isr_states import IsrState
-from replica.leader_inputs import (
-    Appended,
-    FetchReceived,
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
     LeaderAssigned,
     LeaderInput,
+    LeaderOffsetsKnown,
     MinIsrChanged,
     PartitionUpdated,
+    RecordsAppended,
+    Truncated,
+    Which,
 )
+from replica.isr import IsrState
 from replica.rules import PROFILES
 
 END = 10
@@ -252,7 +250,7 @@ def test_an_isr_takes_every_step_of_its_table_and_no_other() -> None:
             world.state.step(given)
             if world.state.isr_state is not before:
                 taken.add((before, type(given), world.state.isr_state))
-    table = {(before, given, after) for before, row in isr_states.NEXT_STATES.items() for given, after in row.items()}
+    table = {(before, given, after) for before, row in isr.NEXT_STATES.items() for given, after in row.items()}
     assert taken == table
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cluster.broker.replicas.changes import ReplicaChanges
     from cluster.broker.replicas.fetch_sessions import FetchSessions
     from cluster.broker.replicas.manager import ReplicaManager
+    from cluster.clocks import WallClock
     from cluster.config import BrokerConfig
     from cluster.dynamic_settings import RunningConfig
     from cluster.groups.service import GroupService
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from cluster.server.cpu import HandlerTime
     from cluster.server.responder import Handler, Responder
     from cluster.transactions.service import TransactionService
-    from cluster.wall_clock import WallClock
     from replica.log.broker_logs import BrokerLogs
     from replica.rules import Rules
     from replica.trace.events import Recorder

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cluster.broker.control_planes.auto_topics import WantedTopic
+from cluster.broker.control_planes.forwarding import WantedTopic
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
 from cluster.coordinators.kept_in import partition_of
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from cluster.broker.replicas.manager import ReplicaManager
     from cluster.broker.replicas.transaction_checks import TransactionQuestion
     from cluster.channel import Channels
+    from cluster.clocks import WallClock
     from cluster.groups.service import GroupService
     from cluster.outbox import Outbox
     from cluster.transactions.service import TransactionService
     from cluster.transactions.verification import TransactionVerifier
-    from cluster.wall_clock import WallClock
     from replica.rules import Rules
     from replica.trace.events import Recorder
 

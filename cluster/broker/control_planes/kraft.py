@@ -5,19 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cluster.broker.control_planes.auto_topics import AutoTopics, WantedTopic
 from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
 from cluster.broker.control_planes.forwarding import RETRY_US as FORWARDING_RETRY_US
-from cluster.broker.control_planes.forwarding import Forwarding
+from cluster.broker.control_planes.forwarding import AutoTopics, Forwarding, WantedTopic
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.broker.control_planes.metadata_publisher import MetadataPublisher
 from cluster.broker.control_planes.producer_ids import IdsOfController
 from cluster.broker.metadata.controller_channel import ActiveController, ControllerChannel
 from cluster.broker.metadata.follower import MetadataCache, MetadataFollower
 from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, HeartbeatTimes
+from cluster.broker.replicas.blocking_logs import PartitionLocks
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.channel import Channels
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox

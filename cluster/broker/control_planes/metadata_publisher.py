@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from cluster.broker.replicas.blocking_logs import PartitionLocks
 from cluster.broker.replicas.changes import ReplicaChanges
-from cluster.broker.replicas.partition_locks import PartitionLocks
+from cluster.clocks import Timers
 from cluster.node import Action
-from cluster.timers import Timers
 from replica.ids import TopicPartition
 
 AT_ONCE_MAX = 100

@@ -10,9 +10,9 @@ from uuid import UUID
 from replica.ids import BrokerEpoch, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from cluster.broker.control_planes.auto_topics import WantedTopic
     from cluster.broker.control_planes.controller_epochs import ControllerEpochs
     from cluster.broker.control_planes.controller_runner import ControllerRunner
+    from cluster.broker.control_planes.forwarding import WantedTopic
     from cluster.broker.control_planes.producer_ids import ProducerIds
     from cluster.broker.control_planes.topic_configs import TopicConfigs
     from cluster.broker.replicas.manager import ProposeIsrTo

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from uuid import UUID, uuid5
 
-from cluster.broker.control_planes.auto_topics import WantedTopic
+from cluster.broker.control_planes.forwarding import WantedTopic
 from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity

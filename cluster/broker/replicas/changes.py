@@ -11,16 +11,15 @@ from typing import NamedTuple, Protocol
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.fetchers import ReplicaFetchers
-from cluster.broker.replicas.log_deletions import LogDeletions
+from cluster.broker.replicas.log_life import LogDeletions
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition import Partition
+from cluster.clocks import Timers, WallClock
 from cluster.dynamic_settings import RunningConfig
 from cluster.node import Action
-from cluster.timers import Timers
-from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
 from replica.ids import LeaderEpoch, Names, TopicPartition
-from replica.isr_lag import LagLimits
+from replica.isr import LagLimits
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
 from replica.trace.events import Recorder, ReplicaDeleted

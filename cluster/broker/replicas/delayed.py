@@ -7,10 +7,10 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from cluster.broker.replicas.resting import RestingPartitions
+from cluster.clocks import Timer
 from cluster.node import ConnectionId
 from cluster.protocol.api_00_produce import ProducePartitionResponse
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
-from cluster.timers import Timer
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import UNDEFINED_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition

@@ -14,6 +14,7 @@ from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.followed_partition import FollowedPartition
 from cluster.broker.replicas.partition import Partition
 from cluster.channel import Channel
+from cluster.clocks import Timer
 from cluster.messages.epoch_questions import (
     OFFSET_FOR_LEADER_EPOCH_VERSION,
     Asked,
@@ -32,12 +33,11 @@ from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.fetch_session_handler import Entries, FetchSessionHandler, SessionFetch, Wanted
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
-from cluster.timers import Timer
 from controller.image import BrokerRegistration, PartitionRegistration
 from replica.errors import ErrorCode, PeerViolation
 from replica.fetch_fencing import current_leader_epoch
-from replica.follower_inputs import AskLeaderOffsets, LeaderOffsetsKnown
 from replica.ids import UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
+from replica.inputs import AskLeaderOffsets, LeaderOffsetsKnown
 
 LIST_OFFSETS_VERSION = 7
 _TURN = attrgetter("turn")

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.replicas.blocking_logs import PartitionLocks
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.channel import Channels
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
 from cluster.outbox import Outbox
-from cluster.wall_clock import WallClock
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, Names
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules

@@ -17,10 +17,10 @@ from cluster.broker.replicas.high_watermark_push import pushes_high_watermark
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import RestingPartitions, may_rest
+from cluster.clocks import WallClock
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
-from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset, TopicPartition

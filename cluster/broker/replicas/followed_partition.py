@@ -14,7 +14,8 @@ from cluster.protocol.api_01_fetch import FetchedPartition
 from controller.image import PartitionRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.follower import FollowerState
-from replica.follower_inputs import (
+from replica.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from replica.inputs import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
@@ -32,7 +33,6 @@ from replica.follower_inputs import (
     TruncateFullyAndStartAt,
     TruncateTo,
 )
-from replica.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from replica.trace.events import FetchRefused, FetchThrottled
 
 

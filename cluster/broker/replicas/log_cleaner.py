@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cluster.broker.replicas.partition import Partition
+from cluster.clocks import WallClock
 from cluster.dynamic_settings import RunningConfig
-from cluster.wall_clock import WallClock
 from replica.ids import TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.log.segment import Segment

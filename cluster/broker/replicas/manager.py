@@ -16,15 +16,15 @@ from cluster.broker.replicas.log_cleaner import LogCleaner
 from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.transaction_checks import TransactionChecks
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
 from cluster.outbox import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
-from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, UNKNOWN_OFFSET, BrokerId, TopicPartition
-from replica.leader_inputs import ProposeIsr
+from replica.inputs import ProposeIsr
 from replica.log.batches.validation import Inspected, single_batch
 from replica.log.broker_logs import BrokerLogs
 from replica.log.producers.verification import NOT_ASKED_FOR

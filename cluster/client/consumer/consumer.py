@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from cluster.client.api_versions import discovers_versions
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
@@ -26,10 +25,10 @@ from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.client.node import ClientNode
+from cluster.client.node import ClientNode, ExponentialBackoff
+from cluster.clocks import Timer, Timers
 from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
 from cluster.node import Action, EndProcess
-from cluster.timers import Timer, Timers
 from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
 from replica.errors import NO_OFFSET_FOR_PARTITION, ErrorCode

@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connection_states import ClientResponse
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.aborted import AbortedFilter
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.pipeline import ConsumerPipeline
 from cluster.client.consumer.positions import PartitionPosition, PositionState
+from cluster.client.node import ExponentialBackoff
 from cluster.config import ConsumerConfig
 from cluster.protocol.api_01_fetch import (
     READ_COMMITTED,

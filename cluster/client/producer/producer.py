@@ -15,15 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.client.node import ClientNode
-from cluster.client.producer.accumulator import RecordAccumulator
+from cluster.client.node import ClientNode, ExponentialBackoff
+from cluster.client.producer.accumulator import BufferPool, RecordAccumulator
 from cluster.client.producer.batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
-from cluster.client.producer.buffer_pool import BufferPool
 from cluster.client.producer.config import producer_config_from
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import IdempotenceState
@@ -32,10 +30,9 @@ from cluster.client.producer.pipeline import ProducerPipeline, pipeline_of
 from cluster.client.producer.sender import Sender
 from cluster.client.producer.transactions import NO_GROUP, GroupMetadata, ProducerState, TransactionManager
 from cluster.client.serialization import NotConvertible
+from cluster.clocks import Timer, Timers, WallClock
 from cluster.config import ProducerConfig
 from cluster.node import Action, EndProcess
-from cluster.timers import Timer, Timers
-from cluster.wall_clock import WallClock
 from replica.config import NEVER
 from replica.errors import SERIALIZATION, ErrorCode
 from replica.ids import Names, TopicPartition

@@ -32,10 +32,8 @@ from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import EVENT_CLASSES, Handler, InvariantBroken, TraceEvent, TraceRow
 from replica.wording import listed
-from scenarios.check.circumstances import Circumstances
-from scenarios.check.features import rules_after
-from scenarios.check.promises import missing_rules
-from scenarios.observe.gone_topics import IsGone, drop
+from scenarios.check.promises import Circumstances, missing_rules, rules_after
+from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.truth import Truth
 from scenarios.observe.view import ClusterView

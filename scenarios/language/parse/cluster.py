@@ -30,10 +30,9 @@ from scenarios.language.spec import (
     log_dirs_of,
 )
 from scenarios.language.steps import Delay
-from scenarios.language.values.links import read_delay, read_sides
+from scenarios.language.values.links import SERVICE_TIME_KEYS, read_delay, read_service_time, read_sides
 from scenarios.language.values.reading import SLUG, Fields, Reader
 from scenarios.language.values.scope import ANY_NODE, BROKER, Scope
-from scenarios.language.values.service_times import SERVICE_TIME_KEYS, read_service_time
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 from scenarios.language.verbs.cluster import SetQuota
 

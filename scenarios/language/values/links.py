@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from replica.log.files.disk_speed import ServiceTime
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import DEFAULT_LATENCY
 from scenarios.language.steps import Delay
-from scenarios.language.values.reading import Reader
+from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import LINK_END, Scope
-from scenarios.language.values.trees import selector_tree, time_text
+from scenarios.language.values.trees import Tree, bandwidth_text, given, selector_tree, time_text
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 
 DELAY_KEYS = ("constant", "uniform", "exponential", "least")
@@ -82,3 +83,35 @@ def delay_text(delay: Delay) -> str:
     if delay.kind == "exponential":
         return f"{least} plus {time_text(delay.spread_us)} on average"
     return least
+
+
+# -------------------------------------------------------------------------------------------------------- service times
+#
+# How long a disk takes, as a broker's `disk` and the verb `slow_disk` say it.
+
+SERVICE_TIME_KEYS = ("append", "read", "throughput")
+
+
+def read_service_time(fields: Fields) -> ServiceTime:
+    """`append: 2s`, `read: 2s`, `throughput: 50kB/s`; at least one of them."""
+    if fields.node is not None and not any(key in fields for key in SERVICE_TIME_KEYS):
+        fields.reader.error(
+            "E105", f"{fields.what} slows nothing", fields.place, label="add `append: 2s`", path=fields.path
+        )
+    return ServiceTime(fields.time("append", 0, 1), fields.time("read", 0, 1), fields.bandwidth("throughput", None))
+
+
+def service_time_tree(time: ServiceTime) -> Tree:
+    return given(
+        {
+            "append": time_text(time.append_us) if time.append_us else None,
+            "read": time_text(time.read_us) if time.read_us else None,
+            "throughput": None if time.bytes_per_second is None else bandwidth_text(time.bytes_per_second),
+        }
+    )
+
+
+def service_time_text(time: ServiceTime) -> str:
+    """`2s per append, 50,000 B/s`"""
+    parts = [f"{time_text(us)} per {what}" for us, what in ((time.append_us, "append"), (time.read_us, "read")) if us]
+    return ", ".join(parts + ([f"{time.bytes_per_second:,} B/s"] if time.bytes_per_second is not None else []))

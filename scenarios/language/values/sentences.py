@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from scenarios.language.conditions import NodeTest, NumberTest, PartitionTest, StateTest, TimeTest
-from scenarios.language.record_sets import format_record_names
-from scenarios.language.selectors import Selector
+from scenarios.language.selectors import Selector, format_record_names
 from scenarios.language.values.trees import time_text
 
 

@@ -15,8 +15,7 @@ from scenarios.language.conditions import (
     StateTest,
     TimeTest,
 )
-from scenarios.language.record_sets import format_record_names
-from scenarios.language.selectors import Selector, text_of
+from scenarios.language.selectors import Selector, format_record_names, text_of
 
 Tree = dict[str, Any]
 

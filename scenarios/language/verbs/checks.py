@@ -7,7 +7,7 @@ from typing import Any
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from scenarios.language.conditions import EndOffsetTest, LogTest, NumberTest, RecordsTest, StateTest, TimeTest
-from scenarios.language.record_sets import format_record_names
+from scenarios.language.selectors import format_record_names
 from scenarios.language.values.condition_reading import read_logs, read_records, read_state
 from scenarios.language.values.scope import NO_PARTITION
 from scenarios.language.values.sentences import records_text, state_sentence, window_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replica.trace.signs import SIGNS
 from scenarios.language.conditions import NumberTest
 from scenarios.language.expect import EventTest, Expect
-from scenarios.language.record_sets import format_record_names
+from scenarios.language.selectors import format_record_names
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import At, Step, When
 from scenarios.language.values.sentences import records_text, state_sentence, window_text

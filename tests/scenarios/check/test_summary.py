@@ -12,7 +12,7 @@ from scenarios.check.expectations import Expectation
 from scenarios.check.summary import Counters, build_summary
 from scenarios.language.parse.loading import load_text
 from scenarios.observe.columns.lazy_names import encodable
-from scenarios.observe.unread import Unread
+from scenarios.observe.groups import Unread
 
 SCENARIO = """
 schema: 1

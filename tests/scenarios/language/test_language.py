@@ -27,8 +27,17 @@ from scenarios.language.expect import (
     UnavailableWindow,
 )
 from scenarios.language.parse.loading import load_text
-from scenarios.language.record_sets import RecordSetError, format_record_names, parse_record_names
-from scenarios.language.selectors import Selector, SelectorError, Term, parse_term, resolve, text_of
+from scenarios.language.selectors import (
+    RecordSetError,
+    Selector,
+    SelectorError,
+    Term,
+    format_record_names,
+    parse_record_names,
+    parse_term,
+    resolve,
+    text_of,
+)
 from scenarios.language.spec import Arrival, Scenario, Source, TransactionPattern
 from scenarios.language.steps import Delay
 from scenarios.language.values.reading import Reader

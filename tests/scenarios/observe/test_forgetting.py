@@ -12,7 +12,7 @@ from replica.trace import events as trace
 from replica.trace.events import TraceLog
 from scenarios.check.expectations import RunSight, logs_now
 from scenarios.check.verdict import Verdict, judge
-from scenarios.observe.gone_topics import REPLICAS_MIN, GoneTopics
+from scenarios.observe.availability import REPLICAS_MIN, GoneTopics
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story

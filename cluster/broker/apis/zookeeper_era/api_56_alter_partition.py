@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cluster.broker.apis.api import BrokerParts, in_zookeeper_era
 from cluster.broker.control_planes.plane import ZooKeeperParts
-from cluster.messages.alter_partition import alter_partition_input, alter_partition_results, topics_asked_for
+from cluster.messages.controller_requests import alter_partition_input, alter_partition_results, topics_asked_for
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.headers import RequestHeader

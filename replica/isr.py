@@ -1,20 +1,71 @@
-"""The switch `isr-lag`: how far behind takes a follower out of the ISR.
+"""The states of a partition's ISR at its leader, and which input leads from which to which: a table that LeaderState
+obeys in every step.
 
-Since 0.9 (KIP-16, KAFKA-1546) time alone counts. Before, a follower was out when it had not fetched for
-replica.lag.time.max.ms ("stuck"), or was more than replica.lag.max.messages behind ("slow"); one batch larger than that
-number evicted every healthy follower, since no follower can already have a batch that has just arrived.
-Simplified: the check runs every half of replica.lag.time.max.ms; before 0.10.2 (KAFKA-4485) it was the whole of it.
-source: 0.8.2 Partition.getOutOfSyncReplicas, Replica.logEndOffset_=
+    COMMITTED   the ISR is what the controller has decided
+    EXPANDING   a larger one is proposed (AlterPartition), and not answered: all of the larger one count already
+    SHRINKING   a smaller one is proposed, and not answered: all of the larger one count still
+
+So a record is committed only when every broker that could be a member by now has it, however the controller answers
+(KIP-497). One proposal at a time. Where the table has no entry an input changes no state: a refusal, for instance,
+that leaves open what the controller has decided. source: Partition.scala (PartitionState and its subclasses)
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from replica.ids import Offset
+from replica.inputs import (
+    FetchReceived,
+    IsrAccepted,
+    IsrRefused,
+    LagCheckDue,
+    LeaderAssigned,
+    LeaderInput,
+    PartitionUpdated,
+)
 from replica.remote_replica import LONG_AGO_US, RemoteReplica
 from replica.rules import Rules
 from replica.wording import duration
+
+
+class IsrState(Enum):
+    COMMITTED = "committed"
+    EXPANDING = "expanding"
+    SHRINKING = "shrinking"
+
+
+COMMITTED, EXPANDING, SHRINKING = IsrState
+
+_END = {IsrAccepted: COMMITTED, IsrRefused: COMMITTED, PartitionUpdated: COMMITTED, LeaderAssigned: COMMITTED}
+
+NEXT_STATES: Mapping[IsrState, Mapping[type[LeaderInput], IsrState]] = {
+    COMMITTED: {FetchReceived: EXPANDING, LagCheckDue: SHRINKING},
+    EXPANDING: _END,
+    SHRINKING: _END,
+}
+"""State -> input -> the state it may lead to."""
+
+
+def check_step(before: IsrState, given: LeaderInput, after: IsrState) -> None:
+    """A step that the table does not have is a bug."""
+    assert after is before or after is NEXT_STATES[before].get(type(given)), (
+        f"{type(given).__name__} leads from {before.name} to {after.name}"
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- isr lag
+#
+# The switch `isr-lag`: how far behind takes a follower out of the ISR.
+#
+# Since 0.9 (KIP-16, KAFKA-1546) time alone counts. Before, a follower was out when it had not fetched for
+# replica.lag.time.max.ms ("stuck"), or was more than replica.lag.max.messages behind ("slow"); one batch larger than
+# that
+# number evicted every healthy follower, since no follower can already have a batch that has just arrived.
+# Simplified: the check runs every half of replica.lag.time.max.ms; before 0.10.2 (KAFKA-4485) it was the whole of it.
+# source: 0.8.2 Partition.getOutOfSyncReplicas, Replica.logEndOffset_=
 
 
 @dataclass(frozen=True, slots=True)
