@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller import topics
+from controller.changes import Journal
 from controller.features import ELR_VERSION, UPGRADE, finalized, refusal
 from controller.image import MetadataImage
 from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeFeatureLevels, ChangeGroupConfig, TopicReply
-from controller.journal import Journal
 from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord, GroupConfigRecord
 from controller.partitions import Partitions
 from replica.errors import ErrorCode, KafkaError

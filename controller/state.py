@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from controller.acl_control import AclControl
 from controller.brokers import BrokerControl
+from controller.changes import Journal
 from controller.client_quotas import ClientQuotaControl
 from controller.config_control import ConfigControl
 from controller.image import MetadataImage
@@ -46,7 +47,6 @@ from controller.inputs import (
     UncleanSweepDue,
     UnregisterBroker,
 )
-from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
 from controller.partitions import Partitions
 from controller.scram import ScramControl

@@ -38,8 +38,7 @@ from replica.inputs import (
     PartitionUpdated,
     ProposeIsr,
 )
-from replica.isr import IsrLag, IsrState, LagLimits, check_step
-from replica.remote_replica import RemoteReplica
+from replica.isr import IsrLag, IsrState, LagLimits, RemoteReplica, check_step
 from replica.rules import Rules
 from replica.wording import listed
 

@@ -19,8 +19,7 @@ from cluster.messages.refusals import error_values
 from cluster.node import ConnectionId
 from cluster.protocol import cold, versions
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FORWARDED
+from cluster.protocol.versions import FORWARDED, RequestHeader
 from cluster.server.responder import Responder
 from controller.access import Operation
 from replica.errors import ErrorCode

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.broker.apis.offered import Ranges, offered_under
 from cluster.node import ConnectionId
-from cluster.protocol.headers import RequestHeader, read_request_header
-from cluster.protocol.versions import FORWARDED, GUARDED_WITHOUT_RULES, api_name
+from cluster.protocol.versions import FORWARDED, GUARDED_WITHOUT_RULES, RequestHeader, api_name, read_request_header
 from replica.errors import PeerViolation
 
 if TYPE_CHECKING:

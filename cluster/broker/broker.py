@@ -18,8 +18,7 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.blocking_logs import BlockingLogs, PartitionLocks
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
-from cluster.broker.replicas.fetcher_context import FetcherContext
-from cluster.broker.replicas.fetchers import ReplicaFetchers
+from cluster.broker.replicas.fetchers import FetcherContext, ReplicaFetchers
 from cluster.broker.replicas.log_life import LogDirFailures, state_recoveries
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
@@ -31,12 +30,11 @@ from cluster.dynamic_settings import DynamicSettings, RunningConfig
 from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
-from cluster.protocol.versions import FETCH
+from cluster.protocol.versions import FETCH, RequestHeader
 from cluster.quotas.client_quotas import ClientQuotas
 from cluster.security import OPEN, ListenerSecurity
-from cluster.server.cpu import CpuTimes
+from cluster.server.request_handlers import CpuTimes
 from cluster.server.request_log import RequestLog
 from cluster.server.responder import Refusals, Responder
 from cluster.server.socket_server import SocketServer

@@ -39,8 +39,7 @@ from cluster.client.node import ExponentialBackoff
 from cluster.clocks import Timer, Timers
 from cluster.node import Action, Close, Connect, ConnectionId, Send
 from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
-from cluster.protocol.headers import response_correlation_id
-from cluster.protocol.versions import API_VERSIONS, METADATA, api_name
+from cluster.protocol.versions import API_VERSIONS, METADATA, api_name, response_correlation_id
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, Names
 

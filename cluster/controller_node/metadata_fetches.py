@@ -22,8 +22,7 @@ from cluster.protocol.api_01_fetch import (
 )
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FETCH
+from cluster.protocol.versions import FETCH, RequestHeader
 from controller.quorum.messages import FetchLog, OffsetAndEpoch
 from controller.quorum.quorum import Quorum
 from replica.errors import ErrorCode, KafkaError, PeerViolation

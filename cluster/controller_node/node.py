@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
-from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue
+from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue, QuorumPeers
 from cluster.controller_node.metadata_fetches import MetadataFetches
 from cluster.controller_node.metadata_log import MetadataLog, SnapshotWriter
-from cluster.controller_node.quorum_peers import QuorumPeers
 from cluster.dynamic_settings import DynamicSettings
 from cluster.messages.controller_requests import (
     BrokerRequest,
@@ -37,8 +36,7 @@ from cluster.messages.quorum import (
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader, read_request_header
-from cluster.protocol.versions import ENVELOPE, FETCH, FETCH_SNAPSHOT
+from cluster.protocol.versions import ENVELOPE, FETCH, FETCH_SNAPSHOT, RequestHeader, read_request_header
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.slices import Slices

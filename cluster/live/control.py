@@ -16,8 +16,7 @@ from cluster.live.observations import Observation
 from cluster.live.pickling import pickled, unpickled
 from cluster.network.links import HoldRule, Latency, Link, Network
 from cluster.network.passage import ByteCounts
-from replica.log.files.disk import Disk
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import Disk, ServiceTime
 from replica.trace.events import TraceEvent
 
 PACKET_BYTES = 1 << 20

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
     ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
+    RequestHeader,
 )
 from cluster.security import PROTOCOL_OF
 from controller.image import MetadataImage

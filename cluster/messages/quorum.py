@@ -8,8 +8,7 @@ from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, VOTE
+from cluster.protocol.versions import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH, FETCH_SNAPSHOT, VOTE, RequestHeader
 from controller.quorum.messages import (
     AnyAnswer,
     BeginQuorumEpoch,

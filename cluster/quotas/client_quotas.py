@@ -10,7 +10,6 @@ from typing import Final
 
 from cluster.config import BrokerConfig
 from cluster.node import ConnectionId
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
     ALTER_PARTITION,
     CONTROLLED_SHUTDOWN,
@@ -18,6 +17,7 @@ from cluster.protocol.versions import (
     STOP_REPLICA,
     UPDATE_METADATA,
     WRITE_TXN_MARKERS,
+    RequestHeader,
     api_name,
 )
 from cluster.quotas.managers import INT32_MAX, Exceeded, RateQuota

@@ -15,7 +15,7 @@ from cluster.config import NO_LIMIT
 from cluster.node import Action, ConnectionId, ResumeReading, Send
 from cluster.outbox import Outbox
 from cluster.sampled_rate import SAMPLES, WINDOW_US, Rate
-from cluster.server.cpu import CpuTimes, HandlerTime
+from cluster.server.request_handlers import CpuTimes, HandlerTime
 
 
 class Acceptor:

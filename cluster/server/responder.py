@@ -12,7 +12,6 @@ from cluster.event_limit import EventLimit, outsider
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
     CONSUMER_GROUP_HEARTBEAT,
     FIND_COORDINATOR,
@@ -24,6 +23,7 @@ from cluster.protocol.versions import (
     OFFSET_FETCH,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
+    RequestHeader,
     api_name,
 )
 from cluster.quotas.client_quotas import ClientQuotas

@@ -16,12 +16,10 @@ from typing import Final, Protocol
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, ResumeReading, Send
 from cluster.outbox import Outbox
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FETCH, PRODUCE
+from cluster.protocol.versions import FETCH, PRODUCE, RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
-from cluster.server.cpu import CpuTimes, HandlerTime
 from cluster.server.network_thread import Acceptor, NetworkThread, ThreadTimes, ThrottledChannels
-from cluster.server.request_handlers import RequestHandlers
+from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers
 from cluster.server.request_log import RequestLog
 from cluster.slices import Slices
 from replica.errors import PeerViolation

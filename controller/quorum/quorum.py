@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.quorum.events import QuorumEvents
 from controller.quorum.messages import (
     Action,
     AnyAnswer,
@@ -41,6 +40,7 @@ from controller.quorum.roles import (
     Draw,
     Follower,
     Leader,
+    QuorumEvents,
     QuorumTimeouts,
     Resigned,
     Role,

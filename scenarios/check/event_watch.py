@@ -10,8 +10,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
-from scenarios.language.conditions import NodeTest, NumberTest, PartitionTest, ReplicaTest, StateTest, TimeTest
-from scenarios.language.expect import EventTest, EventValue
+from scenarios.language.expect import (
+    EventTest,
+    EventValue,
+    NodeTest,
+    NumberTest,
+    PartitionTest,
+    ReplicaTest,
+    StateTest,
+    TimeTest,
+)
 from scenarios.language.selectors import Selector, SelectorError, resolve
 from scenarios.observe.view import ClusterView, ReplicaView
 from scenarios.observe.wording import seconds

@@ -12,8 +12,17 @@ from replica.ids import TopicPartition
 from replica.trace.events import EndOffsetSeen, TraceRow
 from scenarios.check.event_watch import EventWatch, described, state_failures, state_findings, time_window
 from scenarios.check.verdict import Verdict, classify
-from scenarios.language.conditions import EndOffsetTest, LogTest, RecordsTest, TimeTest
-from scenarios.language.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
+from scenarios.language.expect import (
+    DivergedTest,
+    EndOffsetTest,
+    ErrorTest,
+    Expect,
+    LatencyTest,
+    LogTest,
+    RecordsTest,
+    TimeTest,
+    UnavailableTest,
+)
 from scenarios.language.selectors import format_record_names
 from scenarios.language.values.trees import time_text
 from scenarios.language.verbs.checks import Check

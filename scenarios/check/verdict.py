@@ -13,7 +13,7 @@ from replica.ids import TopicPartition
 from replica.trace.events import InvariantBroken
 from scenarios.language.anomalies import JEPSEN_CLASS
 from scenarios.language.selectors import format_record_names
-from scenarios.observe.columns.lazy_names import LazyNames
+from scenarios.observe.columns.names import LazyNames
 from scenarios.observe.final_logs import FinalReplica, LogEntry
 from scenarios.observe.ledger import ReadJump, RecordLedger
 from scenarios.observe.taken_records import COMPACTED, DELETED, EXPIRED

@@ -11,7 +11,7 @@ import click
 
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout, usable_runs
 from scenarios.cli.completion import run_names
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import folded
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from scenarios.cli.view import PAGE_NAME, RUNS_MAX, write_page
 from scenarios.cli.worlds import ChosenWorld, WorldName, WorldsType, kafka_options, on_option
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.run.runs import RUNS_DIR
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario

@@ -19,7 +19,7 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 CUT_SHORT = "its end may be missing: whatever wrote it was killed, or its files were changed"

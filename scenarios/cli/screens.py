@@ -22,7 +22,7 @@ from scenarios.check.verdict import HARMLESS_CLASSES
 from scenarios.language.selectors import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
-from scenarios.observe.columns.lazy_names import count_different
+from scenarios.observe.columns.names import count_different
 from scenarios.observe.partition_histories import PartitionHistory
 from scenarios.observe.story import Story
 from scenarios.observe.story_groups import grouped, ungrouped

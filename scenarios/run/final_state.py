@@ -19,7 +19,7 @@ from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.files.disk import Disk
 from replica.log.log import Log
 from replica.trace.events import AbortedBatchFound, LogEntryFound, OpenBatchFound, ReplicaFound
-from scenarios.observe.compacted_batches import CompactedBatches
+from scenarios.observe.sent_batches import CompactedBatches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import judge
 from scenarios.language.spec import Scenario
 from scenarios.observe.availability import GoneTopics
-from scenarios.observe.columns.lazy_names import write_json
+from scenarios.observe.columns.names import write_json
 from scenarios.observe.groups import UnreadTimes
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import trio
 
@@ -59,6 +59,9 @@ from scenarios.process.failures import first_leaf
 from scenarios.process.forks import Forks
 from scenarios.run.cores import Cores, new_disks
 from scenarios.run.worlds import live_latency
+
+if TYPE_CHECKING:
+    from scenarios.run.cores import ServerCore
 
 FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05

@@ -26,7 +26,7 @@ from scenarios.language.spec import Scenario
 from scenarios.language.values.reading import TIME_MAX_US
 from scenarios.language.write import lock
 from scenarios.observe.availability import GoneTopics
-from scenarios.observe.columns.lazy_names import write_json
+from scenarios.observe.columns.names import write_json
 from scenarios.observe.groups import UnreadTimes
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror

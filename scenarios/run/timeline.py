@@ -10,7 +10,7 @@ from functools import partial
 from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
 from scenarios.check.event_watch import state_failures, state_holds
 from scenarios.check.expectations import Expectation, RunSight, check_now, end_offset_seen
-from scenarios.language.conditions import EndOffsetTest
+from scenarios.language.expect import EndOffsetTest
 from scenarios.language.selectors import SelectorError
 from scenarios.language.steps import At, Step, When
 from scenarios.language.verbs.checks import Check

@@ -16,8 +16,7 @@ from cluster.clocks import Timers
 from cluster.config import ProducerConfig
 from cluster.node import Action, Close, Connect, Send
 from cluster.protocol.cold import decode_request, encode_response, response
-from cluster.protocol.headers import read_request_header
-from cluster.protocol.versions import API_VERSIONS, METADATA, api_key, api_name
+from cluster.protocol.versions import API_VERSIONS, METADATA, api_key, api_name, read_request_header
 from replica.errors import ErrorCode
 
 BROKER = 1

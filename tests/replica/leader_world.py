@@ -20,9 +20,8 @@ from replica.inputs import (
     PartitionUpdated,
     ProposeIsr,
 )
-from replica.isr import LagLimits
+from replica.isr import LONG_AGO_US, LagLimits
 from replica.leader import LeaderState
-from replica.remote_replica import LONG_AGO_US
 from replica.rules import PROFILES
 from replica.wording import duration
 

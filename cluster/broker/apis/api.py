@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cluster.outbox import Outbox
     from cluster.quotas.client_quotas import ClientQuotas
     from cluster.server.accepted_connections import AcceptedConnections
-    from cluster.server.cpu import HandlerTime
+    from cluster.server.request_handlers import HandlerTime
     from cluster.server.responder import Handler, Responder
     from cluster.transactions.service import TransactionService
     from replica.log.broker_logs import BrokerLogs

@@ -25,8 +25,7 @@ from cluster.broker.replicas.delayed import ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.protocol.by_topic import Topic
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import PRODUCE
+from cluster.protocol.versions import PRODUCE, RequestHeader
 from cluster.slices import Items, paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode

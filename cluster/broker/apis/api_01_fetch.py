@@ -33,8 +33,7 @@ from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FETCH
+from cluster.protocol.versions import FETCH, RequestHeader
 from cluster.slices import Items, paced
 from controller.access import Operation
 from replica.errors import ErrorCode

@@ -27,7 +27,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import (

@@ -34,7 +34,7 @@ from cluster.broker.apis.coordinators import wanted_topic
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from controller.image import PartitionRegistration, TopicImage
 from controller.topics import is_internal

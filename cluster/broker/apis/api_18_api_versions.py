@@ -14,9 +14,8 @@ from __future__ import annotations
 from cluster.broker.apis.api import BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import INT32
-from cluster.protocol.versions import API_VERSIONS
+from cluster.protocol.versions import API_VERSIONS, RequestHeader
 from controller.features import finalized
 
 _Levels = tuple[int, tuple[tuple[str, int], ...]]

@@ -15,7 +15,7 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.transactions.inputs import InitProducerId, InitResult, ProducerIdAndEpoch, TransactionResult
 from replica.errors import ErrorCode
 

@@ -11,7 +11,7 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.cluster_view import ALL_OF_CLUSTER, NOT_ASKED, DescribedCluster
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 from replica.ids import CLUSTER_ID
 

@@ -13,7 +13,7 @@ from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.cluster_view import ALL_OF_TOPIC, DescribedCluster, failed, why_missing
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from controller.image import TopicImage
 from controller.topics import is_internal

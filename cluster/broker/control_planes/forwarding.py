@@ -16,8 +16,7 @@ from cluster.messages.envelopes import NODE, answer_inside, enclose
 from cluster.messages.refusals import refusal
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import CREATE_TOPICS, ENVELOPE
+from cluster.protocol.versions import CREATE_TOPICS, ENVELOPE, RequestHeader
 from cluster.server.responder import Responder
 from replica.errors import ErrorCode
 

@@ -20,7 +20,7 @@ from cluster.messages.refusals import refusal
 from cluster.messages.topic_files import creation
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.server.responder import Responder
 from controller.inputs import CreateTopic, CreateTopicReply
 from controller.zookeeper import znodes

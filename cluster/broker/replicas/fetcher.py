@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from itertools import count
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.followed_partition import FollowedPartition
 from cluster.broker.replicas.partition import Partition
 from cluster.channel import Channel
@@ -38,6 +38,9 @@ from replica.errors import ErrorCode, PeerViolation
 from replica.fetch_fencing import current_leader_epoch
 from replica.ids import UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 from replica.inputs import AskLeaderOffsets, LeaderOffsetsKnown
+
+if TYPE_CHECKING:
+    from cluster.broker.replicas.fetchers import FetcherContext
 
 LIST_OFFSETS_VERSION = 7
 _TURN = attrgetter("turn")

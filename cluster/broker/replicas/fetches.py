@@ -24,7 +24,7 @@ from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset, TopicPartition
-from replica.log.files.file_slice import EMPTY_SLICE
+from replica.log.files.open_files import EMPTY_SLICE
 from replica.purgatory import Purgatory
 from replica.rules import Rules
 from replica.trace.events import FetchRefused, Recorder

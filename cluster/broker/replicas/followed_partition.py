@@ -5,9 +5,8 @@ source: ReplicaFetcherThread.processPartitionData, truncate; AbstractFetcherThre
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuota
 from cluster.protocol.api_01_fetch import FetchedPartition
@@ -34,6 +33,9 @@ from replica.inputs import (
     TruncateTo,
 )
 from replica.trace.events import FetchRefused, FetchThrottled
+
+if TYPE_CHECKING:
+    from cluster.broker.replicas.fetchers import FetcherContext
 
 
 class Fetcher(Protocol):

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 from cluster.broker.replicas.delayed import DelayedProduce, ProduceResults
 from cluster.broker.replicas.fetches import Fetches
-from cluster.broker.replicas.log_cleaner import LogCleaner
+from cluster.broker.replicas.log_life import LogCleaner
 from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.transaction_checks import TransactionChecks

@@ -46,7 +46,7 @@ from replica.inputs import (
 from replica.isr import LagLimits
 from replica.leader import LeaderState, check_life
 from replica.log.batches.validation import Inspected
-from replica.log.files.file_slice import EMPTY_SLICE
+from replica.log.files.open_files import EMPTY_SLICE
 from replica.log.log import Log
 from replica.log.producers.verification import NOT_ASKED_FOR
 from replica.log.segment import Segment

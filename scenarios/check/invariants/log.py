@@ -9,7 +9,7 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant
-from scenarios.check.invariants.forgotten_proposals import ForgottenProposals
+from scenarios.check.invariants.forgotten_producers import ForgottenProposals
 from scenarios.observe.truth import CommittedLog, same_batch
 from scenarios.observe.view import PartitionView
 

@@ -21,7 +21,7 @@ from scenarios.process.work_folders import write_whole
 from scenarios.search.document import Kept, document_of
 from scenarios.search.findings import Cause
 from scenarios.search.search import FindingKind, Found
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import folded
 
 _LIMIT_HELP = "With --master: seconds of wall time per run."

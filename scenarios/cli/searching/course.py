@@ -14,7 +14,7 @@ from scenarios.process.failures import ProcessDied
 from scenarios.process.work_folders import write_whole
 from scenarios.search.document import Kept
 from scenarios.search.search import FindingKind, Found, SeedJob
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 OUT = Path("search")

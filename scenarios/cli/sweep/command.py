@@ -29,7 +29,7 @@ from scenarios.cli.run import set_option
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.language.anomalies import ANOMALIES
 from scenarios.process.work_folders import write_whole
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from itertools import count
 
 from cluster.config import BrokerConfig
 from cluster.dynamic_keys import PREFIXES_WITHOUT_EFFECT, WITHOUT_EFFECT
-from cluster.server.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
+from cluster.server.request_handlers import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, Config, ConfigError, TopicConfig
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
 from scenarios.language.parse.misplaced import CLUSTER_FIELDS, NETWORK_FIELDS, inside_cluster, own_config

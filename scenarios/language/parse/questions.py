@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scenarios.language.expect import RECORD_KINDS
 from scenarios.language.parse.expect import event_name
-from scenarios.language.questions import (
+from scenarios.language.steps import (
     ANSWER_KINDS,
     CHOICES_MAX,
     QUESTION_CHARACTERS_MAX,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import ServiceTime
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import DEFAULT_LATENCY
 from scenarios.language.steps import Delay

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from replica.ids import TopicPartition
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import ServiceTime
 from scenarios.language.selectors import Selector
 from scenarios.language.values.links import service_time_text
 from scenarios.language.values.reading import Fields

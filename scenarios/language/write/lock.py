@@ -10,10 +10,8 @@ from typing import Any
 import yaml
 
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
-from cluster.server.cpu import CpuTimes
-from scenarios.language.conditions import NumberTest, TimeTest
-from scenarios.language.expect import EventTest, EventValue, Expect
-from scenarios.language.questions import AnswerFromTrace, ScenarioQuestion
+from cluster.server.request_handlers import CpuTimes
+from scenarios.language.expect import EventTest, EventValue, Expect, NumberTest, TimeTest
 from scenarios.language.selectors import format_record_names
 from scenarios.language.spec import (
     SCHEMA,
@@ -26,7 +24,7 @@ from scenarios.language.spec import (
     TransactionPattern,
     Workload,
 )
-from scenarios.language.steps import DEFAULT, At, Step
+from scenarios.language.steps import DEFAULT, AnswerFromTrace, At, ScenarioQuestion, Step
 from scenarios.language.values.links import delay_tree, service_time_tree
 from scenarios.language.values.trees import (
     Tree,

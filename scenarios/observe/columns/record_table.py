@@ -1,4 +1,4 @@
-"""Every record of a run in columns, some fifty bytes for each, and of long runs a few (packed_column.py).
+"""Every record of a run in columns, some fifty bytes for each, and of long runs a few (names.py).
 
 table = RecordTable()
 place = table.add("r12", "p1", TopicPartition("t", 0), -1, at_us, seq)         # places count from 0, in sending order
@@ -12,8 +12,7 @@ from array import array
 from collections.abc import Iterator
 
 from replica.ids import TopicPartition
-from scenarios.observe.columns.name_index import NameIndex
-from scenarios.observe.columns.packed_column import PackedColumn
+from scenarios.observe.columns.names import NameIndex, PackedColumn
 
 
 class WordTable:

@@ -15,8 +15,7 @@ from cluster.broker.api_table import APIS, serve_of
 from cluster.broker.apis.refusals import Refused
 from cluster.protocol import cold
 from cluster.protocol import versions as v
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FORWARDED, api_name
+from cluster.protocol.versions import FORWARDED, RequestHeader, api_name
 from controller.access import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from replica.errors import ErrorCode
 

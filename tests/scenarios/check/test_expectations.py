@@ -18,8 +18,13 @@ from scenarios.check.expectations import (
     end_offset_seen,
     latency_statistics,
 )
-from scenarios.language.conditions import (
+from scenarios.language.expect import (
+    DivergedTest,
     EndOffsetTest,
+    ErrorTest,
+    EventTest,
+    Expect,
+    LatencyTest,
     LogTest,
     NodeTest,
     NumberTest,
@@ -28,13 +33,6 @@ from scenarios.language.conditions import (
     ReplicaTest,
     StateTest,
     TimeTest,
-)
-from scenarios.language.expect import (
-    DivergedTest,
-    ErrorTest,
-    EventTest,
-    Expect,
-    LatencyTest,
     UnavailableTest,
     UnavailableWindow,
 )

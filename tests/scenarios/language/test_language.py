@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from small_scenario import HEAD, caret_text, errors_of, file_of, load, load_whole
 
 from cluster.config import BrokerConfig, GroupConfig, GroupConsumerConfig, ProducerConfig
-from cluster.server.cpu import CpuTimes
+from cluster.server.request_handlers import CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
 from replica.ids import TopicPartition
-from scenarios.language.conditions import NumberTest, RecordsTest, TimeTest
 from scenarios.language.diagnostics import Place, Problems, SourceText
 from scenarios.language.expect import (
     DivergedTest,
@@ -23,6 +22,9 @@ from scenarios.language.expect import (
     EventTest,
     Expect,
     LatencyTest,
+    NumberTest,
+    RecordsTest,
+    TimeTest,
     UnavailableTest,
     UnavailableWindow,
 )

@@ -16,7 +16,7 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.broker.replicas.record_deletion import Deleted, RecordDeletion
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.ids import TopicPartition
 

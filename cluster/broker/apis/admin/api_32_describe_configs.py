@@ -27,7 +27,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from controller.features import is_elr_enabled
 from controller.topics import check_legal

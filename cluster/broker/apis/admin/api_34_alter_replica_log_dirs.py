@@ -12,7 +12,7 @@ from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.refusals import ABSENT
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

@@ -16,7 +16,7 @@ from itertools import groupby
 from cluster.broker.apis.api import BrokerParts, Values
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

@@ -12,7 +12,7 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.messages.admin.quota_requests import describe_client_quotas
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import KafkaError
 
 

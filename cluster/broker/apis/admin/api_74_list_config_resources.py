@@ -12,7 +12,7 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 CLIENT_METRICS = 16

@@ -18,7 +18,7 @@ from cluster.groups.inputs import CommitOffsets, CommitResult, Result
 from cluster.groups.state.offsets import NO_EXPIRY
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 
 DEFAULT_RETENTION = -1
 FIRST_WITH_MEMBER_EPOCHS = 9

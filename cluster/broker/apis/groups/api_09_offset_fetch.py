@@ -22,7 +22,7 @@ from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, UNKNOWN_OFFSET, TopicPartition
 

@@ -21,7 +21,7 @@ from cluster.broker.apis.groups.partition_answers import instance_id_of
 from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 
 FIRST_WITH_REBALANCE_TIMEOUT = 1
 FIRST_THAT_TAKES_AN_ID = 4

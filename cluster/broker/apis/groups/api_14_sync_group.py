@@ -19,7 +19,7 @@ from cluster.broker.apis.groups.partition_answers import instance_id_of
 from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 FIRST_WITH_PROTOCOL = 5

@@ -18,7 +18,7 @@ from cluster.groups.state.group import State
 from cluster.groups.state.member import Member
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 FIRST_THAT_MISSES = 6

@@ -17,7 +17,7 @@ from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.group import Group
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 CLASSIC, CONSUMER = "classic", "consumer"

@@ -17,7 +17,7 @@ from cluster.groups.inputs import NO_GENERATION, NO_MEMBER_ID, CommitOffsets, Co
 from cluster.groups.state.offsets import NO_EXPIRY
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_ID

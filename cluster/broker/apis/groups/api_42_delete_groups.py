@@ -13,7 +13,7 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode
 

@@ -12,7 +12,7 @@ from cluster.broker.apis.groups.partition_answers import error_of_each, exists
 from cluster.groups.inputs import DeleteOffsets, DeleteOffsetsResult, Result
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition

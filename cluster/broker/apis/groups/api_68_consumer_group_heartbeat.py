@@ -18,7 +18,7 @@ from cluster.groups.inputs import ConsumerHeartbeat, ConsumerHeartbeatResult, Re
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import NO_ID, Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.server.responder import Handler
 from controller.features import GROUP_VERSION, level_of
 

@@ -20,7 +20,7 @@ from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.consumer_member import ConsumerMember
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.server.responder import Handler
 from replica.errors import ErrorCode
 

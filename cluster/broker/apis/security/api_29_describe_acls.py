@@ -12,7 +12,7 @@ from cluster.broker.apis.refusals import NO_AUTHORIZER, Refused, always
 from cluster.messages.admin.acl_requests import described, filter_of
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.server.responder import Handler
 from controller.acl_control import unknown_part
 from replica.errors import PeerViolation

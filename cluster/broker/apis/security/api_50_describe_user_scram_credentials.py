@@ -9,7 +9,7 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.messages.admin.user_requests import describe_user_scram_credentials
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 
 
 class DescribeUserScramCredentials:

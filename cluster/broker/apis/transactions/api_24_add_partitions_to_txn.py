@@ -20,7 +20,7 @@ from cluster.broker.apis.transactions.errors import error_in
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from cluster.transactions.inputs import AddPartitions, AddResult, TransactionResult
 from cluster.transactions.transaction import BUMPS_EPOCH

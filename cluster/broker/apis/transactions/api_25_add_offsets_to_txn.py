@@ -15,7 +15,7 @@ from cluster.broker.apis.transactions.api_24_add_partitions_to_txn import BY_CLI
 from cluster.broker.apis.transactions.errors import error_in
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.transactions.inputs import AddPartitions, AddResult, TransactionResult
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 

@@ -14,7 +14,7 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.transactions.errors import error_in
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.transactions.inputs import EndResult, EndTxn, TransactionResult
 from cluster.transactions.transaction import BUMPS_EPOCH
 

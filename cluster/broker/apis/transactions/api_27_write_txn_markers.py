@@ -14,8 +14,7 @@ from cluster.broker.replicas.delayed import ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import PRODUCE, VERSIONS
+from cluster.protocol.versions import PRODUCE, VERSIONS, RequestHeader
 from cluster.slices import Items, paced
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, TopicPartition

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cluster.broker.apis.api import BrokerParts, Values
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode, KafkaError
 
 

@@ -13,7 +13,7 @@ import re
 from cluster.broker.apis.api import BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.transactions.transaction import TransactionState as State
 from replica.errors import ErrorCode, KafkaError
 

@@ -13,7 +13,7 @@ from cluster.broker.replicas.changes import AssignedPartition
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.control_messages import topic_states
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from controller.image import PartitionRegistration
 from controller.zookeeper.control_requests import TopicState
 from replica.errors import ErrorCode

@@ -12,7 +12,7 @@ from cluster.broker.control_planes.plane import ZooKeeperParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.control_messages import stopped_partitions
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 

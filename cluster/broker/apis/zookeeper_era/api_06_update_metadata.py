@@ -12,7 +12,7 @@ from cluster.broker.control_planes.plane import ZooKeeperParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.control_messages import live_brokers, topic_states
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH

@@ -11,7 +11,7 @@ from cluster.broker.apis.api import BrokerParts, in_zookeeper_era
 from cluster.broker.control_planes.plane import ZooKeeperParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from controller.zookeeper.kafka_controller import ControlledShutdownReply
 
 

@@ -12,7 +12,7 @@ from cluster.broker.control_planes.plane import ZooKeeperParts
 from cluster.messages.controller_requests import alter_partition_input, alter_partition_results, topics_asked_for
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from controller.inputs import AlterPartitionReply
 from controller.zookeeper.controller_context import Process
 

@@ -7,7 +7,7 @@ from cluster.broker.replicas.blocking_logs import PartitionLocks
 from cluster.server.request_handlers import RequestHandlers
 from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import ServiceTime
 from replica.trace.events import BatchAppended
 
 
