@@ -462,6 +462,11 @@ class ProducerConfig(Config):
     )
 
     @property
+    def takes_records_as_they_are(self) -> bool:
+        """No interceptor and no serializer does anything to them."""
+        return not self.interceptor_classes and self.key_serializer == self.value_serializer == SERIALIZERS[0]
+
+    @property
     def required_acks(self) -> int:
         """acks as on the wire: 0, 1 or -1."""
         return ACKS_ALL if self.acks in ("all", "-1") else int(self.acks)
@@ -498,6 +503,11 @@ class ConsumerConfig(Config):
         pattern=FAILING_RECORDS,
         doc="names of records, as in r3, r7; FailingDeserializer reads it",
     )
+
+    @property
+    def hands_records_as_they_are(self) -> bool:
+        """No deserializer and no interceptor does anything to them."""
+        return not self.interceptor_classes and self.key_deserializer == self.value_deserializer == DESERIALIZERS[0]
 
 
 CLASSIC: Final = "classic"

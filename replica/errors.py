@@ -179,5 +179,9 @@ class KafkaError(Exception):
         self.details = details
 
 
+class NotConvertible(Exception):
+    """Of Kafka's SerializationException; the text is a clause that says why."""
+
+
 class PeerViolation(Exception):
     """The other end broke the protocol: close this one connection, and touch nothing else."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.coordinators import Coordinators
 from cluster.broker.apis.offered import offered
 from cluster.broker.control_planes.kraft import KRaftPlane
-from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.blocking_logs import BlockingLogs, PartitionLocks
@@ -27,15 +26,13 @@ from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
-from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.primitives import MAX_INT32
 from cluster.protocol.versions import FETCH, RequestHeader
-from cluster.quotas.client_quotas import ClientQuotas
+from cluster.quotas.managers import ClientQuotas
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.request_handlers import CpuTimes
-from cluster.server.request_log import RequestLog
 from cluster.server.responder import Refusals, Responder
 from cluster.server.socket_server import SocketServer
 from cluster.slices import Slices
@@ -49,7 +46,10 @@ from replica.rules import Rules
 from replica.trace.events import LogFlushed, Recorder
 
 if TYPE_CHECKING:
+    from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
     from cluster.groups.service import GroupService
+    from cluster.messages.admin.broker_description import OwnKey
+    from cluster.server.request_log import RequestLog
 
 MAX_SHUTDOWN_US = 300_000_000
 """BrokerServer.shutdown: a controlled shutdown takes at most five minutes, then the broker stops all the same."""
@@ -116,6 +116,11 @@ class BrokerCore:
             take_up=lambda work, now_us: self._server.handlers.submit(work, now_us),
         )
         self._slices = slices
+        requests: RequestLog | None = None
+        if stopwatch is not None:
+            from cluster.server.request_log import RequestLog
+
+            requests = RequestLog(identity.name, recorder, stopwatch)
         self._server = SocketServer(
             node=identity.name,
             config=config,
@@ -125,7 +130,7 @@ class BrokerCore:
             listens_early=rules.startup_port == "open",
             handle=self._handle,
             on_gone=self._connection_gone,
-            requests=None if stopwatch is None else RequestLog(identity.name, recorder, stopwatch),
+            requests=requests,
             clock=stopwatch or now,
             slices=slices,
         )
@@ -259,13 +264,12 @@ class BrokerCore:
             self._server.gate = gate_before(parts, self._security)
 
     def _parts(self) -> BrokerParts:
-        roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
         return BrokerParts(
             identity=self.identity,
             config=self._config,
             running=self._running,
             rules=self._rules,
-            own_keys=own_keys(self.identity, self._rules, roots, self._controllers),
+            own_keys=self._own_keys,
             outbox=self._outbox,
             connections=self._server.connections,
             responder=self._responder,
@@ -287,6 +291,12 @@ class BrokerCore:
             coordinators=self._coordinators,
             offered=lambda: self._apis.offered,
         )
+
+    def _own_keys(self) -> Sequence[OwnKey]:
+        from cluster.messages.admin.broker_description import own_keys
+
+        roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
+        return own_keys(self.identity, self._rules, roots, self._controllers)
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")

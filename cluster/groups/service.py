@@ -45,7 +45,7 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, build_batch
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.rules import WITH_ONE_GROUP_COORDINATOR
 from replica.trace.events import Emit, Recorder
 

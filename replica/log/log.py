@@ -37,8 +37,7 @@ from replica.log.files.disk import Disk, DiskFailed
 from replica.log.files.open_files import EMPTY_SLICE, FileSlice
 from replica.log.loader import LoadedLog, LogLoader, Recovery, rebuild_producers
 from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS
-from replica.log.producers.transaction_index import AbortedTransaction, CompletedTransaction
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR, AbortedTransaction, CompletedTransaction
 from replica.log.segment import CLEANED_SUFFIX, Segment
 from replica.log.segments import LogSegments, RetiredSegments, below_start, too_large, too_old
 

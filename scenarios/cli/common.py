@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from replica.trace.error import TraceError
+from replica.trace.columns import TraceError
 from scenarios.observe.columns.names import write_json
 from scenarios.process.failures import lack_behind
 from scenarios.run.runs import RUNS_DIR

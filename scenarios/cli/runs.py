@@ -152,7 +152,7 @@ def judge(run: str | None, format_: str, plain: bool) -> int:
 
     RUN is a folder, a number or a unique beginning; without it, the newest run that has no verdict.
     """
-    from replica.trace.error import TraceError
+    from replica.trace.columns import TraceError
     from scenarios.cli.screens import run_screen
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_file

@@ -13,9 +13,8 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
-from cluster.live.producer_names import client_of
-from replica.ids import OUTSIDE, TopicPartition
-from replica.trace.partition_ranges import cropped
+from replica.ids import OUTSIDE, TopicPartition, client_of
+from replica.trace.alike import cropped
 from replica.trace.signs import mark_places
 from replica.wording import duration
 from scenarios.check.verdict import HARMLESS_CLASSES
@@ -24,8 +23,7 @@ from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
 from scenarios.observe.columns.names import count_different
 from scenarios.observe.partition_histories import PartitionHistory
-from scenarios.observe.story import Story
-from scenarios.observe.story_groups import grouped, ungrouped
+from scenarios.observe.story import Story, grouped, ungrouped
 from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.ribbon import ribbon

@@ -20,7 +20,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica.trace.error import TraceError
+from replica.trace.columns import TraceError
 from replica.trace.events import (
     CLASS_OF_EVENT,
     OBSERVED_BY,

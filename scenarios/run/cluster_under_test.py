@@ -27,7 +27,6 @@ from replica.log.files.disk import Disk
 from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.language.selectors import resolve
 from scenarios.language.spec import Scenario
-from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView
 from scenarios.run.cores import Cores, ServerNodes, new_disks
 from scenarios.run.workload import client_order
@@ -174,6 +173,8 @@ class ClusterUnderTest:
         """A node's own process may have done things that it could no longer report."""
         machine = self.machines[name]
         if not machine.host.reports_all:
+            from scenarios.observe.untold import state_untold
+
             state_untold(self.trace, self.view, name, list(machine.disks.values()))
 
     def _stop_everything(self) -> None:

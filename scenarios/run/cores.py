@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from cluster.controller_node.node import ControllerCore
 from cluster.network.host import Host
 from cluster.network.world import Fabric
 from cluster.operated import NodeElsewhere, OperatedBroker, OperatedController, OperatedNode, OperatedRegistry
-from cluster.topic_pattern import TopicPattern
 from replica.log.batches.records import Record
 from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from cluster.client.consumer.fetcher import TakeRecord
     from cluster.client.transform.transform import TransformCore
     from cluster.controller_node.registry_node import RegistryCore
+    from cluster.topic_pattern import TopicPattern
 
     ServerCore = BrokerCore | ControllerCore | RegistryCore
 
@@ -223,11 +223,16 @@ class Cores:
         config = workload.consumer_config()
         if take is not None:  # A poll of a transform returns what it does in one round.
             config = replace(config, max_poll_records=min(workload.batch, config.max_poll_records))
+        topics: Sequence[str] | TopicPattern = workload.topics
+        if workload.pattern:
+            from cluster.topic_pattern import TopicPattern
+
+            topics = TopicPattern(workload.pattern)
         return ConsumerCore(
             name=workload.name,
             config=config,
             bootstrap=self.bootstrap,
-            topics=TopicPattern(workload.pattern) if workload.pattern else workload.topics,
+            topics=topics,
             recorder=self._trace,
             rng=stream,
             rules=self._scenario.rules,

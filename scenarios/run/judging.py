@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from replica.trace.error import TraceError
+from replica.trace.columns import TraceError
 from replica.trace.events import InvariantBroken, RunFinished, TraceRow
 from scenarios.check.expectations import Expectations, RunSight, logs_now
 from scenarios.check.summary import Counters, build_summary

@@ -59,7 +59,7 @@ from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_ID
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.trace.events import EVENT_NAMES, Emit
 
 SECOND = 1_000_000

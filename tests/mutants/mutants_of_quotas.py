@@ -6,7 +6,7 @@ from mutant import Mutant, mutant
 
 PRODUCE = "cluster.broker.apis.api_00_produce"
 FETCH = "cluster.broker.apis.api_01_fetch"
-QUOTAS = "cluster.quotas.client_quotas"
+QUOTAS = "cluster.quotas.managers"
 LIMITS = "cluster.quotas.managers"
 MUTATIONS = "cluster.quotas.mutation_quotas"
 CHANNELS = "cluster.server.network_thread"

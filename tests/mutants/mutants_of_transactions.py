@@ -146,7 +146,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
     mutant(
         "markers-take-guards-of-the-next",
         "With transaction.version 2 the marker of the transaction before takes no guard of the next one",
-        "replica.log.producers.verification",
+        "replica.log.producers.transaction_index",
         " and not (state.supports_epoch_bump and state.epoch == producer_epoch):",
         ":",
         OF_LOGS + "test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_epoch[1-True]",

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from cluster.broker.control_planes.forwarding import WantedTopic
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
-from cluster.coordinators.kept_in import partition_of
 from cluster.node import ConnectionId
 from controller.image import BrokerRegistration
-from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition
+from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition, partition_of
 
 if TYPE_CHECKING:
     from cluster.broker.control_planes.plane import ControlPlane

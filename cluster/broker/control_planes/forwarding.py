@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from cluster.channel import ControllerRequests
 from cluster.messages.envelopes import NODE, answer_inside, enclose
-from cluster.messages.refusals import refusal
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.versions import CREATE_TOPICS, ENVELOPE, RequestHeader
@@ -62,6 +61,8 @@ class Forwarding:
 
         def respond(response: bytes | ErrorCode) -> None:
             if isinstance(response, ErrorCode):
+                from cluster.messages.refusals import refusal
+
                 answer = refusal(header, frame, response)
             else:
                 answer = len(response).to_bytes(4, "big") + response

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
 from cluster.broker.control_planes.forwarding import RETRY_US as FORWARDING_RETRY_US
 from cluster.broker.control_planes.forwarding import AutoTopics, Forwarding, WantedTopic
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
@@ -32,6 +31,9 @@ from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
 from replica.trace.events import Recorder
+
+if TYPE_CHECKING:
+    from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
 
 # --------------------------------------------------------------------------------------------------- metadata publisher
 #
@@ -192,6 +194,8 @@ class KRaftPlane:
         self._assignments: DirectoryAssignments | None = None
         """None: a broker with one directory does not report where its replicas are."""
         if has_several_directories:
+            from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
+
             self._assignments = DirectoryAssignments(
                 identity=identity,
                 outbox=outbox,

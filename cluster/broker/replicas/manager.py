@@ -27,7 +27,7 @@ from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, UNKNOWN_OFFSET
 from replica.inputs import ProposeIsr
 from replica.log.batches.validation import Inspected, single_batch
 from replica.log.broker_logs import BrokerLogs
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.log.segment import Segment
 from replica.purgatory import Purgatory
 from replica.rules import WITH_ONE_GROUP_COORDINATOR, Rules

@@ -48,7 +48,7 @@ from replica.leader import LeaderState, check_life
 from replica.log.batches.validation import Inspected
 from replica.log.files.open_files import EMPTY_SLICE
 from replica.log.log import Log
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.log.segment import Segment
 from replica.rules import Rules
 from replica.trace.events import Recorder

@@ -23,7 +23,7 @@ from replica.log.batches.control_records import read_end_transaction_marker
 from replica.log.batches.records import CONTROL, NO_SEQUENCE, Bytes, read_header
 from replica.log.batches.validation import is_transactional
 from replica.log.log import AppendInfo, Log
-from replica.log.producers.verification import NOT_ASKED_FOR, NOT_VERIFIED
+from replica.log.producers.transaction_index import NOT_ASKED_FOR, NOT_VERIFIED
 from replica.rules import Rules
 
 if TYPE_CHECKING:

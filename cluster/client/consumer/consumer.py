@@ -20,7 +20,6 @@ from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.offsets import OffsetLookups
-from cluster.client.consumer.pipeline import pipeline_of
 from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
@@ -38,6 +37,7 @@ from replica.rules import Rules
 
 if TYPE_CHECKING:
     from cluster.client.consumer.membership import GroupMembership
+    from cluster.client.consumer.pipeline import ConsumerPipeline
 
 MAX_IN_FLIGHT = 100
 """CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION: the consumer limits itself, by one fetch per node."""
@@ -107,7 +107,11 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             config.auto_offset_reset,
             config.isolation_level,
         )
-        self._pipeline = pipeline_of(config, cpu, self._events)
+        self._pipeline: ConsumerPipeline | None = None
+        if cpu != NO_TIME or not config.hands_records_as_they_are:
+            from cluster.client.consumer.pipeline import pipeline_of
+
+            self._pipeline = pipeline_of(config, cpu, self._events)
         self._fetcher = ConsumerFetcher(
             config, self._positions, self._connections, self._events, backoff, take, self._pipeline, process_us
         )

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from cluster.client.connection_states import ClientResponse
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.consumer.pipeline import ConsumerPipeline
 from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.node import ExponentialBackoff
 from cluster.config import ConsumerConfig
@@ -39,6 +39,9 @@ from replica.frozen import dataclass
 from replica.ids import NO_BROKER, Offset, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import BatchHeader, Bytes, Record, batches, check_crc, read_records
+
+if TYPE_CHECKING:
+    from cluster.client.consumer.pipeline import ConsumerPipeline
 
 # -------------------------------------------------------------------------------------------------------------- aborted
 #

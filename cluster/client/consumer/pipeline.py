@@ -21,8 +21,9 @@ from cluster.client.interceptors import (
     ClientCpuTimes,
     InterceptorChain,
 )
-from cluster.client.serialization import READS_TEXT, Deserializers, NotConvertible, deserializers_of
+from cluster.client.serialization import READS_TEXT, Deserializers, deserializers_of
 from cluster.config import ConsumerConfig
+from replica.errors import NotConvertible
 from replica.ids import Offset, TopicPartition
 from replica.log.batches.records import Record
 

@@ -16,8 +16,8 @@ from enum import Enum, auto
 
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.producer.batch import ProducerRecord
+from cluster.client.producer.idempotence import GroupMetadata
 from cluster.client.producer.producer import ProducerCore, TransactionCall
-from cluster.client.producer.transactions import GroupMetadata
 from cluster.config import CommitOrder
 from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, Send
 from replica.config import NEVER

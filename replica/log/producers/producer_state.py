@@ -28,8 +28,7 @@ from replica.log.producers.producer_snapshots import (
     read_snapshot,
     write_snapshot,
 )
-from replica.log.producers.transaction_index import CompletedTransaction, OpenTransactions
-from replica.log.producers.verification import VerificationStates
+from replica.log.producers.transaction_index import CompletedTransaction, OpenTransactions, VerificationStates
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 

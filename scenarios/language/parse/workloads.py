@@ -18,7 +18,6 @@ from cluster.config import (
     TransformConfig,
     defaults_of,
 )
-from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
 from scenarios.language.parse.misplaced import own_config
@@ -312,6 +311,8 @@ def _read_subscription(scope: Scope, fields: Fields) -> tuple[tuple[str, ...], s
     if given is None:
         return (), ""
     text_node, path = given
+    from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
+
     text = scope.reader.text(text_node, path, "`pattern`")
     try:
         pattern = TopicPattern(text)

@@ -22,7 +22,7 @@ from scenarios.language.schema.static_half import (
 )
 from scenarios.language.spec import SCHEMA
 from scenarios.language.steps import QUESTIONS_MAX
-from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, ref, text
+from scenarios.language.values.links import Schema, array, integer, mapping, one_of, ref, text
 from scenarios.language.verbs.every import VERBS
 
 

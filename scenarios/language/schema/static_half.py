@@ -14,7 +14,7 @@ from scenarios.language.parse.workloads import (
 )
 from scenarios.language.spec import ABORT_EVERY_MAX, BATCH_MAX, TRANSACTION_RECORDS_MAX
 from scenarios.language.steps import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
-from scenarios.language.values.shapes import (
+from scenarios.language.values.links import (
     Schema,
     array,
     excluding,

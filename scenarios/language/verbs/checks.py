@@ -9,8 +9,8 @@ from replica.ids import TopicPartition
 from scenarios.language.expect import EndOffsetTest, LogTest, NumberTest, RecordsTest, StateTest, TimeTest
 from scenarios.language.selectors import format_record_names
 from scenarios.language.values.condition_reading import read_logs, read_records, read_state
+from scenarios.language.values.links import ref
 from scenarios.language.values.scope import NO_PARTITION
-from scenarios.language.values.shapes import ref
 from scenarios.language.values.trees import given as without_none
 from scenarios.language.values.trees import (
     logs_tree,

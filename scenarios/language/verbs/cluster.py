@@ -15,7 +15,7 @@ from scenarios.language.diagnostics import did_you_mean
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import ClientQuota
 from scenarios.language.steps import DEFAULT
-from scenarios.language.values.shapes import ref
+from scenarios.language.values.links import ref
 from scenarios.language.verbs.command_words import PARTITION_WORD, SETTING_WORD, ShorthandWords, listed
 from scenarios.language.verbs.declaration import Given, Kind, Lasts, Verb, key, verb
 from scenarios.language.verbs.kinds import (

@@ -89,7 +89,7 @@ class DescribeConfigsHandler:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "no broker is named" if broker_id == EVERY_BROKER else who)
         if kind == BROKER_LOGGER:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
-        return broker_entries(self._config, self._rules, self._own_keys, self._dynamic())
+        return broker_entries(self._config, self._rules, self._own_keys(), self._dynamic())
 
     def _dynamic(self) -> Dynamic:
         image = self._cache.image

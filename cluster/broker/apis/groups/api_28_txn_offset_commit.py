@@ -21,7 +21,7 @@ from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_ID
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
 
