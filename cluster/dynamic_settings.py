@@ -22,9 +22,8 @@ from cluster.dynamic_keys import (
     PassiveDynamicConfig,
 )
 from controller.topics import as_text
-from replica.config import Config, ConfigError, DynamicBrokerConfig, TopicConfig
+from replica.config import Config, ConfigError, DynamicBrokerConfig, TopicConfig, checked
 from replica.errors import ErrorCode, KafkaError
-from replica.settings import checked
 
 # --------------------------------------------------------------------------------------------------------- group config
 #

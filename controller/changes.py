@@ -14,8 +14,8 @@ from controller.image import MetadataImage, PartitionRegistration
 from controller.inputs import Action, AppendRecord, EmitNumbered, Reply
 from controller.metadata import MetadataRecord, PartitionChangeRecord
 from controller.placement import Reassignment, maybe_complete, without
+from replica.config import KAFKAS_OWN, NodeSettings
 from replica.ids import NO_BROKER, BrokerEpoch, BrokerId, Names, Offset, TopicPartition
-from replica.settings import KAFKAS_OWN, NodeSettings
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from cluster.messages.metadata_snapshots import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot, file_name
+from cluster.messages.quorum import SNAPSHOTS_KEPT, SnapshotFiles, encode_snapshot, file_name
 from controller.image import MetadataImage
 from controller.metadata import LeaderChangeMessage, MetadataRecord, decode_record, encode_record
 from controller.quorum.messages import ControllerEpoch, ElectionState, OffsetAndEpoch, leader_or_none
-from controller.snapshot import Snapshot, snapshot_of
 from replica.config import TopicConfig
 from replica.ids import METADATA_TOPIC, NO_BROKER, BrokerId, Offset, TopicPartition
 from replica.log.batches.records import build_batch
@@ -24,6 +24,9 @@ from replica.log.log import Log
 from replica.log.manager import LogManager
 from replica.trace import events as trace
 from replica.trace.events import Recorder
+
+if TYPE_CHECKING:
+    from controller.snapshot import Snapshot
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 METADATA_TOPIC_ID = UUID(int=1)
@@ -205,6 +208,8 @@ class SnapshotWriter:
         epoch = log.epoch_at(high_watermark - 1)
         assert epoch is not None, "every record was written in an epoch"
         end = OffsetAndEpoch(epoch, high_watermark)
+        from controller.snapshot import snapshot_of
+
         size_of_file = log.write_snapshot(snapshot_of(image, end, last_timestamp_ms), last_timestamp_ms)
         self._recorder.emit(
             trace.SnapshotWritten(

@@ -25,13 +25,13 @@ from cluster.messages.controller_requests import (
     error_response,
     is_request_of_brokers,
 )
-from cluster.messages.metadata_snapshots import file_name
 from cluster.messages.quorum import (
     VOTER_REQUESTS,
     decode_fetch_snapshot,
     decode_request,
     encode_answer,
     encode_snapshot_answer,
+    file_name,
 )
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox

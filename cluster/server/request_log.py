@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.event_limit import EventLimit
 from cluster.node import Action, Close, ConnectionId, ResumeReading, Send, Sent
 from cluster.protocol.api_01_fetch import size_of
 from cluster.protocol.versions import FETCH, RequestHeader, api_name
+from cluster.server.accepted_connections import EventLimit
 from replica.ids import OUTSIDE
 from replica.log.files.open_files import FileSlice
 from replica.trace.events import Recorder, RequestCompleted

@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from cluster.event_limit import EventLimit, outsider
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol import cold
@@ -27,7 +26,7 @@ from cluster.protocol.versions import (
     api_name,
 )
 from cluster.quotas.managers import ClientQuotas
-from cluster.server.accepted_connections import AcceptedConnections
+from cluster.server.accepted_connections import AcceptedConnections, EventLimit, outsider
 from cluster.slices import Slices, paced
 from replica.errors import RETRIABLE, ErrorCode
 from replica.trace.events import OffsetCommitRefused, Recorder, RequestRefused

@@ -20,7 +20,7 @@ from functools import partial
 from uuid import UUID
 
 from cluster.broker.apis.api import BrokerParts
-from cluster.broker.apis.leader_hints import LeaderHints
+from cluster.broker.apis.cluster_view import LeaderHints
 from cluster.broker.replicas.delayed import ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response

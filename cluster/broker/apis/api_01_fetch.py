@@ -25,7 +25,7 @@ from functools import partial
 from uuid import UUID
 
 from cluster.broker.apis.api import BrokerParts
-from cluster.broker.apis.leader_hints import LeaderHints
+from cluster.broker.apis.cluster_view import LeaderHints
 from cluster.broker.replicas.delayed import FetchParams, FetchResults
 from cluster.broker.replicas.fetch_sessions import Answered, FetchContext, Key, RequestedPartition
 from cluster.node import ConnectionId, OnSent, Sent

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster.broker.control_planes.forwarding import RETRY_US as FORWARDING_RETRY_US
 from cluster.broker.control_planes.forwarding import AutoTopics, Forwarding, WantedTopic
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
-from cluster.broker.control_planes.producer_ids import IdsOfController
 from cluster.broker.metadata.controller_channel import ActiveController, ControllerChannel
 from cluster.broker.metadata.follower import MetadataCache, MetadataFollower
 from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, HeartbeatTimes
@@ -34,6 +33,7 @@ from replica.trace.events import Recorder
 
 if TYPE_CHECKING:
     from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
+    from cluster.broker.control_planes.producer_ids import ProducerIds
 
 # --------------------------------------------------------------------------------------------------- metadata publisher
 #
@@ -183,14 +183,8 @@ class KRaftPlane:
             request_timeout_us=config.request_timeout_ms * 1000,
         )
         self._auto_topics = AutoTopics(self._forwarding, identity.name, config.request_timeout_ms)
-        self.producer_ids = IdsOfController(
-            node=identity.name,
-            broker_id=identity.broker_id,
-            broker_epoch=self.fetch_epoch,
-            forwarding=self._forwarding,
-            timers=outbox.timers,
-            max_wait_us=config.request_timeout_ms * 1000,
-        )
+        self._identity = identity
+        self._request_timeout_us = config.request_timeout_ms * 1000
         self._assignments: DirectoryAssignments | None = None
         """None: a broker with one directory does not report where its replicas are."""
         if has_several_directories:
@@ -208,6 +202,19 @@ class KRaftPlane:
 
     def _channel(self, retry_us: int) -> ControllerChannel:
         return ControllerChannel(self._outbox, self._channels, self._controller, retry_us=retry_us)
+
+    @cached_property
+    def producer_ids(self) -> ProducerIds:
+        from cluster.broker.control_planes.producer_ids import IdsOfController
+
+        return IdsOfController(
+            node=self._node,
+            broker_id=self._identity.broker_id,
+            broker_epoch=self.fetch_epoch,
+            forwarding=self._forwarding,
+            timers=self._outbox.timers,
+            max_wait_us=self._request_timeout_us,
+        )
 
     def for_controller(self, key: int) -> Handler | None:
         return self._forwarding.forward if key in FORWARDED else None

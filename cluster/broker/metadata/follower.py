@@ -6,13 +6,13 @@ The log is an ordinary one that travels in ordinary Fetch responses (KIP-500: br
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from cluster.broker.metadata.controller_channel import ActiveController
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels
-from cluster.messages.metadata_snapshots import decode_snapshot
-from cluster.messages.quorum import decode_snapshot_answer, encode_fetch_snapshot
+from cluster.messages.quorum import decode_snapshot, decode_snapshot_answer, encode_fetch_snapshot
 from cluster.outbox import Outbox
 from cluster.protocol.api_01_fetch import FetchedPartition, FetchPartition, FetchRequest
 from cluster.protocol.fetch_request_codec import RepeatedFetches
@@ -29,7 +29,6 @@ from controller.metadata import (
     decode_record,
 )
 from controller.quorum.messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch
-from controller.snapshot import Snapshot, changed_configs, changed_partitions
 from replica.errors import ErrorCode
 from replica.ids import (
     METADATA_TOPIC,
@@ -44,12 +43,15 @@ from replica.ids import (
 from replica.log.batches.records import batches, read_records
 from replica.trace.events import Recorder, SnapshotFetched, SnapshotLoaded
 
+if TYPE_CHECKING:
+    from controller.snapshot import Snapshot
+
+    OnSnapshot = Callable[[Snapshot | None, int, int], None]
+    """(the snapshot, or None: there is no answer or no such snapshot any more; its size in bytes; now_us)"""
+
 # ----------------------------------------------------------------------------------------------------- snapshot fetcher
 #
 # How a broker comes by a snapshot of the metadata: piece by piece, from the node that sent it there. KIP-630
-
-OnSnapshot = Callable[[Snapshot | None, int, int], None]
-"""(the snapshot, or None: there is no answer or no such snapshot any more; its size in bytes; now_us)"""
 
 
 class SnapshotFetcher:
@@ -269,6 +271,8 @@ class MetadataFollower:
                 reason=f"{me} replaces what it knew by the snapshot, and goes on from offset {end.offset}",
             )
         )
+        from controller.snapshot import changed_configs, changed_partitions
+
         changed = dict.fromkeys(changed_partitions(before, after))
         if before.client_quotas != after.client_quotas:
             self._on_quotas()

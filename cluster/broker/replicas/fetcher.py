@@ -15,12 +15,6 @@ from cluster.broker.replicas.followed_partition import FollowedPartition
 from cluster.broker.replicas.partition import Partition
 from cluster.channel import Channel
 from cluster.clocks import Timer
-from cluster.messages.epoch_questions import (
-    OFFSET_FOR_LEADER_EPOCH_VERSION,
-    Asked,
-    epoch_ends_answers,
-    epoch_ends_request,
-)
 from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
@@ -41,6 +35,7 @@ from replica.inputs import AskLeaderOffsets, LeaderOffsetsKnown
 
 if TYPE_CHECKING:
     from cluster.broker.replicas.fetchers import FetcherContext
+    from cluster.messages.epoch_questions import Asked
 
 LIST_OFFSETS_VERSION = 7
 _TURN = attrgetter("turn")
@@ -266,6 +261,8 @@ class ReplicaFetcher:
     # ------------------------------------------------------------------------ where do the epochs of our records end
 
     def _ask_epoch_ends(self, comparing: list[FollowedPartition], now_us: int) -> None:
+        from cluster.messages.epoch_questions import OFFSET_FOR_LEADER_EPOCH_VERSION, epoch_ends_request
+
         identity = self._all.identity
         states = [followed.state for followed in comparing]
         entity, asked = epoch_ends_request(self._all.rules, identity.broker_id, states)
@@ -285,6 +282,8 @@ class ReplicaFetcher:
                 if name in self.partitions:
                     self.partitions[name].broke(reason, now_us)
         else:
+            from cluster.messages.epoch_questions import epoch_ends_answers
+
             for name, told in epoch_ends_answers(asked, frame, now_us):
                 followed = self.partitions.get(name)
                 if followed is not None:
