@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from replica.errors import ErrorCode
 from replica.fetch_fencing import answers, begins_anew, newest_epoch_taken
-from replica.fetch_states import FetchState, check_step
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 from replica.inputs import (
     AppendFailed,
@@ -21,6 +20,7 @@ from replica.inputs import (
     EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
+    FetchState,
     FollowerAction,
     FollowerAssigned,
     FollowerInput,
@@ -34,6 +34,7 @@ from replica.inputs import (
     TruncateFullyAndStartAt,
     TruncateTo,
     Which,
+    check_step,
 )
 from replica.rules import Rules
 from replica.truncation import EndOffsetFor, FollowerLog, OffsetTruncationState, truncation_of

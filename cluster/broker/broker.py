@@ -30,7 +30,7 @@ from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.primitives import MAX_INT32
 from cluster.protocol.versions import FETCH, RequestHeader
-from cluster.quotas.managers import ClientQuotas
+from cluster.quotas.client_quotas import ClientQuotas
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.request_handlers import CpuTimes
 from cluster.server.responder import Refusals, Responder

@@ -25,7 +25,7 @@ from cluster.protocol.versions import (
     RequestHeader,
     api_name,
 )
-from cluster.quotas.managers import ClientQuotas
+from cluster.quotas.client_quotas import ClientQuotas
 from cluster.server.accepted_connections import AcceptedConnections, EventLimit, outsider
 from cluster.slices import Slices, paced
 from replica.errors import RETRIABLE, ErrorCode

@@ -6,8 +6,8 @@ from mutant import Mutant, mutant
 
 PRODUCE = "cluster.broker.apis.api_00_produce"
 FETCH = "cluster.broker.apis.api_01_fetch"
-QUOTAS = "cluster.quotas.managers"
-LIMITS = "cluster.quotas.managers"
+QUOTAS = "cluster.quotas.client_quotas"
+LIMITS = "cluster.quotas.client_quotas"
 MUTATIONS = "cluster.quotas.mutation_quotas"
 CHANNELS = "cluster.server.network_thread"
 TEST = "test tests/cluster/broker/apis/test_client_quotas.py::"

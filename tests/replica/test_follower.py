@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch
-from replica.fetch_states import FetchState
 from replica.follower import FollowerState
 from replica.inputs import (
     AskLeaderOffsets,
     FetchAnswered,
     FetchBroke,
+    FetchState,
     FollowerAssigned,
     LeaderOffsetsKnown,
     MarkFailed,

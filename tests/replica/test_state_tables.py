@@ -1,4 +1,4 @@
-"""The tables of states (replica/fetch_states.py, replica/isr.py), walked: every step in them happens, no other.
+"""The tables of states (replica/inputs.py, replica/isr.py), walked: every step in them happens, no other.
 
 Each machine is brought into each of its states and given every input in every shape that matters to it.
 """
@@ -12,17 +12,19 @@ import pytest
 from follower_world import NAMES, TOPIC
 from leader_world import LAG_MAX_US, LeaderWorld
 
-from replica import fetch_states, isr
+from replica import inputs as follower_table
+from replica import isr
 from replica.errors import ErrorCode
-from replica.fetch_states import REPORTS, FetchState
 from replica.follower import FollowerState
 from replica.inputs import (
+    REPORTS,
     Appended,
     AppendFailed,
     EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
     FetchReceived,
+    FetchState,
     FollowerAssigned,
     FollowerInput,
     IsrAccepted,
@@ -154,7 +156,7 @@ def after(profile: str, inputs: list[FollowerInput]) -> FollowerState:
 
 
 def is_in_order(follower: FollowerState, given: FollowerInput) -> bool:
-    return not isinstance(given, REPORTS) or type(given) in fetch_states.NEXT_STATES[follower.state]
+    return not isinstance(given, REPORTS) or type(given) in follower_table.NEXT_STATES[follower.state]
 
 
 def test_a_follower_takes_every_step_of_its_table_and_no_other() -> None:
@@ -173,7 +175,7 @@ def test_a_follower_takes_every_step_of_its_table_and_no_other() -> None:
                 taken.add((before, type(given), one.state))
     table = {
         (before, given, after)
-        for before, row in fetch_states.NEXT_STATES.items()
+        for before, row in follower_table.NEXT_STATES.items()
         for given, states in row.items()
         for after in states
         if after is not before

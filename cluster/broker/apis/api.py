@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cluster.groups.service import GroupService
     from cluster.messages.admin.broker_description import OwnKey
     from cluster.outbox import Outbox
-    from cluster.quotas.managers import ClientQuotas
+    from cluster.quotas.client_quotas import ClientQuotas
     from cluster.server.accepted_connections import AcceptedConnections
     from cluster.server.request_handlers import HandlerTime
     from cluster.server.responder import Handler, Responder

@@ -363,7 +363,6 @@ def all_invariants() -> list[type[Invariant]]:
     """Every property, in the order of their names."""
     from scenarios.check.invariants import control as invariants_control
     from scenarios.check.invariants import elr as invariants_elr
-    from scenarios.check.invariants import epochs as invariants_epochs
     from scenarios.check.invariants import groups as invariants_groups
     from scenarios.check.invariants import liveness
     from scenarios.check.invariants import log as invariants_log
@@ -373,7 +372,6 @@ def all_invariants() -> list[type[Invariant]]:
     found = [
         *invariants_control.INVARIANTS,
         *invariants_elr.INVARIANTS,
-        *invariants_epochs.INVARIANTS,
         *invariants_log.INVARIANTS,
         *invariants_records.INVARIANTS,
         *invariants_transactions.INVARIANTS,

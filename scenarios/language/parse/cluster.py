@@ -14,7 +14,6 @@ from replica.config import BROKER_KEY_OF_TOPIC_KEY, Config, ConfigError, TopicCo
 from replica.log.files.disk import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
-from scenarios.language.parse.misplaced import CLUSTER_FIELDS, NETWORK_FIELDS, inside_cluster, own_config
 from scenarios.language.selectors import NO_NODES
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
@@ -33,6 +32,7 @@ from scenarios.language.steps import Delay
 from scenarios.language.values.links import SERVICE_TIME_KEYS, read_delay, read_service_time, read_sides
 from scenarios.language.values.reading import SLUG, Fields, Reader
 from scenarios.language.values.scope import ANY_NODE, BROKER, Scope
+from scenarios.language.values.synonyms import CLUSTER_FIELDS, NETWORK_FIELDS, inside_cluster, own_config
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 from scenarios.language.verbs.cluster import SetQuota
 

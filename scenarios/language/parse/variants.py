@@ -12,7 +12,7 @@ from dataclasses import replace
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, TransformConfig
 from replica.config import Config, TopicConfig
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, SourceText, did_you_mean
-from scenarios.language.parse.questions import only_answered_from_the_trace
+from scenarios.language.parse.steps import only_answered_from_the_trace
 from scenarios.language.values.synonyms import FIELD_SYNONYMS
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence, parse
 

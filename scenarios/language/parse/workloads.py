@@ -20,7 +20,6 @@ from cluster.config import (
 )
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
-from scenarios.language.parse.misplaced import own_config
 from scenarios.language.spec import (
     ABORT_EVERY_MAX,
     BATCH_MAX,
@@ -33,6 +32,7 @@ from scenarios.language.spec import (
 )
 from scenarios.language.values.reading import Fields, Reader, shortened
 from scenarios.language.values.scope import Scope
+from scenarios.language.values.synonyms import own_config
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence
 
 WORKLOADS_MAX = 250
