@@ -69,7 +69,7 @@ class Gap:
     invariants: the one that breaks first and those that break in its wake, by the names invariants/checker.py reports
     rule: its source (KIP or issue), and its content
     only_with: another switch and the value without which nothing breaks
-    after: nothing breaks before all of these have happened (circumstances.py)
+    after: nothing breaks before all of these have happened (Circumstances)
     """
 
     switch: str
@@ -287,7 +287,7 @@ UNPROMISED = {
 def gaps(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[Gap, ...]:
     """Why these rules do not promise the invariant; () when they promise it.
 
-    happened: what the run has seen (circumstances.py)
+    happened: what the run has seen (Circumstances)
     """
     return tuple(
         gap

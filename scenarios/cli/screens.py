@@ -26,7 +26,8 @@ from scenarios.observe.partition_histories import PartitionHistory
 from scenarios.observe.story import Story, grouped, ungrouped
 from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
-from scenarios.terminal.style import Style, folded, ribbon
+from scenarios.terminal.ribbon import ribbon
+from scenarios.terminal.style import Style, folded
 
 Summary = Mapping[str, Any]
 

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from replica.ids import TopicPartition
 from replica.trace.signs import BROKER_MARKS, SIGNS
-from scenarios.observe.partition_histories import PartitionHistory, value_at
 
 _WORDS: Mapping[str, str] = {
     "fault": "FAULT",
@@ -127,83 +125,3 @@ def folded(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     """
     lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return lines or [first]
-
-
-# --------------------------------------------------------------------------------------------------------------- ribbon
-#
-# One partition over a run as a few lines of signs: a row for each replica, the high watermark, one time axis.
-
-
-def ribbon(
-    partition: TopicPartition, history: PartitionHistory, end_us: int, places: Mapping[str, int], style: Style
-) -> list[str]:
-    """Leader, ISR and outages per replica over the run, and the high watermark, on one time axis.
-
-    places: of the brokers, for their colours
-    """
-    label = max(len(str(partition)), *(len(f"ISR {node}") for node in history.replicas)) + 2
-    top = max((value for _, value in history.high_watermark), default=0)
-    columns = style.width - label - 4 - max(len(str(top)), 2)
-    moments = [end_us * (column + 1) // columns for column in range(columns)]
-    lines = [f"  {str(partition).ljust(label)}{_axis(end_us, columns)}"]
-    for place, node in enumerate(history.replicas):
-        cells = []
-        for moment in moments:
-            states = value_at(history.states, moment)
-            sign = "" if states is None or place >= len(states) else states[place]
-            cells.append(style.sign(sign) if sign else " ")
-        row = f"{f'ISR {node}'.ljust(label)}{''.join(cells)}"
-        lines.append(f"  {style.broker(row, places[node])}")
-    if top:
-        levels = [value_at(history.high_watermark, moment) for moment in moments]
-        shape = (
-            _offsets(levels)
-            if style.plain
-            else "".join(" " if not at else style.level((at - 1) / top) for at in levels)
-        )
-        lines.append(f"  {'HW'.ljust(label)}{shape}  {top}")
-    seen = {sign for _, states in history.states for sign in states}
-    legend = [f"{style.sign(sign)} {word}" for sign, word in _STANDINGS.items() if sign in seen]
-    lines += [style.paint(line, "dim") for line in style.packed(legend or [""], "  ", label + 2)]
-    return lines
-
-
-_STANDINGS = {
-    "leads": "leads",
-    "in": "in the ISR",
-    "out": "out",
-    "gone-in": "down, still in the ISR",
-    "gone": "down",
-    "frozen-in": "frozen, still in the ISR",
-    "frozen-out": "frozen",
-}
-"""The meaning of each sign of the ribbon; the legend shows the signs that occur."""
-
-
-def _offsets(levels: Sequence[int | None]) -> str:
-    """Each new value where it begins, as far as there is room."""
-    cells = [" "] * len(levels)
-    free, before = 0, None
-    for column, level in enumerate(levels):
-        text = str(level)
-        if level is not None and level != before and column >= free and column + len(text) <= len(cells):
-            cells[column : column + len(text)] = text
-            free, before = column + len(text) + 1, level
-    return "".join(cells)
-
-
-def _axis(end_us: int, columns: int) -> str:
-    """Five or so round moments, each above its column."""
-    seconds = end_us / 1_000_000
-    step = next((size for size in _STEPS if seconds / size <= 7), _STEPS[-1])
-    cells = [" "] * (columns + 8)
-    moment = 0.0
-    while moment <= seconds * 0.96:
-        text = f"{moment:g}"
-        place = int(moment / seconds * columns) if seconds else 0
-        cells[place : place + len(text)] = text
-        moment += step
-    return "".join(cells[:columns]).rstrip() + " s"
-
-
-_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)

@@ -11,7 +11,7 @@ from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition, client
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant
-from scenarios.check.invariants.forgotten_producers import ForgottenProducers
+from scenarios.check.invariants.forgotten import ForgottenProducers
 
 
 class AckedIsCommitted(Invariant):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from cluster.broker.apis.internal_topics import CoordinatorTopic
-
+from cluster.broker.apis.coordinators import CoordinatorTopic
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
 from controller.image import TopicImage
