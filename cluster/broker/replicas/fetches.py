@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from cluster.broker.replicas.delayed import DelayedFetch, FetchParams, FetchResults
+from cluster.broker.replicas.delayed import DelayedFetch, FetchParams, FetchResults, pushes_high_watermark
 from cluster.broker.replicas.fetch_sessions import RequestedPartition
-from cluster.broker.replicas.high_watermark_push import pushes_high_watermark
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import RestingPartitions, may_rest

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 from uuid import UUID
 
-from cluster.broker.replicas.delayed import FetchParams
-from cluster.broker.replicas.high_watermark_push import HighWatermarkPush, pushes_high_watermark
+from cluster.broker.replicas.delayed import FetchParams, HighWatermarkPush, pushes_high_watermark
 from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.broker.replicas.resting import Rest, RestingPartitions
 from cluster.broker.replicas.transaction_checks import TransactionsInSight
