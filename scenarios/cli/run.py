@@ -29,7 +29,7 @@ from scenarios.cli.common import (
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.worlds import ChosenWorld, WorldName, WorldsType, kafka_options, on_option
 from scenarios.language.anomalies import ANOMALIES
-from scenarios.run.runs import RUNS_DIR
+from scenarios.run.runs import RUNS_DIR, RunInterrupted
 from scenarios.terminal.interruption import ExitCode
 
 if TYPE_CHECKING:
@@ -111,7 +111,11 @@ def run(
     must_hold_files(out)
     warn_of_mistakes(scenario, file, [variant])
     world.must_play([chosen])
-    result = world.play(chosen, out, keep_logs=not no_logs)
+    interrupted: RunInterrupted | None = None
+    try:
+        result = world.play(chosen, out, keep_logs=not no_logs)
+    except RunInterrupted as error:
+        interrupted, result = error, error.result
     if format_ == "json":
         print_json(result.summary)
     elif not predicts:
@@ -129,6 +133,8 @@ def run(
         if predicts and format_ == "text":
             click.echo(f"  See it:  {page}")
         open_page(page)
+    if interrupted is not None:
+        raise interrupted
     return exit_code_of([result], fail_on)
 
 

@@ -92,7 +92,7 @@ def _row(folder: Path) -> dict[str, Any]:
         "made": _made(folder / "summary.json"),
         "scenario": "/".join(filter(None, (summary.get("scenario"), summary.get("variant")))),
         "seed": summary.get("seed"),
-        "verdict": ", ".join(summary.get("verdict") or ()) or "ok",
+        "verdict": ", ".join([*(summary.get("verdict") or ["ok"]), *(["cut short"] if "cut_short" in summary else [])]),
         "events": summary.get("events"),
         "bytes": _size(folder),
     }

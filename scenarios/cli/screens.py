@@ -114,6 +114,8 @@ def _headline(summary: Summary, style: Style) -> list[str]:
     parts = [name, *settings_of(summary)]
     kind = "live" if summary.get("live") else "of virtual time"
     lasted = round(summary["virtual_s"], 1) if summary.get("live") else summary["virtual_s"]
+    if "cut_short" in summary:
+        kind += f" (cut short, of {summary['cut_short']['of_s']:g} s)"
     ran = f"{lasted:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
     rules = [_played_by(summary), f"seed {summary['seed']}", ran]
     dot = f" {style.sign('dot')} "
