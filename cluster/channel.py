@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from cluster.clocks import Timer
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
-from cluster.timers import Timer
 
 OnAnswer = Callable[[bytearray | None, str, int], None]
 """(frame or None, reason when None, now_us)"""

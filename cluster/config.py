@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from replica.config import (
     BROKER_KEY_OF_TOPIC_KEY,
@@ -26,6 +26,8 @@ from replica.ids import ACKS_ALL
 BASE_RELEASE: Final = "3.9"
 """The release whose defaults this file has."""
 HOUR_MS = 3_600_000
+CommitOrder = Literal["in-transaction", "after", "before", "auto"]
+"""When a client that transforms commits the offsets of its inputs, before or after its outputs."""
 NO_LIMIT = INT32_MAX
 """Integer.MAX_VALUE: Kafka's own "no limit" for connections."""
 INT16_MAX = 2**15 - 1
@@ -460,6 +462,11 @@ class ProducerConfig(Config):
     )
 
     @property
+    def takes_records_as_they_are(self) -> bool:
+        """No interceptor and no serializer does anything to them."""
+        return not self.interceptor_classes and self.key_serializer == self.value_serializer == SERIALIZERS[0]
+
+    @property
     def required_acks(self) -> int:
         """acks as on the wire: 0, 1 or -1."""
         return ACKS_ALL if self.acks in ("all", "-1") else int(self.acks)
@@ -496,6 +503,11 @@ class ConsumerConfig(Config):
         pattern=FAILING_RECORDS,
         doc="names of records, as in r3, r7; FailingDeserializer reads it",
     )
+
+    @property
+    def hands_records_as_they_are(self) -> bool:
+        """No deserializer and no interceptor does anything to them."""
+        return not self.interceptor_classes and self.key_deserializer == self.value_deserializer == DESERIALIZERS[0]
 
 
 CLASSIC: Final = "classic"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from replica.frozen import dataclass
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 
 ConnectionId = int
 """Outgoing connections are numbered by their core from 1 up; accepted ones by the shell from -1 down."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from cluster.config import ConsumerConfig, ProducerConfig
 from cluster.node import Action
@@ -114,6 +114,7 @@ class ClientOrder:
     largest_batch: Sequence[tuple[bytes | None, bytes]] = ()
 
 
+@runtime_checkable
 class ClientElsewhere(Protocol):
     """A producer or consumer whose core is not in this process. Its application's calls are those of the cores."""
 

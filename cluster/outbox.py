@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 
+from cluster.clocks import Timers
 from cluster.node import (
     Action,
     Close,
@@ -20,7 +21,6 @@ from cluster.node import (
     WorkApart,
     is_answer,
 )
-from cluster.timers import Timers
 
 
 class Outbox:

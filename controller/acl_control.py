@@ -6,8 +6,8 @@ from typing import Final
 from uuid import NAMESPACE_OID, uuid5
 
 from controller.access import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType, record_of
+from controller.changes import Journal
 from controller.inputs import CreateAcl, DeleteAcls, DeleteAclsReply, TopicReply
-from controller.journal import Journal
 from controller.metadata import RemoveAccessControlEntryRecord
 from replica.errors import ErrorCode
 

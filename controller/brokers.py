@@ -6,6 +6,7 @@ maybeFenceOneStaleBroker.
 
 from __future__ import annotations
 
+from controller.changes import Journal
 from controller.image import BrokerRegistration
 from controller.inputs import (
     AssignReplicas,
@@ -17,7 +18,6 @@ from controller.inputs import (
     TopicReply,
     UnregisterBroker,
 )
-from controller.journal import Journal
 from controller.metadata import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from controller.changes import Journal
 from controller.image import MetadataImage
 from controller.inputs import AlterClientQuota, TopicReply
-from controller.journal import Journal
 from controller.metadata import ClientQuotaRecord, QuotaEntity
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller import topics
+from controller.changes import Journal
 from controller.features import ELR_VERSION, UPGRADE, finalized, refusal
 from controller.image import MetadataImage
 from controller.inputs import ChangeBrokerConfig, ChangeConfig, ChangeFeatureLevels, ChangeGroupConfig, TopicReply
-from controller.journal import Journal
 from controller.metadata import BrokerConfigRecord, ConfigRecord, FeatureLevelRecord, GroupConfigRecord
 from controller.partitions import Partitions
+from replica.config import NodeSettings
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import EVERY_BROKER, BrokerId
 from replica.rules import WITH_GROUP_SETTINGS, Rules
-from replica.settings import NodeSettings
 from replica.trace import events as trace
 from replica.wording import shown
 

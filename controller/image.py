@@ -38,7 +38,7 @@ from controller.metadata import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
-from replica.config import TopicConfig
+from replica.config import KAFKAS_OWN, NodeSettings, TopicConfig
 from replica.ids import (
     EVERY_BROKER,
     NO_BROKER,
@@ -49,7 +49,6 @@ from replica.ids import (
     PartitionEpoch,
     TopicPartition,
 )
-from replica.settings import KAFKAS_OWN, NodeSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controller.alter_partition import Refusal, check_proposal
-from controller.changes import PartitionChange, build_change
+from controller.changes import Journal, PartitionChange, build_change
 from controller.election import Election
 from controller.features import is_elr_enabled
 from controller.image import PartitionRegistration
@@ -23,9 +23,8 @@ from controller.inputs import (
     IsrResult,
     TopicReply,
 )
-from controller.journal import Journal
 from controller.metadata import ClearElrRecord
-from controller.reassignment import begin, revert, without
+from controller.placement import begin, revert, without
 from controller.topics import assignment_problem
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, TopicPartition

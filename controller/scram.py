@@ -10,8 +10,8 @@ import hmac
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from controller.changes import Journal
 from controller.inputs import AlterScramCredential, Bootstrap, TopicReply
-from controller.journal import Journal
 from controller.metadata import MetadataRecord, RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from replica.errors import ErrorCode
 

@@ -7,9 +7,11 @@ Source: QuorumController.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from controller.acl_control import AclControl
 from controller.brokers import BrokerControl
+from controller.changes import Journal
 from controller.client_quotas import ClientQuotaControl
 from controller.config_control import ConfigControl
 from controller.image import MetadataImage
@@ -46,18 +48,19 @@ from controller.inputs import (
     UncleanSweepDue,
     UnregisterBroker,
 )
-from controller.journal import Journal
 from controller.metadata import MetadataRecord, ProducerIdsRecord
 from controller.partitions import Partitions
 from controller.scram import ScramControl
 from controller.sessions import CHECKS_PER_SESSION, BrokerSessions, PeriodicCheck, until_next_us
-from controller.snapshot import Snapshot
 from controller.topic_control import TopicControl
-from replica.config import INT32_MAX
+from replica.config import INT32_MAX, KAFKAS_OWN, NodeSettings
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
 from replica.rules import Rules
-from replica.settings import KAFKAS_OWN, NodeSettings
+
+if TYPE_CHECKING:
+    from controller.acl_control import AclControl
+    from controller.snapshot import Snapshot
 
 UNCLEAN_ELECTION_INTERVAL_US = 300_000_000
 """unclean.leader.election.interval.ms, an internal key of Kafka: 5 minutes."""
@@ -139,7 +142,6 @@ class ControllerState:
         self._configs = ConfigControl(self._journal, self._partitions, settings, rules)
         self._scram = ScramControl(self._journal)
         self._client_quotas = ClientQuotaControl(self._journal)
-        self._acls = AclControl(self._journal)
 
     @property
     def image(self) -> MetadataImage:
@@ -247,6 +249,12 @@ class ControllerState:
             self._unclean_sweep.plan(now_us)
 
     # ------------------------------------------------------------------------------------------------- producer ids
+
+    @cached_property
+    def _acls(self) -> AclControl:
+        from controller.acl_control import AclControl
+
+        return AclControl(self._journal)
 
     def _allocate_producer_ids(self, given: AllocateProducerIds) -> None:
         """A block of its own for one broker, never given again. Source: ProducerIdControlManager (KIP-730)"""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from controller import topics
+from controller.changes import Journal
 from controller.image import MetadataImage
 from controller.inputs import CreatePartitions, CreateTopic, CreateTopicReply, DeleteTopic, TopicReply
-from controller.journal import Journal
 from controller.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
 from controller.placement import place
 from replica.errors import ErrorCode, KafkaError

@@ -157,6 +157,18 @@ RETRIABLE = INVALID_METADATA | {
 """Errors whose exception is a RetriableException in Errors.java."""
 
 
+SERIALIZATION = "SERIALIZATION"
+"""Java's `send` throws it as SerializationException."""
+RECORD_DESERIALIZATION = "RECORD_DESERIALIZATION"
+"""Java's `poll` throws it as RecordDeserializationException (KIP-334)."""
+LOG_TRUNCATION = "LOG_TRUNCATION"
+"""Java's consumer throws this as LogTruncationException: the log was cut below the position."""
+NO_OFFSET_FOR_PARTITION = "NO_OFFSET_FOR_PARTITION"
+"""There is no position. Java's consumer throws this as NoOffsetForPartitionException with auto.offset.reset=none."""
+ERRORS_WITHOUT_A_NUMBER = (LOG_TRUNCATION, NO_OFFSET_FOR_PARTITION, SERIALIZATION, RECORD_DESERIALIZATION)
+"""No broker answers with them."""
+
+
 class KafkaError(Exception):
     """A refusal that the protocol has a number for; `events` are for the trace and the reason sentence."""
 
@@ -165,6 +177,10 @@ class KafkaError(Exception):
         self.code = code
         self.message = message
         self.details = details
+
+
+class NotConvertible(Exception):
+    """Of Kafka's SerializationException; the text is a clause that says why."""
 
 
 class PeerViolation(Exception):

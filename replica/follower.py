@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replica.divergence import EndOffsetFor, OffsetTruncationState
 from replica.errors import ErrorCode
 from replica.fetch_fencing import answers, begins_anew, newest_epoch_taken
-from replica.fetch_states import FetchState, check_step
-from replica.follower_inputs import (
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
+from replica.inputs import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
@@ -21,6 +20,7 @@ from replica.follower_inputs import (
     EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
+    FetchState,
     FollowerAction,
     FollowerAssigned,
     FollowerInput,
@@ -34,10 +34,10 @@ from replica.follower_inputs import (
     TruncateFullyAndStartAt,
     TruncateTo,
     Which,
+    check_step,
 )
-from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 from replica.rules import Rules
-from replica.truncation import FollowerLog, truncation_of
+from replica.truncation import EndOffsetFor, FollowerLog, OffsetTruncationState, truncation_of
 
 PASSING_APPEND_ERRORS = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 """Bytes read from the leader's file in the middle of its own truncation look like this, once."""

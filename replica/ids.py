@@ -83,3 +83,35 @@ class Names:
         """`{b1, b2}` in the given order (an ISR keeps its order)."""
         assert isinstance(node_ids, (list, tuple)), "an unordered set would print differently in every process"
         return "{" + ", ".join(self(node_id) for node_id in node_ids) + "}"
+
+
+# -------------------------------------------------------------------------------------------------------------- kept in
+#
+# Which partition of its topic keeps a group or a transactional id.
+
+_SIGN_BIT, _WORD = 1 << 31, 1 << 32
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode of Java: a signed 32-bit number over UTF-16 units."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    result = 0
+    for position in range(0, len(data), 2):
+        result = (31 * result + (data[position] << 8 | data[position + 1])) % _WORD
+    return result - _WORD if result & _SIGN_BIT else result
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, Utils.abs (of the smallest
+    integer: 0)"""
+    number = java_hash(key)
+    return 0 if number == -_SIGN_BIT else abs(number) % partitions
+
+
+SAME_CLIENT_MARK = "#"
+"""No client.id brings one: it is quoted (peers.py)."""
+
+
+def client_of(producer: str) -> str:
+    """The client's name, without the number of the producer."""
+    return producer.partition(SAME_CLIENT_MARK)[0] if producer.startswith(OUTSIDE) else producer

@@ -24,9 +24,7 @@ from replica.ids import (
     PartitionEpoch,
     TopicPartition,
 )
-from replica.isr_lag import IsrLag, LagLimits
-from replica.isr_states import IsrState, check_step
-from replica.leader_inputs import (
+from replica.inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
@@ -40,7 +38,7 @@ from replica.leader_inputs import (
     PartitionUpdated,
     ProposeIsr,
 )
-from replica.remote_replica import RemoteReplica
+from replica.isr import IsrLag, IsrState, LagLimits, RemoteReplica, check_step
 from replica.rules import Rules
 from replica.wording import listed
 
@@ -76,7 +74,7 @@ def check_life(follower: str, broker_epoch: BrokerEpoch, known: BrokerEpoch | No
 class LeaderState:
     """in_sync_replicas: as committed by the controller     pending_isr: as proposed and not yet answered, or None
 
-    isr_state: where a proposal stands, by the table in isr_states.py
+    isr_state: where a proposal stands, by the table in isr.py
     maximal_isr: all that must hold a record before it counts as committed     replicas: the other assigned replicas
     is_eligible(broker_id, broker_epoch): not fenced, not shutting down, and alive in this very broker epoch
     """

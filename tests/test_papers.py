@@ -31,17 +31,17 @@ from papers import (
     wrong_links,
 )
 
-from cluster.broker.api_table import offered
+from cluster.broker.apis.offered import offered
 from cluster.protocol.versions import api_name
 from replica.rules import Rules, spelled
 from replica.wording import listed
 from scenarios.check.invariants.checker import all_invariants
-from scenarios.check.jepsen import JEPSEN_CLASS
 from scenarios.check.promises import GAPS
 from scenarios.cli.main import cli
+from scenarios.language.anomalies import JEPSEN_CLASS
 from scenarios.language.parse.catalogue import bundled
-from scenarios.language.questions import ANSWER_KINDS, answer_table
 from scenarios.language.rules_table import as_markdown, rule_rows
+from scenarios.language.steps import ANSWER_KINDS, answer_table
 from scenarios.language.verbs.every import GROUPS
 from scenarios.language.write.step_table import step_table
 from spark_reports import results

@@ -14,8 +14,7 @@ from cluster.authentication.sasl import Earlier, Failed, GivenUp, Replied, SaslA
 from cluster.config import BrokerConfig
 from cluster.node import ConnectionId, is_outside
 from cluster.outbox import Outbox
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from cluster.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE, RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.responder import Refusals
 from replica.errors import ErrorCode

@@ -12,8 +12,14 @@ from enum import Enum, auto
 
 from cluster.authentication.mechanisms import SaslError, SaslRefusal, SaslServer
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader, read_request_header
-from cluster.protocol.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, api_name
+from cluster.protocol.versions import (
+    API_VERSIONS,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    RequestHeader,
+    api_name,
+    read_request_header,
+)
 from replica.errors import ErrorCode, PeerViolation
 
 NO_LIFETIME = 0

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from cluster.config import BrokerConfig
 from cluster.node import ConnectionId
+from cluster.security import ListenerSecurity
+from cluster.server.accepted_connections import AcceptedConnections
 from controller.access import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
 from controller.image import MetadataImage
 
@@ -88,3 +91,22 @@ class Access:
 
     def allows_on_cluster(self, connection: ConnectionId, operation: Operation) -> bool:
         return self.allows(connection, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def access_to(
+    security: ListenerSecurity,
+    config: BrokerConfig,
+    image: Callable[[], MetadataImage],
+    connections: AcceptedConnections,
+) -> Access:
+    """Without super users all may do everything."""
+
+    def client(connection: ConnectionId) -> Client | None:
+        if connection not in connections or connections.is_of_node(connection):
+            return None
+        return Client(connections.principal(connection), connections.address(connection))
+
+    if security.super_users is None:
+        return Access(None, client)
+    otherwise = config.allow_everyone_if_no_acl_found
+    return Access(Authorizer(security.super_users, image, otherwise=otherwise), client)

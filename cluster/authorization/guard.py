@@ -13,7 +13,7 @@ from cluster.authorization.authorizer import Authorizer, Client
 from cluster.config import BrokerConfig
 from cluster.messages.refusals import error_values
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from controller.access import CLUSTER_NAME, Operation, ResourceType
 from controller.image import MetadataImage
 from replica.errors import ErrorCode

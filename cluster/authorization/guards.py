@@ -19,23 +19,13 @@ from cluster.messages.refusals import error_values
 from cluster.node import ConnectionId
 from cluster.protocol import cold, versions
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FORWARDED
+from cluster.protocol.versions import FORWARDED, RequestHeader
 from cluster.server.responder import Responder
 from controller.access import Operation
 from replica.errors import ErrorCode
 
 _NO_OFFSET: Final = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
 _NO_EPOCH: Final = {"leader_epoch": -1, "end_offset": -1}
-OF_NODES: Final = (
-    versions.LEADER_AND_ISR,
-    versions.STOP_REPLICA,
-    versions.UPDATE_METADATA,
-    versions.CONTROLLED_SHUTDOWN,
-    versions.ALTER_PARTITION,
-)
-"""Requests of nodes of the cluster to brokers, beside followers' Fetch; all others go to controllers, which take none
-from clients. source: ApiKeys.clusterAction"""
 _epochs: Final = by_topic(Operation.DESCRIBE, topic="topic", number="partition", empty=_NO_EPOCH)
 
 
@@ -44,7 +34,7 @@ def _offset_for_leader_epoch(asked: Inquiry) -> Verdict:
 
 
 GUARDS: Final[Mapping[int, Guard]] = {
-    **dict.fromkeys(OF_NODES, on_cluster(Operation.CLUSTER_ACTION)),
+    **dict.fromkeys(versions.OF_NODES, on_cluster(Operation.CLUSTER_ACTION)),
     versions.LIST_OFFSETS: by_topic(Operation.DESCRIBE, empty=_NO_OFFSET),
     versions.METADATA: topics.metadata,
     versions.OFFSET_COMMIT: groups.offset_commit,
@@ -117,7 +107,7 @@ class Guards:
         self._access = access
         self._responder = responder
         self._config = config
-        looked_at = (*OF_NODES, versions.WRITE_TXN_MARKERS) if access.authorizer is None else GUARDS
+        looked_at = versions.GUARDED_WITHOUT_RULES if access.authorizer is None else GUARDS
         self.keys = frozenset(key for key in looked_at if key not in FORWARDED)
 
     def passed(self, connection: ConnectionId, header: RequestHeader, frame: bytearray) -> bytearray | None:

@@ -2,7 +2,7 @@
 Rooms: apis/, replicas/, metadata/, control_planes/.
 
 May import: cluster, cluster.authentication, cluster.authorization, cluster.broker.apis,
-    cluster.broker.control_planes, cluster.broker.metadata, cluster.broker.replicas, cluster.groups,
-    cluster.messages.admin, cluster.protocol, cluster.quotas, cluster.server, cluster.transactions.
+cluster.broker.control_planes, cluster.broker.metadata, cluster.broker.replicas, cluster.groups,
+cluster.messages.admin, cluster.protocol, cluster.quotas, cluster.server.
 Open first: broker.py.
 """

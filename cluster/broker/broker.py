@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
-from cluster.broker.api_table import ServedApis, offered
+from cluster.authorization.authorizer import access_to
+from cluster.broker.api_table import ServedApis
 from cluster.broker.apis.api import BrokerParts
+from cluster.broker.apis.coordinators import Coordinators
+from cluster.broker.apis.offered import offered
 from cluster.broker.control_planes.kraft import KRaftPlane
-from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
-from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
-from cluster.broker.coordinators import Coordinators
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
-from cluster.broker.outside_clients import access_to, gate_before
-from cluster.broker.replicas.blocking_logs import BlockingLogs
+from cluster.broker.replicas.blocking_logs import BlockingLogs, PartitionLocks
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
-from cluster.broker.replicas.fetcher_context import FetcherContext
-from cluster.broker.replicas.fetchers import ReplicaFetchers
-from cluster.broker.replicas.log_dir_failures import LogDirFailures
-from cluster.broker.replicas.log_recoveries import state_recoveries
+from cluster.broker.replicas.fetchers import FetcherContext, ReplicaFetchers
+from cluster.broker.replicas.log_life import LogDirFailures, state_recoveries
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.broker.replicas.record_deletion import RecordDeletion
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import MANY
 from cluster.channel import Channels
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
 from cluster.groups import inputs
@@ -34,17 +32,14 @@ from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
 from cluster.operated import BrokerInput, DeleteGroup, DeleteRecords
 from cluster.outbox import Outbox
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import MAX_INT32
-from cluster.protocol.versions import FETCH
+from cluster.protocol.versions import FETCH, RequestHeader
 from cluster.quotas.client_quotas import ClientQuotas
 from cluster.security import OPEN, ListenerSecurity
-from cluster.server.cpu import CpuTimes
-from cluster.server.request_log import RequestLog
+from cluster.server.request_handlers import CpuTimes
 from cluster.server.responder import Refusals, Responder
 from cluster.server.socket_server import SocketServer
 from cluster.slices import Slices
-from cluster.wall_clock import WallClock
 from controller.features import TRANSACTION_VERSION, level_of
 from controller.image import MetadataImage
 from controller.inputs import OnReply, TopicReply
@@ -54,6 +49,12 @@ from replica.log.broker_logs import BrokerLogs
 from replica.log.files.disk import Disk
 from replica.rules import Rules
 from replica.trace.events import LogFlushed, Recorder
+
+if TYPE_CHECKING:
+    from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
+    from cluster.groups.service import GroupService
+    from cluster.messages.admin.broker_description import OwnKey
+    from cluster.server.request_log import RequestLog
 
 MAX_SHUTDOWN_US = 300_000_000
 """BrokerServer.shutdown: a controlled shutdown takes at most five minutes, then the broker stops all the same."""
@@ -123,6 +124,11 @@ class BrokerCore:
             take_up=lambda work, now_us: self._server.handlers.submit(work, now_us),
         )
         self._slices = slices
+        requests: RequestLog | None = None
+        if stopwatch is not None:
+            from cluster.server.request_log import RequestLog
+
+            requests = RequestLog(identity.name, recorder, stopwatch)
         self._server = SocketServer(
             node=identity.name,
             config=config,
@@ -132,7 +138,7 @@ class BrokerCore:
             listens_early=rules.startup_port == "open",
             handle=self._handle,
             on_gone=self._connection_gone,
-            requests=None if stopwatch is None else RequestLog(identity.name, recorder, stopwatch),
+            requests=requests,
             clock=stopwatch or now,
             slices=slices,
         )
@@ -146,7 +152,7 @@ class BrokerCore:
             thread_us=self._server.thread_times.of,
             mute=self._server.throttle,
         )
-        self._access = access_to(security, config, self.cache, self._server.connections)
+        self._access = access_to(security, config, lambda: self.cache.image, self._server.connections)
         self._locks = PartitionLocks()
         refusals = Refusals(identity.name, self._server.connections, recorder)
         self._responder = Responder(self._outbox, self._server.connections, self._client_quotas, slices, refusals)
@@ -219,7 +225,7 @@ class BrokerCore:
                 halt=outbox.exit,
             )
         )
-        coordinators = Coordinators(
+        self._coordinators = Coordinators(
             identity=identity,
             config=config,
             rules=self._rules,
@@ -232,8 +238,6 @@ class BrokerCore:
             plane=lambda: self._plane,
         )
         self._deletion = RecordDeletion(outbox, self.cache, self.replicas)
-        self.groups = coordinators.groups
-        self._transactions = coordinators.transactions
         self._changes = ReplicaChanges(
             identity=identity,
             config=self._running,
@@ -246,7 +250,7 @@ class BrokerCore:
             recorder=self._recorder,
             clock=self._clock,
             timers=outbox.timers,
-            roles=(self.groups, self._transactions),
+            roles=self._coordinators,
         )
         self._running.on_change.append(self._reconfigure)
         self._plane = self._join()
@@ -261,19 +265,20 @@ class BrokerCore:
             propagate=self.lifecycle.propagate_directory_failure,
             halt=outbox.exit,
         )
-        parts = self._parts(coordinators)
+        parts = self._parts()
         self._apis = ServedApis(parts)
         if self._security.is_on:
+            from cluster.broker.outside_clients import gate_before
+
             self._server.gate = gate_before(parts, self._security)
 
-    def _parts(self, coordinators: Coordinators) -> BrokerParts:
-        roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
+    def _parts(self) -> BrokerParts:
         return BrokerParts(
             identity=self.identity,
             config=self._config,
             running=self._running,
             rules=self._rules,
-            own_keys=own_keys(self.identity, self._rules, roots, self._controllers),
+            own_keys=self._own_keys,
             outbox=self._outbox,
             connections=self._server.connections,
             responder=self._responder,
@@ -298,12 +303,14 @@ class BrokerCore:
             ),
             directories=self.logs,
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
-            groups=self.groups,
-            offsets_topic=coordinators.offsets_topic,
-            transactions=self._transactions,
-            transactions_topic=coordinators.transactions_topic,
+            coordinators=self._coordinators,
             offered=lambda: self._apis.offered,
         )
+
+    def _own_keys(self) -> Sequence[OwnKey]:
+
+        roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
+        return own_keys(self.identity, self._rules, roots, self._controllers)
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")
@@ -313,6 +320,8 @@ class BrokerCore:
     def _join(self) -> ControlPlane:
         """By a quorum of controllers, or by the registry of the ZooKeeper era."""
         if self._rules.membership == "zk-session":
+            from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
+
             return ZooKeeperPlane(
                 identity=self.identity,
                 config=self._config,
@@ -360,7 +369,7 @@ class BrokerCore:
         """The metadata has others than before."""
         image = self.cache.image
         self._running.follow(image.dynamic_config(self.identity.broker_id), now_us)
-        self._transactions.coordinator.set_version(level_of(TRANSACTION_VERSION, self._rules, image.feature_levels))
+        self._coordinators.set_transaction_version(level_of(TRANSACTION_VERSION, self._rules, image.feature_levels))
 
     def _reconfigure(self, config: BrokerConfig, now_us: int) -> None:
         """source: DynamicBrokerConfig.addReconfigurables"""
@@ -408,6 +417,10 @@ class BrokerCore:
         """An operator's request to the controller that a broker is in the ZooKeeper era; the answer comes later."""
         self._plane.elect_leader(topic_partition, desired, unclean, answer, now_us)
         return self._outbox.take()
+
+    @property
+    def groups(self) -> GroupService:
+        return self._coordinators.groups
 
     @property
     def answers_operator(self) -> bool:
@@ -512,8 +525,7 @@ class BrokerCore:
     def _connection_gone(self, connection: ConnectionId) -> None:
         """Whichever side has ended it."""
         self._responder.gone(connection)
-        self.groups.gone(connection)
-        self._transactions.gone(connection)
+        self._coordinators.gone(connection)
         self.replicas.fetches.consumer_gone(connection)
 
     def _actions(self, now_us: int) -> list[Action]:
@@ -521,8 +533,7 @@ class BrokerCore:
             self._log_dir_failures.handle(now_us)
         self._server.settle(now_us)
         if self.is_open:
-            self.groups.settle(now_us)
-            self._transactions.settle(now_us)
+            self._coordinators.settle(now_us)
         return self._server.outgoing(self._outbox.take(), now_us)
 
     def _handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:

@@ -4,31 +4,10 @@ from __future__ import annotations
 
 from cluster.authentication.gate import SaslGate
 from cluster.authentication.users import mechanisms
-from cluster.authorization.authorizer import Access, Authorizer, Client
 from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.api_18_api_versions import ApiVersionsHandler
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.config import BrokerConfig
-from cluster.node import ConnectionId
 from cluster.security import ListenerSecurity
-from cluster.server.accepted_connections import AcceptedConnections
 from controller.metadata import UserScramCredentialRecord
-
-
-def access_to(
-    security: ListenerSecurity, config: BrokerConfig, cache: MetadataCache, connections: AcceptedConnections
-) -> Access:
-    """Without super users all may do everything."""
-
-    def client(connection: ConnectionId) -> Client | None:
-        if connection not in connections or connections.is_of_node(connection):
-            return None
-        return Client(connections.principal(connection), connections.address(connection))
-
-    if security.super_users is None:
-        return Access(None, client)
-    otherwise = config.allow_everyone_if_no_acl_found
-    return Access(Authorizer(security.super_users, lambda: cache.image, otherwise=otherwise), client)
 
 
 def gate_before(broker: BrokerParts, security: ListenerSecurity) -> SaslGate:

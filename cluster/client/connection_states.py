@@ -12,8 +12,8 @@ from enum import Enum, auto
 from typing import Protocol
 
 from cluster.client.metadata_cache import BrokerAddress
+from cluster.clocks import Timer
 from cluster.node import ConnectionId
-from cluster.timers import Timer
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 

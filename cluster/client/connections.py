@@ -25,7 +25,6 @@ from cluster.client.api_versions import (
     VersionsRefused,
     is_throttled_by,
 )
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connection_states import (
     NO_ANSWER_EXPECTED,
     ClientResponse,
@@ -36,11 +35,11 @@ from cluster.client.connection_states import (
     OnAnswer,
 )
 from cluster.client.metadata_cache import ClientMetadata, group_coordinator
+from cluster.client.node import ExponentialBackoff
+from cluster.clocks import Timer, Timers
 from cluster.node import Action, Close, Connect, ConnectionId, Send
 from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
-from cluster.protocol.headers import response_correlation_id
-from cluster.protocol.versions import API_VERSIONS, METADATA, api_name
-from cluster.timers import Timer, Timers
+from cluster.protocol.versions import API_VERSIONS, METADATA, api_name, response_correlation_id
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, Names
 

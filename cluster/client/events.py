@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from replica.log.batches.records import Record
 from replica.trace import events as trace
 from replica.trace.events import Recorder
 
@@ -11,6 +12,17 @@ NAME_HEADER = "name"
 """A record without a value carries its name, by which the trace knows it, in this header."""
 NAMED_APART_HEADER = "highwater.name"
 """So does one whose value is no text; applications have no header of this name."""
+
+
+def record_name(record: Record) -> str:
+    """The first word of the value. A tombstone has its name in a header, and so has a value that is no text; a
+    tombstone of another client goes by its key."""
+    text = record.value
+    if record.headers and text is not None:
+        text = dict(record.headers).get(NAMED_APART_HEADER) or text
+    if text is None:
+        text = dict(record.headers).get(NAME_HEADER) or record.key or b"?"
+    return text.split(b" ", 1)[0].decode("utf-8", "replace")
 
 
 class CausalRecorder(Recorder, Protocol):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from cluster.client.backoff import ExponentialBackoff
+from cluster.client.node import ExponentialBackoff
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
 from replica.config import NEVER
 from replica.errors import INVALID_METADATA, ErrorCode

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cluster.client.connections import ClientConnections
 from cluster.client.events import ClientEvents
+from cluster.clocks import Timers
 from cluster.node import Action, ConnectionId
-from cluster.timers import Timers
+
+if TYPE_CHECKING:
+    from cluster.client.connections import ClientConnections
 
 EventsT = TypeVar("EventsT", bound=ClientEvents)
 
@@ -67,3 +70,31 @@ class ClientNode(ABC, Generic[EventsT]):
         self._events.begin_step(from_outside=False)
         self._timers.run_due(now_us)
         return self._run(now_us)
+
+
+# -------------------------------------------------------------------------------------------------------------- backoff
+#
+# Exponential backoff with jitter, as every retry of a Kafka client uses it. Source: ExponentialBackoff.java.
+
+RETRY_EXP_BASE = 2
+JITTER = 0.2
+"""CommonClientConfigs: the same factor and jitter for retries, reconnects and connection set-up."""
+
+
+class ExponentialBackoff:
+    """initial * 2^attempts, at most `max_ms`, spread by 20 % either way; milliseconds in, microseconds out."""
+
+    __slots__ = ("_initial_us", "_max_us", "_rng")
+
+    def __init__(self, initial_ms: int, max_ms: int, rng: random.Random) -> None:
+        self._initial_us = min(initial_ms, max_ms) * 1000  # Kafka: an initial value above the maximum is the maximum
+        self._max_us = max_ms * 1000
+        self._rng = rng
+
+    def after_us(self, attempts: int) -> int:
+        """How long to wait when `attempts` earlier ones have failed, microseconds."""
+        if self._initial_us >= self._max_us:
+            return self._initial_us
+        doublings = min(attempts, 40)
+        factor = 1 - JITTER + 2 * JITTER * self._rng.random()
+        return min(int(self._initial_us * RETRY_EXP_BASE**doublings * factor), self._max_us)

@@ -13,18 +13,11 @@ from dataclasses import dataclass
 
 from cluster.config import DESERIALIZERS, FAILING, INTEGER, SERIALIZERS, STRING, ConsumerConfig, ProducerConfig
 from replica.config import items_of
+from replica.errors import NotConvertible
 
-SERIALIZATION = "SERIALIZATION"
-"""Java's `send` throws it as SerializationException. No broker answers with it."""
-RECORD_DESERIALIZATION = "RECORD_DESERIALIZATION"
-"""Java's `poll` throws it as RecordDeserializationException (KIP-334). No broker answers with it."""
 INTEGER_BYTES = 4
 _LOWEST, _HIGHEST = -(2**31), 2**31 - 1
 _NUMBER = re.compile(rb"[+-]?[0-9]{1,10}")
-
-
-class NotConvertible(Exception):
-    """Of Kafka's SerializationException; the text is a clause that says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.cold import decode_request
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE
+from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, RequestHeader
 from cluster.quotas.mutation_quotas import MUTATIONS, MutationQuota, MutationQuotas
 from cluster.slices import Slices, undivided
 from controller.features import ALL_FEATURES_OR_NONE, is_elr_enabled

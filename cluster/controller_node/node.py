@@ -8,16 +8,16 @@ deposed forgets its state: the next one rebuilds it from the log. source: Quorum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.channel import Channels
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
-from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue
-from cluster.controller_node.forwarded_requests import ForwardedRequests
+from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue, QuorumPeers
 from cluster.controller_node.metadata_fetches import MetadataFetches
-from cluster.controller_node.metadata_log import MetadataLog
-from cluster.controller_node.quorum_peers import QuorumPeers
-from cluster.controller_node.snapshot_writer import SnapshotWriter
+from cluster.controller_node.metadata_log import MetadataLog, SnapshotWriter
 from cluster.dynamic_settings import DynamicSettings
 from cluster.messages.controller_requests import (
     BrokerRequest,
@@ -25,23 +25,21 @@ from cluster.messages.controller_requests import (
     error_response,
     is_request_of_brokers,
 )
-from cluster.messages.metadata_snapshots import file_name
 from cluster.messages.quorum import (
     VOTER_REQUESTS,
     decode_fetch_snapshot,
     decode_request,
     encode_answer,
     encode_snapshot_answer,
+    file_name,
 )
 from cluster.node import Action, ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader, read_request_header
-from cluster.protocol.versions import ENVELOPE, FETCH, FETCH_SNAPSHOT
+from cluster.protocol.versions import ENVELOPE, FETCH, FETCH_SNAPSHOT, RequestHeader, read_request_header
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.slices import Slices
-from cluster.wall_clock import WallClock
 from controller.inputs import Action as Decided
 from controller.inputs import (
     AppendRecord,
@@ -55,7 +53,7 @@ from controller.inputs import (
 )
 from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitted, Request, SendTo
 from controller.quorum.quorum import Quorum
-from controller.quorum.timeouts import QuorumTimeouts
+from controller.quorum.roles import QuorumTimeouts
 from controller.state import ControllerState
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
@@ -63,6 +61,10 @@ from replica.log.files.disk import Disk
 from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import Emit, Recorder
+
+if TYPE_CHECKING:
+    from cluster.controller_node.forwarded_requests import ForwardedRequests
+
 
 MAX_SHUTDOWN_US = 5_000_000
 """How long a leader that shuts down waits for a successor (KafkaRaftManager.shutdown)."""
@@ -120,18 +122,9 @@ class ControllerCore:
         self._connections = AcceptedConnections(self._name, config, self._outbox, recorder, nodes_only=True)
         self._decisions = DecisionQueue(recorder, chronicle)
         self._slices = Slices(now=now, clock=slicing, at=self._outbox.timers.at)
-        self._forwarded = ForwardedRequests(
-            slices=self._slices,
-            config=config,
-            rules=rules,
-            super_users=security.super_users,
-            outbox=self._outbox,
-            active=lambda: self.state,
-            decide=self._decide,
-            describe=self._describe,
-        )
         self._leaving = False
         self._bootstrap = security.scram
+        self._super_users = security.super_users
         self._fetches: MetadataFetches
         self._snapshots: SnapshotWriter
         self._peers = QuorumPeers(
@@ -328,6 +321,21 @@ class ControllerCore:
         else:
             asked = broker_request(header, frame, self.state.image, now_us)
             self._decide(asked.input, lambda reply: self._reply(connection, asked, reply), now_us)
+
+    @cached_property
+    def _forwarded(self) -> ForwardedRequests:
+        from cluster.controller_node.forwarded_requests import ForwardedRequests
+
+        return ForwardedRequests(
+            slices=self._slices,
+            config=self._config,
+            rules=self._rules,
+            super_users=self._super_users,
+            outbox=self._outbox,
+            active=lambda: self.state,
+            decide=self._decide,
+            describe=self._describe,
+        )
 
     def _describe(self, request: Entity, now_us: int) -> dict[str, object]:
         description = self._fetches.description

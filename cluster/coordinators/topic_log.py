@@ -17,7 +17,7 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, Offset, TopicPartition
 from replica.log.batches.records import BatchHeader, Record, check_crc, read_records
 from replica.log.log import Log
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 
 LOAD_BYTES_PER_STEP = 64 << 10
 """A log is read in steps of this size, so that the broker does other things between them."""

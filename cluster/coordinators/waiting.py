@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
+from cluster.clocks import Timer, Timers
 from cluster.node import Action, ConnectionId
-from cluster.timers import Timer, Timers
 
 RequestId = int
 """One request that waits for its answer, or is about to get it."""

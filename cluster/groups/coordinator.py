@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
+from cluster.clocks import WallClock
 from cluster.groups.classic_members import ClassicMembers
 from cluster.groups.commits import Commits
 from cluster.groups.consumer_events import ConsumerGroupEvents
@@ -46,7 +47,6 @@ from cluster.groups.state.group import Group, State
 from cluster.groups.state.index import GroupIndex
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.topic_directory import TopicDirectory
-from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch, TopicPartition
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from cluster.clocks import Timer, Timers, WallClock
 from cluster.coordinators.waiting import RequestId
 from cluster.groups.inputs import Action, AnswerRequest, Append, InTransaction, Result, WriteId
 from cluster.groups.state.records import VALUE_VERSIONS, ValueVersions
-from cluster.timers import Timer, Timers
-from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
 from replica.ids import Offset
 from replica.trace.events import Emit, TraceEvent

@@ -13,6 +13,7 @@ from itertools import count
 from uuid import UUID, uuid5
 
 from cluster.broker.replicas.manager import ReplicaManager
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
@@ -40,12 +41,11 @@ from cluster.groups.topic_directory import TopicDirectory
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.slices import undivided
-from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, build_batch
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.rules import WITH_ONE_GROUP_COORDINATOR
 from replica.trace.events import Emit, Recorder
 
@@ -167,16 +167,14 @@ class GroupService:
     # -------------------------------------------------------------------------------------------------------- broker
 
     def led(self, name: TopicPartition, leader_epoch: LeaderEpoch, now_us: int) -> None:
-        """This broker leads the partition, since this epoch."""
-        if name.topic == OFFSETS_TOPIC:
-            elected = Elected(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
-            self._perform(self.coordinator.step(elected), now_us)
+        """This broker leads the partition of the offsets topic, since this epoch."""
+        elected = Elected(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
+        self._perform(self.coordinator.step(elected), now_us)
 
     def not_led(self, name: TopicPartition, leader_epoch: LeaderEpoch | None, now_us: int) -> None:
         """leader_epoch: of the leader that this broker follows; None: it has no replica any more"""
-        if name.topic == OFFSETS_TOPIC:
-            resigned = LeadershipResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
-            self._perform(self.coordinator.step(resigned), now_us)
+        resigned = LeadershipResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
+        self._perform(self.coordinator.step(resigned), now_us)
 
     def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
         """These partitions were deleted."""

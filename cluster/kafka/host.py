@@ -6,12 +6,12 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from cluster.clocks import WallClock
 from cluster.kafka.jvm import Jvm
 from cluster.kafka.node import KafkaNode, settle_books
 from cluster.network.host import Host, Process
 from cluster.network.world import ProcessExit
 from cluster.node import Action
-from cluster.wall_clock import WallClock
 from replica.log.files.disk import Disk
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import heapq
 import time
 from collections.abc import Awaitable, Callable
 
+from cluster.clocks import WallClock
 from cluster.live.time import LiveTime
-from cluster.wall_clock import WallClock
 from replica.trace.events import TraceLog
 
 WARM_UP_US = 600_000_000

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from cluster.event_limit import EventLimit
 from cluster.live.observations import (
     ConnectionEnded,
     FetchArrived,
@@ -28,6 +27,7 @@ from cluster.live.observations import (
 from cluster.live.producer_names import ProducerNames
 from cluster.live.record_names import NamedBatch, Names, RecordNames, is_believable
 from cluster.live.sequenced_batches import SequencedBatches
+from cluster.server.accepted_connections import EventLimit
 from cluster.slices import paced
 from replica.errors import INDEFINITE, RETRIABLE, ErrorCode
 from replica.ids import Offset, TopicPartition

@@ -16,8 +16,7 @@ from cluster.live.observations import Observation
 from cluster.live.pickling import pickled, unpickled
 from cluster.network.links import HoldRule, Latency, Link, Network
 from cluster.network.passage import ByteCounts
-from replica.log.files.disk import Disk
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import Disk, ServiceTime
 from replica.trace.events import TraceEvent
 
 PACKET_BYTES = 1 << 20
@@ -28,8 +27,6 @@ TOLD_BYTES = 1 << 17
 PART_BYTES = TOLD_BYTES - 1024
 """Size of one packet's part of a message that is too large for it."""
 BUFFER_BYTES = 4 << 20
-SETTLE_S = 5.0
-"""A node that has not said within this time that a fault is in force is taken to be stuck; the fault goes on."""
 
 
 # ------------------------------------------------------------------------------------------------------------------ up

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import trio
 
-from cluster.event_limit import EndsOfConnections
 from cluster.live.acceptor import SocketAcceptor
 from cluster.live.client_tap import Tap
 from cluster.live.frames import SCRATCH_BYTES
@@ -30,6 +29,7 @@ from cluster.network.links import Network
 from cluster.network.passage import CLOSED, NetworkEvents
 from cluster.network.world import ConnectionGone, Parking, ProcessExit
 from cluster.security import OPEN, ListenerSecurity, ServerListener
+from cluster.server.accepted_connections import EndsOfConnections
 from cluster.slices import Slices
 from replica.ids import OUTSIDE
 from replica.trace.events import RequestCrashed, TraceLog

@@ -13,10 +13,11 @@ from typing import Protocol
 
 import trio
 
-from cluster.live.control import SETTLE_S, NodeState, ToldParts
+from cluster.live.control import NodeState, ToldParts
 from cluster.live.gathering import EventSource
 from cluster.live.observations import Observation
 from cluster.live.remote_core import RemoteCore
+from cluster.network.world import SETTLE_S
 from replica.trace.events import MessageDropped, MessageHeld, MessageReleased, TraceEvent
 
 STOPPED = frozenset("TtZXx")

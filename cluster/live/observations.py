@@ -22,8 +22,7 @@ from cluster.node import Segment
 from cluster.protocol.api_00_produce import decode_produce_request, decode_produce_response
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
-from cluster.protocol.headers import RequestHeader, read_request_header
-from cluster.protocol.versions import FETCH, PRODUCE
+from cluster.protocol.versions import FETCH, PRODUCE, RequestHeader, read_request_header
 from cluster.slices import paced
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import NO_BROKER, Offset, TopicPartition
@@ -38,7 +37,7 @@ from replica.log.batches.records import (
     read_header,
     read_records,
 )
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 
 Topic = str | UUID
 SIZE_PREFIX_BYTES = 4

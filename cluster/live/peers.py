@@ -15,7 +15,7 @@ import secrets
 import time
 from urllib.parse import quote
 
-from cluster.protocol.headers import read_request_header
+from cluster.protocol.versions import read_request_header
 from replica.errors import PeerViolation
 from replica.ids import OUTSIDE
 

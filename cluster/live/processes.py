@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from cluster.live.control import PACKET_BYTES, SETTLE_S, DiskState, LinkState, NodeState, Reset
+from cluster.live.control import PACKET_BYTES, DiskState, LinkState, NodeState, Reset
 from cluster.live.gathering import GatheringTime
 from cluster.live.neighbours import NeighbourFabric, source_of
 from cluster.live.node_life import OwnProcess
@@ -23,6 +23,7 @@ from cluster.live.remote_host import RemoteHost
 from cluster.live.time import Started
 from cluster.network.host import Host
 from cluster.network.links import Network
+from cluster.network.world import SETTLE_S
 from cluster.security import OPEN, ListenerSecurity
 from replica.trace.events import TraceLog
 

@@ -10,15 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from replica.ids import OUTSIDE
-
-_MARK = "#"
-"""No client.id brings one: it is quoted (peers.py)."""
-
-
-def client_of(producer: str) -> str:
-    """The client's name, without the number of the producer."""
-    return producer.partition(_MARK)[0] if producer.startswith(OUTSIDE) else producer
+from replica.ids import SAME_CLIENT_MARK
 
 
 class ProducerNames:
@@ -46,7 +38,7 @@ class ProducerNames:
 
     def name(self, client: str, key: int) -> str:
         number = self._numbers[client][key]
-        return client if number == 1 else f"{client}{_MARK}{number}"
+        return client if number == 1 else f"{client}{SAME_CLIENT_MARK}{number}"
 
     def leave(self, client: str, node: str, key: int) -> None:
         """The connection has ended, or another producer sends over it."""

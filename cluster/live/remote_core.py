@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from cluster.clocks import WallClock
 from cluster.node import Action
 from cluster.operated import BrokerInput
-from cluster.wall_clock import WallClock
 from controller.inputs import ControllerInput, OnReply
 from replica.ids import BrokerId, TopicPartition
 from replica.log.files.disk import Disk

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from cluster.clocks import WallClock
 from cluster.live.control import (
-    SETTLE_S,
     AnswerTold,
     Ask,
     BytesTold,
@@ -30,9 +30,8 @@ from cluster.live.observations import ConnectionEnded
 from cluster.live.pickling import pickled
 from cluster.live.remote_core import RemoteCore
 from cluster.network.host import Host, Process
-from cluster.network.world import ProcessExit
+from cluster.network.world import SETTLE_S, ProcessExit
 from cluster.node import Action
-from cluster.wall_clock import WallClock
 from replica.log.files.disk import Disk
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.network.world import ConnectionGone, Parking, TornSend
 from cluster.node import OnSent, Segment
 from cluster.protocol.versions import PRODUCE
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 
 if TYPE_CHECKING:
     from cluster.live.fabric import TcpFabric

@@ -15,8 +15,8 @@ from functools import partial
 
 import trio
 
+from cluster.clocks import WallClock
 from cluster.network.world import Parking
-from cluster.wall_clock import WallClock
 from replica.trace.events import TraceLog
 
 Callback = Callable[[], None]

@@ -16,8 +16,7 @@ from cluster.live.tls import RECORD_BYTES, TlsSocket
 from cluster.network.passage import ByteCounts
 from cluster.network.world import TornSend
 from cluster.node import OnSent, Segment, Sent
-from replica.log.files.file_slice import FileSlice
-from replica.log.files.open_files import OpenFile
+from replica.log.files.open_files import FileSlice, OpenFile
 
 MORE = getattr(socket, "MSG_MORE", 0)
 

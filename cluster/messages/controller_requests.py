@@ -6,27 +6,28 @@ from collections.abc import Mapping
 from dataclasses import field
 from uuid import UUID
 
-from cluster.messages.alter_partition import alter_partition_input, alter_partition_results, topics_asked_for
-from cluster.messages.assign_replicas import assign_replicas_input
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
     ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
+    RequestHeader,
 )
 from cluster.security import PROTOCOL_OF
 from controller.image import MetadataImage
 from controller.inputs import (
     AllocateProducerIds,
+    AlterPartition,
     AlterPartitionReply,
+    AssignReplicas,
     AssignReplicasReply,
     BrokerHeartbeat,
     ControllerInput,
     HeartbeatReply,
+    IsrProposal,
     ProducerIdsReply,
     RegisterBroker,
     RegistrationReply,
@@ -35,6 +36,82 @@ from controller.inputs import (
 from controller.metadata import Endpoint
 from replica.errors import ErrorCode, PeerViolation
 from replica.frozen import dataclass
+
+# ------------------------------------------------------------------------------------------------------ alter partition
+#
+# AlterPartition (KIP-497) between its messages and what a controller of either era decides about.
+
+
+def alter_partition_input(request: Entity, names: Mapping[UUID, str], now_us: int) -> AlterPartition:
+    """names: of topics by their id; an unknown one is named by its id"""
+    proposals = tuple(
+        IsrProposal(
+            topic=names.get(topic.topic_id, str(topic.topic_id)),
+            partition=int(entry.partition_index),
+            leader_epoch=int(entry.leader_epoch),
+            partition_epoch=int(entry.partition_epoch),
+            in_sync_replicas=tuple(int(member.broker_id) for member in entry.new_isr_with_epochs),
+            broker_epochs=tuple(int(member.broker_epoch) for member in entry.new_isr_with_epochs),
+            recovering=bool(entry.leader_recovery_state),
+        )
+        for topic in request.topics
+        for entry in topic.partitions
+    )
+    return AlterPartition(
+        now_us=now_us,
+        broker_id=int(request.broker_id),
+        broker_epoch=int(request.broker_epoch),
+        partitions=proposals,
+    )
+
+
+def topics_asked_for(request: Entity, names: Mapping[UUID, str]) -> dict[str, UUID]:
+    """The topic ids of a request, by the names that the controller's input has for them.
+
+    The answer goes by these: a topic can be deleted between question and answer.
+    """
+    return {names.get(topic.topic_id, str(topic.topic_id)): topic.topic_id for topic in request.topics}
+
+
+def alter_partition_results(reply: AlterPartitionReply, topic_ids: Mapping[str, UUID]) -> list[dict[str, object]]:
+    """The `topics` of the response. topic_ids: see topics_asked_for"""
+    topics: dict[str, list[dict[str, object]]] = {}
+    for result in reply.partitions:
+        topics.setdefault(result.topic, []).append(
+            {
+                "partition_index": result.partition,
+                "error_code": result.error,
+                "leader_id": result.leader,
+                "leader_epoch": result.leader_epoch,
+                "isr": list(result.in_sync_replicas),
+                "leader_recovery_state": int(result.recovering),
+                "partition_epoch": result.partition_epoch,
+            }
+        )
+    return [{"topic_id": topic_ids[name], "partitions": results} for name, results in topics.items()]
+
+
+# ------------------------------------------------------------------------------------------------------ assign replicas
+#
+# AssignReplicasToDirs (KIP-858) between its message and the input of the controller.
+
+
+def assign_replicas_input(request: Entity, names: Mapping[UUID, str], now_us: int) -> AssignReplicas:
+    """names: of topics by their id; a topic that has been deleted meanwhile is left out"""
+    places = tuple(
+        (names[topic.topic_id], int(partition.partition_index), str(directory.id_))
+        for directory in request.directories
+        for topic in directory.topics
+        if topic.topic_id in names
+        for partition in topic.partitions
+    )
+    return AssignReplicas(
+        now_us=now_us,
+        broker_id=int(request.broker_id),
+        broker_epoch=int(request.broker_epoch),
+        places=places,
+    )
+
 
 _SERVED = (BROKER_REGISTRATION, BROKER_HEARTBEAT, ALTER_PARTITION, ASSIGN_REPLICAS_TO_DIRS, ALLOCATE_PRODUCER_IDS)
 

@@ -10,9 +10,8 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.primitives import NO_TAGS, decodes, read_text, string
-from cluster.protocol.versions import ENVELOPE, FORWARDED
+from cluster.protocol.versions import ENVELOPE, FORWARDED, RequestHeader, read_request_header
 from replica.errors import ErrorCode, PeerViolation
 
 ENVELOPE_VERSION = 0

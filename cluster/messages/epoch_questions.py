@@ -13,8 +13,8 @@ from cluster.protocol.versions import OFFSET_FOR_LEADER_EPOCH
 from replica.errors import ErrorCode
 from replica.fetch_fencing import current_leader_epoch
 from replica.follower import FollowerState
-from replica.follower_inputs import EpochEndAnswered
 from replica.ids import BrokerId, LeaderEpoch, TopicPartition
+from replica.inputs import EpochEndAnswered
 from replica.rules import Rules
 
 OFFSET_FOR_LEADER_EPOCH_VERSION = 4

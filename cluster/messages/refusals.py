@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
     ADD_PARTITIONS_TO_TXN,
     ALTER_CLIENT_QUOTAS,
@@ -25,6 +24,7 @@ from cluster.protocol.versions import (
     OFFSET_COMMIT,
     TXN_OFFSET_COMMIT,
     WRITE_TXN_MARKERS,
+    RequestHeader,
 )
 from replica.errors import ErrorCode
 

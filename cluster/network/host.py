@@ -12,12 +12,12 @@ from functools import partial
 
 import trio
 
+from cluster.clocks import WallClock
 from cluster.network.passage import ByteCounts
 from cluster.network.shell import NodeShell
 from cluster.network.world import Connection, Fabric, Parking, ProcessExit
 from cluster.node import Action, NodeCore
 from cluster.operated import ClientElsewhere, ClientOrder, NodeElsewhere
-from cluster.wall_clock import WallClock
 from replica.log.files.disk import Disk
 
 

@@ -22,7 +22,7 @@ from cluster.network.links import HoldRule, Network
 from cluster.network.road import Road
 from cluster.network.world import Fabric, TornSend
 from cluster.node import OnSent, Segment
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 from replica.trace.events import (
     ConnectionClosed,
     ConnectionLost,

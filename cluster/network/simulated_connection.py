@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from cluster.network.passage import CLOSED, END_BYTES, RESET, Message, Passage
 from cluster.network.world import ConnectionGone, Parking, TornSend
 from cluster.node import OnSent, Segment, Sent
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 
 if TYPE_CHECKING:
     from cluster.network.fabric import SimulatedFabric

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
+from cluster.clocks import WallClock
 from cluster.network.links import Network
 from cluster.node import OnSent, Segment
 from cluster.security import ListenerSecurity
-from cluster.wall_clock import WallClock
 
 if TYPE_CHECKING:
     from cluster.network.host import Host
+
+SETTLE_S = 5.0
+"""A node that has not said within this time that a fault is in force is taken to be stuck; the fault goes on."""
 
 
 class ConnectionGone(Exception):

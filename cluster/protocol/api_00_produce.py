@@ -29,7 +29,6 @@ from collections.abc import Sequence
 from struct import Struct
 
 from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic, read_topic
-from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
     INT32,
@@ -49,7 +48,14 @@ from cluster.protocol.primitives import (
     string,
     tagged,
 )
-from cluster.protocol.versions import PRODUCE, is_flexible
+from cluster.protocol.versions import (
+    PRODUCE,
+    RequestHeader,
+    is_flexible,
+    request_frame,
+    response_body_position,
+    response_frame,
+)
 from cluster.slices import MAX_PRODUCED, counted, paced, reads_request
 from replica.errors import ErrorCode
 from replica.frozen import dataclass

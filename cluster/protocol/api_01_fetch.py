@@ -53,7 +53,7 @@ from replica.ids import (
     LeaderEpoch,
     Offset,
 )
-from replica.log.files.file_slice import EMPTY_SLICE, FileSlice
+from replica.log.files.open_files import EMPTY_SLICE, FileSlice
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0

@@ -51,9 +51,18 @@ from cluster.protocol.entities import (
     is_of_answer,
     shapes,
 )
-from cluster.protocol.headers import RequestHeader, request_frame, response_body_position, response_frame
 from cluster.protocol.primitives import Frame, check_consumed, decodes, error_of
-from cluster.protocol.versions import CONTROL_PLANE, DESCRIBE_CONFIGS, FORWARDED, VERSIONS, api_name
+from cluster.protocol.versions import (
+    CONTROL_PLANE,
+    DESCRIBE_CONFIGS,
+    FORWARDED,
+    VERSIONS,
+    RequestHeader,
+    api_name,
+    request_frame,
+    response_body_position,
+    response_frame,
+)
 from cluster.slices import MAX_DECIDED, MAX_ITEMS, paced, reads_request
 
 Converter = Callable[[Any], Any]

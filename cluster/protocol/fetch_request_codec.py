@@ -18,7 +18,6 @@ from cluster.protocol.api_01_fetch import (
     read_fetch_topic,
 )
 from cluster.protocol.by_topic import Topic, read_by_topic
-from cluster.protocol.headers import RequestHeader, request_frame
 from cluster.protocol.primitives import (
     INT32,
     INT64,
@@ -35,7 +34,7 @@ from cluster.protocol.primitives import (
     string,
     tagged,
 )
-from cluster.protocol.versions import FETCH, is_flexible
+from cluster.protocol.versions import FETCH, RequestHeader, is_flexible, request_frame
 from cluster.slices import MAX_FETCHED, counted, reads_request
 from replica.ids import (
     NO_BROKER,

@@ -23,7 +23,6 @@ from cluster.protocol.api_01_fetch import (
     size_of,
 )
 from cluster.protocol.by_topic import Topic, read_by_topic
-from cluster.protocol.headers import response_body_position
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
     INT32,
@@ -39,7 +38,7 @@ from cluster.protocol.primitives import (
     skip_tagged,
     tagged,
 )
-from cluster.protocol.versions import FETCH, has_flexible_response_header, is_flexible
+from cluster.protocol.versions import FETCH, has_flexible_response_header, is_flexible, response_body_position
 from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import (

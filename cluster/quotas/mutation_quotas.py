@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cluster.protocol.versions import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
-from cluster.quotas.managers import INT32_MAX, Sensor, Sensors
+from cluster.quotas.client_quotas import INT32_MAX, Sensor, Sensors
 from cluster.quotas.token_bucket import TokenBucket
 from controller.client_quotas import CONTROLLER_MUTATION_RATE
 from controller.metadata import QuotaEntity

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 from cluster.config import NO_LIMIT
-from cluster.node import Action, ConnectionId
+from cluster.node import Action, ConnectionId, ResumeReading, Send
 from cluster.outbox import Outbox
 from cluster.sampled_rate import SAMPLES, WINDOW_US, Rate
-from cluster.server.cpu import CpuTimes
+from cluster.server.request_handlers import CpuTimes, HandlerTime
 
 
 class Acceptor:
@@ -169,3 +171,102 @@ class NetworkThread:
         """Answers that were kept back, and need not be any longer."""
         ready, self._ready = self._ready, []
         return ready
+
+
+# --------------------------------------------------------------------------------------------------- throttled channels
+#
+# Connections of clients that have to wait: mute until their time is over and their answer has left (KIP-219).
+# source: RequestChannel.startThrottling, SocketServer.tryUnmuteChannel, ThrottledChannel
+
+
+class ThrottledChannels:
+    """until_us: of each whose answer has yet to leave"""
+
+    __slots__ = ("_outbox", "until_us")
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self.until_us: dict[ConnectionId, int] = {}
+
+    def throttle(self, connection: ConnectionId, throttle_ms: int, now_us: int) -> None:
+        """To be called before its answer leaves."""
+        self.until_us[connection] = now_us + throttle_ms * 1000
+
+    def gone(self, connection: ConnectionId) -> None:
+        self.until_us.pop(connection, None)
+
+    def outgoing(self, actions: list[Action], now_us: int) -> list[Action]:
+        """The same actions, but none after which a throttled connection is read from at once."""
+        out: list[Action] = []
+        for action in actions:
+            if not isinstance(action, Send | ResumeReading):
+                out.append(action)
+                continue
+            until_us = self.until_us.pop(action.connection, None)
+            if until_us is None:
+                out.append(action)
+                continue
+            self._outbox.timers.at(max(until_us, now_us), partial(self._unmute, action.connection))
+            if isinstance(action, Send):
+                out.append(replace(action, stays_mute=True))
+        return out
+
+    def _unmute(self, connection: ConnectionId, now_us: int) -> None:
+        self._outbox.resume(connection)
+
+
+# --------------------------------------------------------------------------------------------------------- thread times
+#
+# How long a handler is busy with the request in progress of each connection, for quotas of threads.
+# source: RequestChannel.Request.requestThreadTimeNanos
+
+
+@dataclass(slots=True)
+class _Handled:
+    """ended_us: None while a handler is busy with it     work_us: what that takes by the scenario"""
+
+    began_us: int
+    ended_us: int | None = None
+    work_us: int = 0
+
+
+class ThreadTimes:
+    """clock: microseconds; live it goes on while a request is handled"""
+
+    __slots__ = ("_clock", "_current", "_handled", "_handler_time")
+
+    def __init__(self, clock: Callable[[], int], handler_time: HandlerTime) -> None:
+        self._clock = clock
+        self._handler_time = handler_time
+        self._handled: dict[ConnectionId, _Handled] = {}
+        self._current: ConnectionId | None = None
+
+    def began(self, connection: ConnectionId) -> None:
+        """A handler takes the request up."""
+        self._handled[connection] = _Handled(self._clock())
+        self._current = connection
+
+    def worked(self, connection: ConnectionId) -> None:
+        """It has done its part, or waits for the disk; its time is not over yet, where work takes any."""
+        self._current = None
+        handled = self._handled.get(connection)
+        if handled is not None:
+            handled.work_us = self._handler_time.spent_us
+
+    def ended(self, connection: ConnectionId) -> None:
+        """The handler is free again."""
+        handled = self._handled.get(connection)
+        if handled is not None:
+            handled.ended_us = self._clock()
+
+    def gone(self, connection: ConnectionId) -> None:
+        self._handled.pop(connection, None)
+
+    def of(self, connection: ConnectionId) -> int:
+        """So far; in the handler, that is what its work has taken up to now."""
+        handled = self._handled.get(connection)
+        if handled is None:
+            return 0
+        work_us = self._handler_time.spent_us if self._current == connection else handled.work_us
+        until_us = self._clock() if handled.ended_us is None else handled.ended_us
+        return max(work_us, until_us - handled.began_us)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.event_limit import EventLimit
 from cluster.node import Action, Close, ConnectionId, ResumeReading, Send, Sent
 from cluster.protocol.api_01_fetch import size_of
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FETCH, api_name
+from cluster.protocol.versions import FETCH, RequestHeader, api_name
+from cluster.server.accepted_connections import EventLimit
 from replica.ids import OUTSIDE
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 from replica.trace.events import Recorder, RequestCompleted
 
 REQUESTS_AT_ONCE, REQUESTS_PER_SECOND = 100_000, 500

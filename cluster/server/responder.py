@@ -8,11 +8,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from cluster.event_limit import EventLimit, outsider
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.versions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -28,10 +26,11 @@ from cluster.protocol.versions import (
     OFFSET_FETCH,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
+    RequestHeader,
     api_name,
 )
 from cluster.quotas.client_quotas import ClientQuotas
-from cluster.server.accepted_connections import AcceptedConnections
+from cluster.server.accepted_connections import AcceptedConnections, EventLimit, outsider
 from cluster.slices import Slices, paced
 from replica.errors import RETRIABLE, ErrorCode
 from replica.trace.events import OffsetCommitRefused, Recorder, RequestRefused

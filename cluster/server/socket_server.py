@@ -16,15 +16,11 @@ from typing import Final, Protocol
 from cluster.config import BrokerConfig
 from cluster.node import Action, ConnectionId, ResumeReading, Send
 from cluster.outbox import Outbox
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FETCH, PRODUCE
+from cluster.protocol.versions import FETCH, PRODUCE, RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
-from cluster.server.cpu import CpuTimes, HandlerTime
-from cluster.server.network_thread import Acceptor, NetworkThread
-from cluster.server.request_handlers import RequestHandlers
+from cluster.server.network_thread import Acceptor, NetworkThread, ThreadTimes, ThrottledChannels
+from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers
 from cluster.server.request_log import RequestLog
-from cluster.server.thread_times import ThreadTimes
-from cluster.server.throttled_channels import ThrottledChannels
 from cluster.slices import Slices
 from replica.errors import PeerViolation
 from replica.trace.events import Recorder

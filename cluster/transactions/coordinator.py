@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from cluster.clocks import WallClock
 from cluster.transactions.beginning import Beginnings
 from cluster.transactions.desk import TransactionDesk, TransactionSettings
 from cluster.transactions.ending import Endings
@@ -32,7 +33,6 @@ from cluster.transactions.inputs import (
 from cluster.transactions.producer_ids import NewProducerIds
 from cluster.transactions.transaction import AT_REST, PREPARED, TransactionMetadata
 from cluster.transactions.transaction import TransactionState as State
-from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch, TopicPartition
 

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cluster.clocks import Timers, WallClock
 from cluster.coordinators.waiting import RequestId
-from cluster.timers import Timers
 from cluster.transactions.events import TransactionEvents
 from cluster.transactions.inputs import AnswerProducer, TransactionAction, TransactionResult, WriteId, WriteRecord
 from cluster.transactions.records import FLEXIBLE_VALUE, transaction_key, transaction_value
 from cluster.transactions.transaction import BUMPS_EPOCH, TransactionMetadata, Transit
-from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import LeaderEpoch
 from replica.trace.events import Emit, TraceEvent

@@ -6,10 +6,11 @@ BrokerMetadataPublisher.scala
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from cluster.broker.replicas.manager import ReplicaManager
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
@@ -36,7 +37,6 @@ from cluster.transactions.inputs import (
 )
 from cluster.transactions.loading import TransactionReplay
 from cluster.transactions.marker_channel import MarkerChannels
-from cluster.wall_clock import WallClock
 from controller.features import TRANSACTION_VERSION, level_of
 from replica.ids import TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition
 from replica.log.batches.records import BatchHeader, build_batch
@@ -117,19 +117,14 @@ class TransactionService:
     # --------------------------------------------------------------------------------------------------------- broker
 
     def led(self, name: TopicPartition, leader_epoch: LeaderEpoch, now_us: int) -> None:
-        """This broker leads the partition, since this epoch."""
-        if name.topic == TRANSACTIONS_TOPIC:
-            elected = CoordinatorElected(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
-            self._perform(self.coordinator.step(elected), now_us)
+        """This broker leads the partition of the transactions topic, since this epoch."""
+        elected = CoordinatorElected(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
+        self._perform(self.coordinator.step(elected), now_us)
 
     def not_led(self, name: TopicPartition, leader_epoch: LeaderEpoch | None, now_us: int) -> None:
         """leader_epoch: of the leader that this broker follows; None: it has no replica any more"""
-        if name.topic == TRANSACTIONS_TOPIC:
-            resigned = CoordinatorResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
-            self._perform(self.coordinator.step(resigned), now_us)
-
-    def deleted(self, names: Sequence[TopicPartition], now_us: int) -> None:
-        """A partition that is deleted gets no marker: its coordinator sees that when it looks for the leader."""
+        resigned = CoordinatorResigned(now_us=now_us, partition=name.partition, leader_epoch=leader_epoch)
+        self._perform(self.coordinator.step(resigned), now_us)
 
     def settle(self, now_us: int) -> None:
         """Records written and ids given meanwhile count from now on; to be called at the end of each step of the

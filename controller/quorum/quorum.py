@@ -15,9 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.quorum.connections import VoterConnections
-from controller.quorum.events import QuorumEvents
-from controller.quorum.fetches import diverging_end, is_cut_off, snapshot_piece, truncation_offset
 from controller.quorum.messages import (
     Action,
     AnyAnswer,
@@ -38,8 +35,23 @@ from controller.quorum.messages import (
     Vote,
     VoterAnswer,
 )
-from controller.quorum.roles import Candidate, Follower, Leader, Resigned, Role, SnapshotFetch, Unattached
-from controller.quorum.timeouts import Draw, QuorumTimeouts
+from controller.quorum.roles import (
+    Candidate,
+    Draw,
+    Follower,
+    Leader,
+    QuorumEvents,
+    QuorumTimeouts,
+    Resigned,
+    Role,
+    SnapshotFetch,
+    Unattached,
+    VoterConnections,
+    diverging_end,
+    is_cut_off,
+    snapshot_piece,
+    truncation_offset,
+)
 from replica.errors import ErrorCode
 from replica.ids import BrokerId, Names, Offset
 from replica.trace.events import Emit

@@ -5,11 +5,20 @@ Source: UnattachedState, CandidateState, FollowerState, LeaderState, ResignedSta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from controller.quorum.messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch, SnapshotAnswer
-from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset
+from controller.quorum.messages import (
+    ControllerEpoch,
+    FetchLog,
+    FetchSnapshot,
+    OffsetAndEpoch,
+    ReplicatedLog,
+    SnapshotAnswer,
+)
+from replica.errors import ErrorCode
+from replica.ids import UNKNOWN_OFFSET, BrokerId, Names, Offset
+from replica.trace import events as trace
 
 
 @dataclass(slots=True)
@@ -108,3 +117,198 @@ class Resigned:
 
 
 Role = Unattached | Candidate | Follower | Leader | Resigned
+
+
+# ------------------------------------------------------------------------------------------------------------- timeouts
+#
+# How long a voter waits for what. Source: QuorumConfig, KafkaRaftClient.randomElectionTimeoutMs (3.9).
+
+ELECTION_BACKOFF_BASE_MS = 100
+Draw = Callable[[int], int]
+"""`draw(n)`: a random integer in [0, n)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumTimeouts:
+    """controller.quorum.election.timeout.ms, .fetch.timeout.ms, .election.backoff.max.ms"""
+
+    election_ms: int = 1000
+    fetch_ms: int = 2000
+    election_backoff_max_ms: int = 1000
+
+    @property
+    def check_quorum_us(self) -> int:
+        """A leader that no majority fetched from for so long resigns (KAFKA-15489, LeaderState: 1.5 times)."""
+        return self.fetch_ms * 1500
+
+    @property
+    def begin_epoch_us(self) -> int:
+        """A leader announces itself to all voters so often."""
+        return self.fetch_ms * 500
+
+    def election_due_us(self, now_us: int, draw: Draw) -> int:
+        """Between one and two election timeouts from now."""
+        return now_us + (self.election_ms + draw(self.election_ms)) * 1000
+
+    def fetch_due_us(self, now_us: int) -> int:
+        return now_us + self.fetch_ms * 1000
+
+    def election_backoff_us(self, retries: int, draw: Draw) -> int:
+        """After a lost election. Source: binaryExponentialElectionBackoffMs"""
+        backoff_ms = ELECTION_BACKOFF_BASE_MS * draw(2 << min(20, retries - 1))
+        return min(backoff_ms, self.election_backoff_max_ms) * 1000
+
+    def succession_backoff_us(self, place: int, successors: int) -> int:
+        """After the leader has resigned. place: in the order of its choice, `successors` for a voter not among them;
+        the first stands at once. Source: strictExponentialElectionBackoffMs"""
+        if place == 0:
+            return 0
+        maximum = self.election_backoff_max_ms
+        return min(maximum, maximum >> (successors - 1) << (place - 1)) * 1000
+
+
+# ---------------------------------------------------------------------------------------------------------- connections
+#
+# A voter's connections to the other voters: one request at a time on each, and a wait after each failure.
+#
+# Source: RequestManager, KafkaRaftManager.buildNetworkClient
+
+RETRY_BACKOFF_US = 20_000
+"""controller.quorum.retry.backoff.ms"""
+RECONNECT_BACKOFF_US, RECONNECT_BACKOFF_MAX_US = 50_000, 500_000
+"""Of a voter that cannot be reached. Simplified: without jitter."""
+
+
+@dataclass(slots=True)
+class _Connection:
+    busy: bool = False
+    ready_us: int = 0
+    failures: int = 0
+
+
+class VoterConnections:
+    """`others` in the order of the voters; iterating and `in` are about them."""
+
+    def __init__(self, others: Iterable[BrokerId]) -> None:
+        self._to = {voter: _Connection() for voter in others}
+
+    def __iter__(self) -> Iterator[BrokerId]:
+        return iter(self._to)
+
+    def __len__(self) -> int:
+        return len(self._to)
+
+    def __contains__(self, voter: object) -> bool:
+        return voter in self._to
+
+    def next_send_us(self, voters: Iterable[BrokerId], never_us: int) -> int:
+        """When the first of these can be sent a request; those that have one under way cannot."""
+        return min((self._to[voter].ready_us for voter in voters if not self._to[voter].busy), default=never_us)
+
+    def begin(self, voter: BrokerId, now_us: int) -> bool:
+        """Whether a request can go out now; if so, one has."""
+        connection = self._to[voter]
+        if connection.busy or connection.ready_us > now_us:
+            return False
+        connection.busy = True
+        return True
+
+    def answered(self, voter: BrokerId) -> None:
+        connection = self._to[voter]
+        connection.busy, connection.failures = False, 0
+
+    def refused(self, voter: BrokerId, now_us: int) -> None:
+        """The answer was an error: the next request waits."""
+        self._to[voter].ready_us = now_us + RETRY_BACKOFF_US
+
+    def failed(self, voter: BrokerId, now_us: int) -> None:
+        """The request could not be sent, or there was no answer in time."""
+        connection = self._to[voter]
+        wait_us = min(RECONNECT_BACKOFF_US << min(connection.failures, 10), RECONNECT_BACKOFF_MAX_US)
+        connection.busy, connection.ready_us = False, now_us + wait_us
+        connection.failures += 1
+
+
+# -------------------------------------------------------------------------------------------------------------- fetches
+#
+# The answer of the leader's log to a fetch, and the effect of the answer on the fetcher's log (KIP-595, KIP-630).
+#
+# Source: ReplicatedLog.validateOffsetAndEpoch, truncateToEndOffset
+
+
+def is_cut_off(log: ReplicatedLog, request: FetchLog) -> bool:
+    """The log does not say any more what comes next, or whether the fetcher's log is ours."""
+    earliest, start = log.earliest_snapshot, log.start_offset
+    offset, epoch = request.fetch_offset, request.last_fetched_epoch
+    if earliest is None or (start == 0 and (offset, epoch) == (0, 0)):
+        return False
+    return offset < start or (offset == start and epoch != earliest.epoch) or epoch < earliest.epoch
+
+
+def diverging_end(log: ReplicatedLog, request: FetchLog) -> OffsetAndEpoch | None:
+    """Where the fetcher's log parts from ours at the latest; None: it does not."""
+    if (request.fetch_offset, request.last_fetched_epoch) == (0, 0):
+        return None
+    end = log.end_of_epoch(request.last_fetched_epoch)
+    return end if end.epoch != request.last_fetched_epoch or end.offset < request.fetch_offset else None
+
+
+def snapshot_piece(log: ReplicatedLog, request: FetchSnapshot) -> tuple[ErrorCode, int, bytes]:
+    """An error, or how many bytes the snapshot has and those that are asked for, one at least."""
+    data = log.read_snapshot(request.snapshot)
+    if data is None:
+        return ErrorCode.SNAPSHOT_NOT_FOUND, 0, b""
+    if not 0 <= request.position < len(data):
+        return ErrorCode.POSITION_OUT_OF_RANGE, 0, b""
+    piece = data[request.position : request.position + max(request.max_bytes, 1)]
+    return ErrorCode.NONE, len(data), piece
+
+
+def truncation_offset(log: ReplicatedLog, diverging: OffsetAndEpoch) -> Offset:
+    """Where the fetcher cuts its log, told that."""
+    own = log.end_of_epoch(diverging.epoch)
+    return min(own.offset, diverging.offset) if own.epoch == diverging.epoch else own.offset
+
+
+# --------------------------------------------------------------------------------------------------------------- events
+#
+# Events of a voter of the quorum, with their reasons in words.
+
+
+class QuorumEvents:
+    """Of the voter `local_id`."""
+
+    def __init__(self, local_id: BrokerId, names: Names) -> None:
+        self._local_id = local_id
+        self._names = names
+
+    def stands(self, epoch: ControllerEpoch, why: str) -> trace.ElectionBegan:
+        who = self._names(self._local_id)
+        reason = f"{who} stands for election in epoch {epoch}: {why}"
+        return trace.ElectionBegan(node=who, controller_epoch=epoch, reason=reason)
+
+    def leads(self, elected: Candidate, voters: Sequence[BrokerId], why: str) -> trace.QuorumLeaderElected:
+        """why: if not by the votes of the others"""
+        who, epoch = self._names(self._local_id), elected.epoch
+        for_it = [self._names(voter) for voter in voters if elected.votes.get(voter)]
+        why = why or f"{' and '.join(for_it)} voted for it, {len(for_it)} of {len(voters)}"
+        reason = f"{who} leads the controllers in epoch {epoch}: {why}"
+        return trace.QuorumLeaderElected(node=who, controller_epoch=epoch, reason=reason)
+
+    def stops_leading(self, epoch: ControllerEpoch, why: str) -> trace.ControllerResigned:
+        who = self._names(self._local_id)
+        reason = f"{who} stops leading the controllers of epoch {epoch}: {why}"
+        return trace.ControllerResigned(node=who, controller_epoch=epoch, reason=reason)
+
+    def takes_snapshot(
+        self, leader_id: BrokerId, had_offset: Offset, end: OffsetAndEpoch, size_bytes: int
+    ) -> trace.SnapshotFetched:
+        """had_offset: where its log ended"""
+        who, leader = self._names(self._local_id), self._names(leader_id)
+        reason = (
+            f"{who} has the metadata log up to offset {had_offset}, and what follows {leader} has cut off: it takes"
+            f" {leader}'s snapshot, and goes on from offset {end.offset}"
+        )
+        return trace.SnapshotFetched(
+            node=who, peer=leader, offset=end.offset, controller_epoch=end.epoch, size_bytes=size_bytes, reason=reason
+        )

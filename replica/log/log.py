@@ -34,16 +34,12 @@ from replica.log.batches.records import (
 from replica.log.batches.validation import Inspected, check_order, validate_produced, whole_batches
 from replica.log.files.checkpoints import sync_directory
 from replica.log.files.disk import Disk, DiskFailed
-from replica.log.files.file_slice import EMPTY_SLICE, FileSlice
-from replica.log.loader import LoadedLog, LogLoader, Recovery
-from replica.log.producer_recovery import rebuild_producers
-from replica.log.producers.open_transactions import CompletedTransaction
+from replica.log.files.open_files import EMPTY_SLICE, FileSlice
+from replica.log.loader import LoadedLog, LogLoader, Recovery, rebuild_producers
 from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS
-from replica.log.producers.transaction_index import AbortedTransaction
-from replica.log.producers.verification import NOT_ASKED_FOR
-from replica.log.retention import RetiredSegments, below_start, too_large, too_old
+from replica.log.producers.transaction_index import NOT_ASKED_FOR, AbortedTransaction, CompletedTransaction
 from replica.log.segment import CLEANED_SUFFIX, Segment
-from replica.log.segments import LogSegments
+from replica.log.segments import LogSegments, RetiredSegments, below_start, too_large, too_old
 
 __all__ = ["AppendInfo", "Log", "Recovery"]
 

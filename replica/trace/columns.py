@@ -90,3 +90,12 @@ class PipelineEvent(TraceEvent):
 
     __slots__ = ()
     TABLE: ClassVar[str] = "pipeline"
+
+
+# ---------------------------------------------------------------------------------------------------------------- error
+#
+# What is wrong with a trace, for those that have not imported Arrow, which reads it.
+
+
+class TraceError(Exception):
+    """A trace folder that is not whole, or was written by another version of the schema."""

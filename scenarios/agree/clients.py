@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scenarios.agree.difference import RETRIES, VARIES, Runs, WorldDifference, elements_apart
-from scenarios.language.record_sets import format_record_names, split_record_name
+from scenarios.language.selectors import format_record_names, split_record_name
 
 RECORDS_COMPARED = ("acked", "failed", "lost", "missing", "unseen", "duplicated", "reordered", "dirty")
 """Of RECORD_CLASSES; `unknown` are those that are left."""

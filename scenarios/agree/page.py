@@ -16,7 +16,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from replica.ids import INTERNAL_TOPICS, METADATA_TOPIC
-from replica.trace.broker_marks import in_broker_order
+from replica.trace.signs import in_broker_order
 from scenarios.agree.sheet import Sheet, SheetRow
 from scenarios.observe.partition_histories import PartitionHistory
 from scenarios.observe.story import Story

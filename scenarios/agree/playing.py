@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from replica.trace.error import TraceError
+from replica.trace.columns import TraceError
 from scenarios.agree.facts import RunFacts, epochs_in, facts_of
 from scenarios.agree.phases import in_phase, phases_of_run
 from scenarios.language.spec import Scenario

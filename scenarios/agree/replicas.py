@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Sequence
 from replica.wording import listed
 from scenarios.agree.difference import DRAWN, TIE, Runs, WorldDifference, elements_apart
 from scenarios.agree.facts import FinalRecord, RunFacts
-from scenarios.language.record_sets import format_record_names, split_record_name
+from scenarios.language.selectors import format_record_names, split_record_name
 
 Place = tuple[str, str]
 """(partition, node)"""

@@ -22,13 +22,13 @@ from typing import Any
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, FetchRequest
 from cluster.protocol.fetch_request_codec import decode_fetch_request, encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response, fetch_response_segments
-from cluster.protocol.headers import read_request_header
+from cluster.protocol.versions import read_request_header
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import build_batch
 from replica.log.files.disk import Disk
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 from replica.log.log import Log
 
 FETCH_BYTES = 1 << 20

@@ -10,17 +10,24 @@ from itertools import accumulate
 
 from replica.ids import TopicPartition
 from replica.trace.events import EndOffsetSeen, TraceRow
-from scenarios.check.event_watch import EventWatch, described, time_window
-from scenarios.check.state_checks import state_failures, state_findings
+from scenarios.check.event_watch import EventWatch, described, state_failures, state_findings, time_window
 from scenarios.check.verdict import Verdict, classify
-from scenarios.language.conditions import EndOffsetTest, LogTest, RecordsTest, TimeTest
-from scenarios.language.expect import DivergedTest, ErrorTest, Expect, LatencyTest, UnavailableTest
-from scenarios.language.record_sets import format_record_names
+from scenarios.language.expect import (
+    DivergedTest,
+    EndOffsetTest,
+    ErrorTest,
+    Expect,
+    LatencyTest,
+    LogTest,
+    RecordsTest,
+    TimeTest,
+    UnavailableTest,
+)
+from scenarios.language.selectors import format_record_names
 from scenarios.language.values.trees import time_text
 from scenarios.language.verbs.checks import Check
-from scenarios.observe.availability import ServiceTimes, Window
+from scenarios.observe.availability import IsGone, ServiceTimes, Window
 from scenarios.observe.final_logs import FinalReplica, LogEntries, LogEntry
-from scenarios.observe.gone_topics import IsGone
 from scenarios.observe.ledger import ErrorTally, RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.view import ClusterView

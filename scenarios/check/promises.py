@@ -8,11 +8,58 @@ A gap says `after=(BYTES_LOST,)` only where an old rule makes the damage of lost
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from controller.features import ELR_VERSION, TRANSACTION_VERSION, TRANSACTIONS_V2
 from replica.rules import Rules, Switch, spelled
-from scenarios.check.circumstances import BYTES_LOST, RETURNED_UNFENCED
+from replica.trace import events as trace
+from replica.trace.events import TraceRow
+
+# -------------------------------------------------------------------------------------------------------- circumstances
+#
+# What has happened in a run that makes an old rule's gap matter (promises.py).
+
+BYTES_LOST = "a disk has lost bytes"
+RETURNED_UNFENCED = "a broker has registered that was not fenced for its former life"
+
+
+class Circumstances:
+    """`handlers` take the events of a run in order; `seen` holds BYTES_LOST and RETURNED_UNFENCED once they are so."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, None] = {}
+        self._unfenced: dict[str, None] = {}
+        self._broker_epochs: dict[str, int] = {}
+        self.handlers: dict[type, Callable[[TraceRow, Any], None]] = {
+            trace.DataLost: self._data_lost,
+            trace.BrokerUnfenced: self._unfenced_now,
+            trace.BrokerFenced: self._fenced_now,
+            trace.BrokerRegistered: self._registered,
+        }
+
+    @property
+    def bytes_lost(self) -> bool:
+        return BYTES_LOST in self.seen
+
+    def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
+        self.seen[BYTES_LOST] = None
+
+    def _unfenced_now(self, row: TraceRow, event: trace.BrokerUnfenced) -> None:
+        self._unfenced[event.broker or event.node] = None
+
+    def _fenced_now(self, row: TraceRow, event: trace.BrokerFenced) -> None:
+        self._unfenced.pop(event.broker or event.node, None)
+
+    def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
+        broker = event.broker or event.node
+        if self._broker_epochs.get(broker) == event.broker_epoch:
+            return  # the same life once more
+        self._broker_epochs[broker] = event.broker_epoch
+        if broker in self._unfenced:
+            del self._unfenced[broker]
+            self.seen[RETURNED_UNFENCED] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +69,7 @@ class Gap:
     invariants: the one that breaks first and those that break in its wake, by the names invariants/checker.py reports
     rule: its source (KIP or issue), and its content
     only_with: another switch and the value without which nothing breaks
-    after: nothing breaks before all of these have happened (circumstances.py)
+    after: nothing breaks before all of these have happened (Circumstances)
     """
 
     switch: str
@@ -236,7 +283,7 @@ UNPROMISED = {
 def gaps(rules: Rules, invariant: str, happened: Container[str] = ()) -> tuple[Gap, ...]:
     """Why these rules do not promise the invariant; () when they promise it.
 
-    happened: what the run has seen (circumstances.py)
+    happened: what the run has seen (Circumstances)
     """
     return tuple(
         gap
@@ -250,3 +297,20 @@ def missing_rules(rules: Rules, invariant: str, happened: Container[str] = ()) -
     if invariant in UNPROMISED:
         return (UNPROMISED[invariant],)
     return tuple(gap.told(rules) for gap in gaps(rules, invariant, happened))
+
+
+# ------------------------------------------------------------------------------------------------------------- features
+#
+# The rules that levels of features stand for: an operator changes a level, and the run goes on by other rules.
+
+
+def rules_after(event: trace.ConfigAltered, first: Rules, present: Rules) -> Rules:
+    """first: the rules that the run began with     present: those before the event"""
+    if (event.topic, event.broker, event.group) != (None, None, None) or event.value is None:
+        return present
+    if event.key == ELR_VERSION:
+        return present.changed({"elr": int(event.value) > 0})
+    if event.key == TRANSACTION_VERSION:
+        without = "verified" if first.transactions == "v2" else first.transactions
+        return present.changed({"transactions": "v2" if int(event.value) >= TRANSACTIONS_V2 else without})
+    return present

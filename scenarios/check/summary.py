@@ -12,10 +12,10 @@ from replica.ids import INTERNAL_TOPICS, TopicPartition
 from scenarios.check.expectations import Expectation, latency_statistics
 from scenarios.check.verdict import HARMLESS_CLASSES, RECORD_CLASSES, Anomaly, Verdict
 from scenarios.language.spec import Scenario
-from scenarios.observe.columns.lazy_names import LazyNames
+from scenarios.observe.columns.names import LazyNames
 from scenarios.observe.columns.record_table import ACKED, FAILED, Answers
+from scenarios.observe.groups import Unread
 from scenarios.observe.ledger import RecordLedger
-from scenarios.observe.unread import Unread
 from scenarios.observe.wording import sizes_of
 
 

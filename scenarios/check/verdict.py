@@ -11,9 +11,9 @@ from itertools import groupby
 
 from replica.ids import TopicPartition
 from replica.trace.events import InvariantBroken
-from scenarios.check.jepsen import JEPSEN_CLASS
-from scenarios.language.record_sets import format_record_names
-from scenarios.observe.columns.lazy_names import LazyNames
+from scenarios.language.anomalies import JEPSEN_CLASS
+from scenarios.language.selectors import format_record_names
+from scenarios.observe.columns.names import LazyNames
 from scenarios.observe.columns.record_table import RecordEntry
 from scenarios.observe.final_logs import FinalReplica, LogEntry
 from scenarios.observe.ledger import ReadJump, RecordLedger

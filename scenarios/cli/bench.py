@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from scenarios.cli.common import CommandGroup, fail, format_option, print_json
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 

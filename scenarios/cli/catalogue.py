@@ -24,11 +24,10 @@ from scenarios.language.diagnostics import (
     format_text,
 )
 from scenarios.language.parse import catalogue
-from scenarios.language.parse.outline import Outline, OutlinedRun
+from scenarios.language.parse.catalogue import Outline, OutlinedRun
 from scenarios.observe.wording import count_of
-from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
-from scenarios.terminal.style import Style
+from scenarios.terminal.interruption import ExitCode
+from scenarios.terminal.style import Style, folded
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario, ScenarioFile

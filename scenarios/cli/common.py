@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from replica.trace.error import TraceError
-from scenarios.observe.columns.lazy_names import write_json
+from replica.trace.columns import TraceError
+from scenarios.observe.columns.names import write_json
 from scenarios.process.failures import lack_behind
 from scenarios.run.runs import RUNS_DIR
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 from scenarios.terminal.style import Style
 
@@ -240,8 +240,7 @@ def warn_of_mistakes(name: str, file: ScenarioFile, variants: Sequence[str | Non
 
     The bundled scenarios mean what they say: of one of them, only what `--set` has made of it.
     """
-    from scenarios.language.codes import MISTAKES
-    from scenarios.language.diagnostics import render_briefly
+    from scenarios.language.diagnostics import MISTAKES, render_briefly
     from scenarios.language.parse.catalogue import LIBRARY, find_scenario
     from scenarios.language.parse.loading import load_file
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 
 WHERE = {
     "bash": 'eval "$(highwater completion bash)"   in ~/.bashrc',

@@ -11,8 +11,8 @@ import click
 
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout, usable_runs
 from scenarios.cli.completion import run_names
-from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
+from scenarios.terminal.interruption import ExitCode
+from scenarios.terminal.style import folded
 
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import click
 
 from scenarios.cli.common import format_option, plain_option, print_json, style_for_stdout
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import Style
 
 FREE_BYTES_MIN = 500_000_000

@@ -24,9 +24,9 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.completion import run_names
 from scenarios.cli.view import PAGE_NAME, page_text
-from scenarios.language.record_sets import format_record_names
-from scenarios.process.whole_files import write_whole
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.language.selectors import format_record_names
+from scenarios.process.work_folders import write_whole
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _records(run: str, record: str | None, lost: bool, records: Mapping[str, Any
 
 
 def _explain_code(code: str) -> int:
-    from scenarios.language.codes import EXPLANATIONS
+    from scenarios.language.diagnostics import EXPLANATIONS
 
     if code not in EXPLANATIONS:
         fail(f"there is no diagnostic {code}", ExitCode.USAGE)

@@ -10,7 +10,7 @@ import click
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout
 from scenarios.language.diagnostics import printable
 from scenarios.run.runs import RUNS_DIR
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import Style
 
 SHOWN_CLIENTS_MAX = 20

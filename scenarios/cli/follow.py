@@ -16,7 +16,7 @@ import click
 from scenarios.cli.common import fail, must_hold_files
 from scenarios.cli.spark import spark_or_fail
 from scenarios.run.runs import RUNS_DIR
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import WaitingLine
 from scenarios.terminal.safe_output import clear_screen
 

@@ -20,11 +20,11 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
-from scenarios.observe.columns.lazy_names import encodable
+from scenarios.observe.columns.names import encodable
 from scenarios.process.failures import first_leaf, lack_behind
-from scenarios.process.whole_files import write_new, write_whole
-from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
+from scenarios.process.work_folders import write_new, write_whole
+from scenarios.terminal.interruption import ExitCode
+from scenarios.terminal.style import folded
 
 if TYPE_CHECKING:
     from scenarios.lab.exercise import Exercise, Judgement

@@ -15,11 +15,9 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from scenarios.process.collector import collect_nothing_at_exit, collect_rarely
 from scenarios.process.failures import ProcessDied, lack_behind
-from scenarios.process.own_python import import_only_what_is_installed
-from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.interruption import Interruption, interruptible
+from scenarios.process.own_python import collect_nothing_at_exit, collect_rarely, import_only_what_is_installed
+from scenarios.terminal.interruption import ExitCode, Interruption, interruptible
 from scenarios.terminal.safe_output import SafeOutput, reopen_closed_streams
 
 COMMANDS = {

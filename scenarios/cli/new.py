@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from scenarios.cli.common import fail, must_be_written
-from scenarios.process.whole_files import write_new
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.process.work_folders import write_new
+from scenarios.terminal.interruption import ExitCode
 
 TEMPLATE = """\
 # The leader of t-0 no longer answers its followers, acks five records on its own (acks=1), and is killed.

@@ -17,7 +17,7 @@ from scenarios.cli.common import (
     usable_runs,
 )
 from scenarios.cli.completion import run_names
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.completion import run_names
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:

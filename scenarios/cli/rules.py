@@ -8,9 +8,8 @@ from scenarios.cli.common import plain_option, print_json, style_for_stdout
 from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import load_file
 from scenarios.language.rules_table import RuleRow, as_markdown, rule_rows
-from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
-from scenarios.terminal.style import Style
+from scenarios.terminal.interruption import ExitCode
+from scenarios.terminal.style import Style, folded
 
 
 @click.command()

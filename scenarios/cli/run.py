@@ -27,11 +27,10 @@ from scenarios.cli.common import (
     warn_of_mistakes,
 )
 from scenarios.cli.completion import scenario_names
-from scenarios.cli.view import PAGE_NAME, RUNS_MAX, write_page
 from scenarios.cli.worlds import ChosenWorld, WorldName, WorldsType, kafka_options, on_option
 from scenarios.language.anomalies import ANOMALIES
-from scenarios.run.runs import RUNS_DIR
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.run.runs import RUNS_DIR, RunInterrupted
+from scenarios.terminal.interruption import ExitCode
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario
@@ -112,7 +111,11 @@ def run(
     must_hold_files(out)
     warn_of_mistakes(scenario, file, [variant])
     world.must_play([chosen])
-    result = world.play(chosen, out, keep_logs=not no_logs)
+    interrupted: RunInterrupted | None = None
+    try:
+        result = world.play(chosen, out, keep_logs=not no_logs)
+    except RunInterrupted as error:
+        interrupted, result = error, error.result
     if format_ == "json":
         print_json(result.summary)
     elif not predicts:
@@ -123,11 +126,15 @@ def run(
         style = style_for_stdout(plain)
         click.echo(run_screen(result.summary, result.story, style, again, verbose=verbose), nl=False)
     if opens or predicts:
+        from scenarios.cli.view import PAGE_NAME, write_page
+
         run_dir = Path(result.summary["run_dir"])
         page = write_page([run_dir], run_dir / PAGE_NAME, predicts=predicts)
         if predicts and format_ == "text":
             click.echo(f"  See it:  {page}")
         open_page(page)
+    if interrupted is not None:
+        raise interrupted
     return exit_code_of([result], fail_on)
 
 
@@ -192,6 +199,8 @@ def compare(
 
 def _compare_on_page(plays: Sequence[tuple[Scenario, ChosenWorld]], page: Path) -> list[RunResult]:
     """Their runs are kept for as long as the page is made."""
+    from scenarios.cli.view import RUNS_MAX, write_page
+
     if len(plays) > RUNS_MAX:
         fail(f"{len(plays)} runs: a page holds at most {RUNS_MAX}", ExitCode.USAGE, "choose some with --variant ID")
     must_hold_files(page.parent, "--page")

@@ -19,7 +19,7 @@ from scenarios.cli.common import (
     print_json,
     style_for_stdout,
 )
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 CUT_SHORT = "its end may be missing: whatever wrote it was killed, or its files were changed"
@@ -92,7 +92,7 @@ def _row(folder: Path) -> dict[str, Any]:
         "made": _made(folder / "summary.json"),
         "scenario": "/".join(filter(None, (summary.get("scenario"), summary.get("variant")))),
         "seed": summary.get("seed"),
-        "verdict": ", ".join(summary.get("verdict") or ()) or "ok",
+        "verdict": ", ".join([*(summary.get("verdict") or ["ok"]), *(["cut short"] if "cut_short" in summary else [])]),
         "events": summary.get("events"),
         "bytes": _size(folder),
     }
@@ -152,7 +152,7 @@ def judge(run: str | None, format_: str, plain: bool) -> int:
 
     RUN is a folder, a number or a unique beginning; without it, the newest run that has no verdict.
     """
-    from replica.trace.error import TraceError
+    from replica.trace.columns import TraceError
     from scenarios.cli.screens import run_screen
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.language.parse.loading import load_file

@@ -13,24 +13,21 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
-from cluster.live.producer_names import client_of
-from replica.ids import OUTSIDE, TopicPartition
-from replica.trace.broker_marks import mark_places
-from replica.trace.partition_ranges import cropped
+from replica.ids import OUTSIDE, TopicPartition, client_of
+from replica.trace.alike import cropped
+from replica.trace.signs import mark_places
 from replica.wording import duration
 from scenarios.check.verdict import HARMLESS_CLASSES
-from scenarios.language.record_sets import format_record_names, split_record_name
+from scenarios.language.selectors import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
-from scenarios.observe.columns.lazy_names import count_different
+from scenarios.observe.columns.names import count_different
 from scenarios.observe.partition_histories import PartitionHistory
-from scenarios.observe.story import Story
-from scenarios.observe.story_groups import grouped, ungrouped
+from scenarios.observe.story import Story, grouped, ungrouped
 from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
-from scenarios.terminal.folding import folded
 from scenarios.terminal.ribbon import ribbon
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 Summary = Mapping[str, Any]
 
@@ -117,6 +114,8 @@ def _headline(summary: Summary, style: Style) -> list[str]:
     parts = [name, *settings_of(summary)]
     kind = "live" if summary.get("live") else "of virtual time"
     lasted = round(summary["virtual_s"], 1) if summary.get("live") else summary["virtual_s"]
+    if "cut_short" in summary:
+        kind += f" (cut short, of {summary['cut_short']['of_s']:g} s)"
     ran = f"{lasted:g} s {kind}, {summary['events']:,} events, in {summary['wall_s']:.2f} s"
     rules = [_played_by(summary), f"seed {summary['seed']}", ran]
     dot = f" {style.sign('dot')} "

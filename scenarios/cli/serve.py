@@ -24,10 +24,9 @@ from scenarios.cli.common import (
 from scenarios.cli.run import processes_option
 from scenarios.cli.worlds import refuse_cards
 from scenarios.run.runs import RUNS_DIR
-from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.safe_output import OutputFailed
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 if TYPE_CHECKING:
     from cluster.security import ListenerSecurity

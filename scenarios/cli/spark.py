@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from scenarios.cli.common import fail
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 
 
 class Master(click.ParamType):  # type: ignore[type-arg]

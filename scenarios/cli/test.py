@@ -32,7 +32,7 @@ from scenarios.cli.worlds import ChosenWorld, WorldName, kafka_options, on_optio
 from scenarios.process.failures import ProcessDied
 from scenarios.process.own_python import environment
 from scenarios.process.pool import in_order
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:

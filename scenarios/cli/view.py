@@ -19,12 +19,12 @@ from scenarios.cli.common import (
     usable_runs,
 )
 from scenarios.cli.completion import run_names
-from scenarios.process.whole_files import write_whole
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.process.work_folders import write_whole
+from scenarios.terminal.interruption import ExitCode
 
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow
-    from scenarios.language.questions import ScenarioQuestion
+    from scenarios.language.steps import ScenarioQuestion
     from scenarios.view.page import RunOfPage
 
 PAGE_NAME = "view.html"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from scenarios.cli.common import execute, fail, load_scenario
-from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
+from scenarios.terminal.interruption import ExitCode
+from scenarios.terminal.style import folded
 
 if TYPE_CHECKING:
     from cluster.kafka.home import KafkaHome

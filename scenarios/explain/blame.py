@@ -12,8 +12,7 @@ from typing import Any
 
 from replica.rules import Rules
 from replica.trace.events import InvariantBroken, TraceRow
-from scenarios.check.circumstances import Circumstances
-from scenarios.check.promises import Gap, gaps
+from scenarios.check.promises import Circumstances, Gap, gaps
 from scenarios.explain.what_if import SettingsChange
 from scenarios.language.diagnostics import ScenarioInvalid
 from scenarios.language.parse.loading import load_text

@@ -11,8 +11,7 @@ from replica.wording import listed
 from scenarios.check.promises import Gap
 from scenarios.explain.blame import Blame, Suspects, remedies
 from scenarios.observe.wording import count_of
-from scenarios.terminal.folding import folded
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 _WIDTH = 96
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scenarios.process.whole_files import write_whole
+from scenarios.process.work_folders import write_whole
 
 if TYPE_CHECKING:
     from scenarios.explain.what_if import RecordFate

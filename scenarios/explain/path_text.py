@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scenarios.explain.request_journey import Journey, RequestJourneys, Stage, request_of
-from scenarios.terminal.folding import folded
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 _NAME_WIDTH = 15
 _TEXT_WIDTH = 56

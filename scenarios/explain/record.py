@@ -20,7 +20,7 @@ from scenarios.explain.unreadable import UnreadablePositions
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
-from scenarios.observe.transaction_ends import after_its_end
+from scenarios.observe.taken_records import after_its_end
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import with_error
 

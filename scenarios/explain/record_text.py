@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from replica.ids import ACKS_ALL
 from scenarios.explain.explanation import Explanation
 from scenarios.explain.what_if import RecordFate
-from scenarios.terminal.folding import folded
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 _TEXT_WIDTH = 76
 _MARGIN = 14

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cluster.client.serialization import RECORD_DESERIALIZATION
+from replica.errors import RECORD_DESERIALIZATION
 from replica.trace import events as trace
 from replica.trace.events import RequestCompleted, TraceRow
 from replica.wording import listed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica.trace import events as trace
-from scenarios.observe.transaction_ends import PREPARED, LateBatches
+from scenarios.observe.taken_records import PREPARED, LateBatches
 
 
 class TransactionOfRecord:

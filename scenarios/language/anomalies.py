@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 ANOMALIES = (
     "lost",
     "unseen",
@@ -13,3 +15,20 @@ ANOMALIES = (
     "poll-skip",
     "invariant",
 )
+
+
+# --------------------------------------------------------------------------------------------------------------- jepsen
+#
+# Our words for anomalies in a verdict's order, and Jepsen's class beside each (jepsen/tests/kafka.clj).
+
+JEPSEN_CLASS: Mapping[str, str | None] = {
+    "lost": "lost-write",
+    "unseen": "unseen",
+    "dirty-read": "G1a",
+    "diverged": "inconsistent-offsets",
+    "duplicated": "duplicate",
+    "reordered": "nonmonotonic-send",
+    "offset-regression": "nonmonotonic-poll",
+    "poll-skip": "poll-skip",
+    "invariant": None,  # a broken rule of the protocol; Jepsen sees clients only
+}

@@ -12,10 +12,10 @@ from typing import Literal
 
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
-from cluster.client.transform.transform import CommitOrder
 from cluster.config import (
     BASE_RELEASE,
     BrokerConfig,
+    CommitOrder,
     ConsumerConfig,
     GroupConsumerConfig,
     ProducerConfig,
@@ -23,16 +23,15 @@ from cluster.config import (
     defaults_of,
     topic_defaults,
 )
-from cluster.server.cpu import CpuTimes
+from cluster.server.request_handlers import CpuTimes
 from replica.config import Config, TopicConfig
 from replica.ids import Names, TopicPartition
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import ServiceTime
 from replica.rules import PROFILES, Rules
 from scenarios.language.diagnostics import Diagnostic
 from scenarios.language.expect import Expect
-from scenarios.language.questions import ScenarioQuestion
 from scenarios.language.selectors import Selector
-from scenarios.language.steps import DEFAULT, Delay, Step
+from scenarios.language.steps import DEFAULT, Delay, ScenarioQuestion, Step
 
 SCHEMA = 1
 PROFILE = tuple(PROFILES)[-1]

@@ -15,7 +15,7 @@ from scenarios.logdirs.reading import Reading
 from scenarios.logdirs.replica_log import ReplicaPlace
 from scenarios.logdirs.segment_scan import StoredBatch
 from scenarios.logdirs.tables import BATCHES, COLUMNS, tables
-from scenarios.observe.arrow_columns import column
+from scenarios.observe.trace_writer import column
 
 ROW_GROUP_ROWS = 20_000
 _TYPES = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}

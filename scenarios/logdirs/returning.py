@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.follower import FollowerState
-from replica.follower_inputs import (
+from replica.ids import LeaderEpoch, Names, Offset
+from replica.inputs import (
     AppendRecords,
     AskLeaderOffsets,
     EpochEndAnswered,
@@ -26,10 +26,9 @@ from replica.follower_inputs import (
     TruncateTo,
     Which,
 )
-from replica.ids import LeaderEpoch, Names, Offset
 from replica.log.leader_epochs import LeaderEpochCache
 from replica.rules import Rules
-from replica.truncation import truncation_of
+from replica.truncation import find_divergence, truncation_of
 from scenarios.logdirs.replica_log import StoredReplica
 
 ROUNDS_MAX = 10_000

@@ -10,9 +10,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from replica.ids import TopicPartition
-from scenarios.observe.columns.lazy_names import LazyNames, PlaceRuns
-from scenarios.observe.columns.name_index import NameIndex
-from scenarios.observe.columns.packed_column import UNKNOWN
+from scenarios.observe.columns.names import UNKNOWN, LazyNames, NameIndex, PlaceRuns
 
 
 class LogEntry(NamedTuple):

@@ -18,15 +18,12 @@ from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
-from scenarios.observe.availability import WriteTimes
-from scenarios.observe.columns.lazy_names import LazyNames
-from scenarios.observe.columns.name_index import NameIndex
+from scenarios.observe.availability import IsGone, WriteTimes, drop
+from scenarios.observe.columns.names import LazyNames, NameIndex
 from scenarios.observe.columns.record_table import ACKED, FAILED, FATES, SENT, RecordEntry, RecordTable
-from scenarios.observe.compacted_batches import CompactedBatches
 from scenarios.observe.final_logs import FinalReplica, LogEntries, OffsetRanges, Presence
-from scenarios.observe.gone_topics import IsGone, drop
-from scenarios.observe.taken_records import TakenRecords
-from scenarios.observe.transaction_ends import TransactionEnds
+from scenarios.observe.sent_batches import CompactedBatches
+from scenarios.observe.taken_records import TakenRecords, TransactionEnds
 
 
 class ReadJump(NamedTuple):

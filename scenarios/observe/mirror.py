@@ -13,8 +13,8 @@ from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
+from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.columns.batch_columns import BatchColumns, BatchList, MirroredBatch
-from scenarios.observe.gone_topics import IsGone, drop
 from scenarios.observe.sent_batches import SentBatches
 from scenarios.observe.taken_records import DELETED, EXPIRED, KeyedPlace, TakenRecords
 

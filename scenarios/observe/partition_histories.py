@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.observe.gone_topics import IsGone
+from scenarios.observe.availability import IsGone
 from scenarios.observe.view import ClusterView
 
 GONE_DRAWN = 8

@@ -2,22 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
+from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
+from replica.trace.alike import Told, ranges_of_partitions, together
 from replica.trace.columns import GroupEvent
 from replica.trace.events import EVENT_NAMES, Handler, TraceEvent, TraceRow
 from replica.trace.signs import sign_of
 from replica.wording import duration
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
-from scenarios.observe.client_turns import ClientTurns
-from scenarios.observe.gone_topics import IsGone, drop
+from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.partition_histories import PartitionHistories, PartitionHistory
-from scenarios.observe.transaction_ends import LateBatches, after_its_end
+from scenarios.observe.taken_records import LateBatches, after_its_end
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import with_error
+
+# --------------------------------------------------------------------------------------------------------- client turns
+#
+# What turns the work of a client: a request of it is refused, its position is moved, a record has no meaning for it,
+# or it has to wait for its quota. The timeline has the first of a kind; the trace has all.
+
+Kind = tuple[str, str, str]
+"""What the timeline has once."""
+
+_NO_SUCH_OFFSET = ("OFFSET_OUT_OF_RANGE", "NO_OFFSET_FOR_PARTITION")
+"""Errors that move a position, or with auto.offset.reset=none end the reading."""
+
+
+class ClientTurns:
+    WANTED: ClassVar[tuple[type[TraceEvent], ...]] = (
+        trace.RecordRead,
+        trace.PositionReset,
+        trace.FetchFailed,
+        trace.RequestRefused,
+        trace.OffsetCommitRefused,
+        trace.DeserializationFailed,
+        trace.ClientThrottled,
+    )
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, int], None] = {}
+        """partitions of which a client has read a record"""
+
+    def told(self, event: TraceEvent) -> tuple[Kind, str] | None:
+        match event:
+            case trace.RecordRead():
+                self._read[event.topic, event.partition] = None
+            case trace.PositionReset() if event.error is not None and self._goes_on(event):
+                # Reasons tell of each partition; the same sentence of several partitions is one line.
+                text = f"{event.client} goes to offset {event.offset}: {event.reason}"
+                return (event.client, f"{event.topic}-{event.partition} {event.offset}", event.reason), text
+            case trace.FetchFailed() if event.error in _NO_SUCH_OFFSET:
+                where = f" at offset {event.offset}" if event.offset >= 0 else ""
+                text = f"{event.client} gets {event.error}{where} of {event.topic}-{event.partition}"
+                return (event.client, f"{event.topic}-{event.partition}", event.error), text
+            case trace.RequestRefused() if (
+                isinstance(event, trace.OffsetCommitRefused) or ErrorCode[event.error] not in RETRIABLE
+            ):
+                return (event.client, f"{event.api} {event.group or ''}", event.error), event.reason
+            case trace.DeserializationFailed():
+                return (event.client, event.record, ""), event.reason
+            case trace.ClientThrottled():
+                return (event.node, event.peer, event.key), event.reason
+        return None
+
+    def forget(self, is_gone: IsGone) -> None:
+        drop(is_gone, self._read)
+
+    def _goes_on(self, event: trace.PositionReset) -> bool:
+        """A client has read of the partition: where its first reader begins is no news."""
+        return event.previous_offset >= 0 or (event.topic, event.partition) in self._read
 
 
 class StoryLine(NamedTuple):
@@ -370,3 +428,49 @@ class Story:
     def histories(self) -> dict[TopicPartition, PartitionHistory]:
         """How every partition stood until now."""
         return self._histories.until_now()
+
+
+# --------------------------------------------------------------------------------------------------------- story groups
+#
+# Key events that say the same of many partitions at once, as one line: of six elections when a broker is fenced.
+
+
+@dataclass(frozen=True, slots=True)
+class StoryGroup:
+    """Lines that are one. first: the earliest     said: its words     is_merged: they are several"""
+
+    first: StoryLine
+    said: str
+    partitions: Sequence[TopicPartition]
+    is_merged: bool = False
+
+    def text(self, *, names_partitions: bool) -> str:
+        """names_partitions: false where there is one only"""
+        if not names_partitions or not self.partitions:
+            return self.said
+        if len(self.partitions) == 1 and str(self.partitions[0]) in self.said:
+            return self.said
+        return f"{ranges_of_partitions(self.partitions)}: {self.said}"
+
+
+def grouped(story: Story) -> list[StoryGroup]:
+    """Every line of the story is in one group, and the groups are in the order of their first lines."""
+    view = story.view
+    names = {*view.nodes, *(partition.topic for partition in view.partitions), *view.deleted_topics}
+    groups = []
+    for alike in together(_told(story), names):
+        partitions = [TopicPartition(*place) for place in alike.places]
+        groups.append(StoryGroup(story.lines[alike.first.number], alike.text, partitions, len(set(alike.numbers)) > 1))
+    return groups
+
+
+def _told(story: Story) -> Iterator[Told]:
+    for number, (line, partitions) in enumerate(zip(story.lines, story.partitions_of_lines, strict=True)):
+        for partition in partitions or (None,):
+            yield Told(line.at_us, line.text, partition, number, line.sign)
+
+
+def ungrouped(story: Story, first: int = 0) -> list[StoryGroup]:
+    """One group for every line, from the line `first` on."""
+    lines = zip(story.lines[first:], story.partitions_of_lines[first:], strict=True)
+    return [StoryGroup(line, line.text, list(partitions)) for line, partitions in lines]

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from cluster.coordinators.kept_in import partition_of
-from replica.ids import OFFSETS_TOPIC, TopicPartition
+from replica.ids import OFFSETS_TOPIC, TopicPartition, partition_of
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceEvent, TraceRow
 from scenarios.language.spec import Scenario

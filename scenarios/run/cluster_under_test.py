@@ -10,33 +10,32 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
 from cluster.broker.broker import BrokerCore
-from cluster.client.consumer.consumer import ConsumerCore
-from cluster.client.producer.producer import ProducerCore
-from cluster.client.transform.transform import TransformCore
+from cluster.clocks import WallClock
 from cluster.controller_node.node import ControllerCore
-from cluster.live.control import SETTLE_S
 from cluster.network.cards import Card
 from cluster.network.host import Host
-from cluster.network.world import Fabric
+from cluster.network.world import SETTLE_S, Fabric
 from cluster.node import Action
 from cluster.operated import ClientElsewhere, OperatedNode
-from cluster.wall_clock import WallClock
 from replica.ids import TopicPartition
 from replica.log.files.disk import Disk
 from replica.trace.events import BatchCorrupted, DataLost, NodeStarted, NodeStopped, TraceLog
 from scenarios.language.selectors import resolve
 from scenarios.language.spec import Scenario
-from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView
-from scenarios.run.applications import client_order
-from scenarios.run.cores import Cores, new_disks
-from scenarios.run.nodes import ServerNodes
+from scenarios.run.cores import Cores, ServerNodes, new_disks
+from scenarios.run.workload import client_order
 from scenarios.run.worlds import link_latency
+
+if TYPE_CHECKING:
+    from cluster.client.consumer.consumer import ConsumerCore
+    from cluster.client.producer.producer import ProducerCore
+    from cluster.client.transform.transform import TransformCore
 
 N = TypeVar("N", bound=OperatedNode)
 A = TypeVar("A")
@@ -174,6 +173,8 @@ class ClusterUnderTest:
         """A node's own process may have done things that it could no longer report."""
         machine = self.machines[name]
         if not machine.host.reports_all:
+            from scenarios.observe.untold import state_untold
+
             state_untold(self.trace, self.view, name, list(machine.disks.values()))
 
     def _stop_everything(self) -> None:
@@ -278,7 +279,7 @@ class ClusterUnderTest:
         """
         machine = self.machines[name]
         core = machine.core
-        if not isinstance(core, ProducerCore | ConsumerCore | TransformCore):
+        if core is None or isinstance(core, ClientElsewhere):
             await self.kill(name)
         elif machine.takes_calls:
             machine.stopping = True

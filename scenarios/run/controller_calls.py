@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from cluster.live.control import SETTLE_S
+from cluster.network.world import SETTLE_S
 from cluster.node import Action
 from cluster.operated import OperatedBroker, OperatedController
 from controller.client_quotas import CLIENT_ID, USER, entity_of

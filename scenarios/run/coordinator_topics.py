@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cluster.broker.apis.internal_topics import wanted_topic
+from cluster.broker.apis.coordinators import wanted_topic
 from cluster.kafka.fabric import PlacedTopic
 from controller.placement import UsableBroker, place
 from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC

@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
+
+import trio
 
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.resting import FEW, MANY
 from cluster.client.api_versions import discovers_versions
-from cluster.client.consumer.consumer import ConsumerCore
-from cluster.client.consumer.events import record_name
-from cluster.client.consumer.fetcher import TakeRecord
+from cluster.client.events import record_name
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
-from cluster.client.transform.transform import TransformCore
+from cluster.clocks import WallClock
 from cluster.config import GroupConsumerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
-from cluster.controller_node.registry_node import RegistryCore
+from cluster.network.host import Host
 from cluster.network.world import Fabric
-from cluster.topic_pattern import TopicPattern
-from cluster.wall_clock import WallClock
+from cluster.operated import NodeElsewhere, OperatedBroker, OperatedController, OperatedNode, OperatedRegistry
 from replica.log.batches.records import Record
 from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog
 from scenarios.language.spec import PHASES_END_US, Phases, Scenario, Workload
-from scenarios.run.applications import value_of
+from scenarios.run.workload import value_of
+
+if TYPE_CHECKING:
+    from cluster.client.consumer.consumer import ConsumerCore
+    from cluster.client.consumer.fetcher import TakeRecord
+    from cluster.client.transform.transform import TransformCore
+    from cluster.controller_node.registry_node import RegistryCore
+    from cluster.topic_pattern import TopicPattern
+
+    ServerCore = BrokerCore | ControllerCore | RegistryCore
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
-ServerCore = BrokerCore | ControllerCore | RegistryCore
 Kind = Literal["broker", "registry", "controller"]
 
 
@@ -137,6 +144,8 @@ class Cores:
         return phases.get(name)
 
     def registry(self, name: str, log_dir: Path, disk: Disk) -> RegistryCore:
+        from cluster.controller_node.registry_node import RegistryCore
+
         cluster = self._scenario.cluster
         return RegistryCore(
             node_id=cluster.ids[name],
@@ -177,6 +186,8 @@ class Cores:
             return self._producer(workload, workload.topic, stream, clock)
         if workload.kind == "consumer":
             return self._consumer(workload, stream)
+        from cluster.client.transform.transform import TransformCore
+
         config = workload.consumer_config()
         assert isinstance(config, GroupConsumerConfig)
         return TransformCore(
@@ -207,14 +218,21 @@ class Cores:
         )
 
     def _consumer(self, workload: Workload, stream: random.Random, take: TakeRecord | None = None) -> ConsumerCore:
+        from cluster.client.consumer.consumer import ConsumerCore
+
         config = workload.consumer_config()
         if take is not None:  # A poll of a transform returns what it does in one round.
             config = replace(config, max_poll_records=min(workload.batch, config.max_poll_records))
+        topics: Sequence[str] | TopicPattern = workload.topics
+        if workload.pattern:
+            from cluster.topic_pattern import TopicPattern
+
+            topics = TopicPattern(workload.pattern)
         return ConsumerCore(
             name=workload.name,
             config=config,
             bootstrap=self.bootstrap,
-            topics=TopicPattern(workload.pattern) if workload.pattern else workload.topics,
+            topics=topics,
             recorder=self._trace,
             rng=stream,
             rules=self._scenario.rules,
@@ -229,3 +247,53 @@ def output_of(workload: Workload, record: Record) -> ProducerRecord:
     """What becomes of an input: a record of the same key and size, named after it."""
     name = f"{workload.prefix}{record_name(record)}"
     return ProducerRecord(workload.to, None, record.key, value_of(name, len(record.value or b"")), name)
+
+
+# ---------------------------------------------------------------------------------------------------------------- nodes
+#
+# The brokers and controllers of a run, each in its latest life, as an operator has them in hand.
+
+
+class ServerNodes:
+    """By name, whether they run in this process or in another. here: the cores of those that run in this one"""
+
+    def __init__(self, scenario: Scenario, cores: Cores) -> None:
+        self.brokers: dict[str, OperatedBroker] = {}
+        self.controllers: dict[str, OperatedController] = {}
+        self.registries: dict[str, OperatedRegistry] = {}
+        self.here: dict[str, ServerCore] = {}
+        self._scenario = scenario
+        self._cores = cores
+
+    def named(self, name: str) -> OperatedNode | None:
+        """None: it has not been started yet, or is a client."""
+        return self.brokers.get(name) or self.controllers.get(name) or self.registries.get(name)
+
+    def new_life(
+        self, host: Host, incarnation: int, log_dir: Path, disks: dict[str, Disk], clock: WallClock
+    ) -> Callable[[trio.Nursery], None]:
+        """returns: a function that starts it"""
+        name = host.name
+        elsewhere = host.stand_in(incarnation, disks, clock)
+        if elsewhere is not None:
+            self._is_elsewhere(name, elsewhere)
+            return lambda nursery: elsewhere.launch()
+        core: ServerCore
+        match kind_of(self._scenario, name):
+            case "broker":
+                core = self.brokers[name] = self._cores.broker(name, incarnation, disks, clock)
+            case "registry":
+                core = self.registries[name] = self._cores.registry(name, log_dir, disks[""])
+            case "controller":
+                core = self.controllers[name] = self._cores.controller(name, incarnation, log_dir, disks[""], clock)
+        self.here[name] = core
+        return partial(host.start, core=core, serves=True)
+
+    def _is_elsewhere(self, name: str, node: NodeElsewhere) -> None:
+        match kind_of(self._scenario, name):
+            case "broker":
+                self.brokers[name] = node
+            case "registry":
+                self.registries[name] = node
+            case "controller":
+                self.controllers[name] = node

@@ -48,12 +48,11 @@ from scenarios.language.verbs.network import (
 )
 from scenarios.language.verbs.process import Kill, Pause, PowerOff, Restart, Resume, Start, Stop, Wipe
 from scenarios.observe.wording import count_of
-from scenarios.run.applications import OperatedConsumer
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
-from scenarios.run.disk_faults import DiskFaults
-from scenarios.run.fault_words import Done, Nodes, performers_of, performs
-from scenarios.run.fault_words import by_number as _s
+from scenarios.run.disk_faults import DiskFaults, Done, Nodes, performers_of, performs
+from scenarios.run.disk_faults import by_number as _s
 from scenarios.run.operations import Operator
+from scenarios.run.workload import OperatedConsumer
 from scenarios.run.worlds import link_latency
 
 ASKED_FOR, DONE = "asked for", "done"

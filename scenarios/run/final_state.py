@@ -5,28 +5,76 @@ from __future__ import annotations
 import shutil
 import tempfile
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.client.consumer.events import record_name
-from cluster.live.record_names import is_believable
+from cluster.client.events import record_name
 from replica.config import TopicConfig
 from replica.errors import KafkaError
 from replica.ids import INTERNAL_TOPICS, TopicPartition
+from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import BatchHeader, as_sent, check_crc, read_records
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
 from replica.log.files.disk import Disk
 from replica.log.log import Log
 from replica.trace.events import AbortedBatchFound, LogEntriesFound, OpenBatchFound, ReplicaFound
-from scenarios.observe.columns.name_index import NameIndex
+from scenarios.observe.columns.names import NameIndex
 from scenarios.observe.sent_batches import SentBatches
 from scenarios.run.cluster_under_test import ClusterUnderTest, Machine
-from scenarios.run.running_log import RunningLog
-from scenarios.run.transactions_at_the_end import TransactionalBatch, Uncommitted, uncommitted_batches
 
-StoredLog = Log | RunningLog
+if TYPE_CHECKING:
+    from scenarios.run.running_log import RunningLog
+
+    StoredLog = Log | RunningLog
+
+# ---------------------------------------------------------------------------------------------- transactions at the end
+#
+# What became of the transactions in a log: readers of committed records leave out the records of aborted ones, and do
+# not get those of open ones.
+
+
+class TransactionalBatch(NamedTuple):
+    """Both offsets are of records of the batch."""
+
+    producer_id: int
+    base_offset: int
+    last_offset: int
+
+
+class Uncommitted(NamedTuple):
+    """aborted: in the order of their markers     open: without a marker, in the order of their offsets"""
+
+    aborted: list[TransactionalBatch]
+    open: list[TransactionalBatch]
+
+
+def uncommitted_batches(batches: Iterable[tuple[BatchHeader, bytes]]) -> Uncommitted:
+    """batches: of the whole log, in the order of their offsets
+
+    One that is decided, and whose marker is not in this log yet, is open here.
+    """
+    undecided: dict[int, list[TransactionalBatch]] = {}
+    aborted: list[TransactionalBatch] = []
+    for header, batch in batches:
+        if not header.is_transactional:
+            continue
+        if not header.is_control:
+            found = TransactionalBatch(header.producer_id, header.base_offset, header.last_offset)
+            undecided.setdefault(header.producer_id, []).append(found)
+            continue
+        try:
+            marker = read_end_transaction_marker(batch)
+        except KafkaError:  # It is damaged.
+            continue
+        ended = undecided.pop(header.producer_id, [])
+        if marker is not None and marker.control_type is ControlRecordType.ABORT:
+            aborted += ended
+    remaining = [batch for batches_of_one in undecided.values() for batch in batches_of_one]
+    return Uncommitted(aborted, sorted(remaining, key=lambda batch: batch.base_offset))
+
+
 FindPlaces = Callable[[TopicPartition, int, int], list[int] | None]
 """Where the names of a batch's records are, by partition, base offset and CRC; [] for one of unknown sender.
 
@@ -84,6 +132,8 @@ def log_on_disk(
         return
     directory = disk.root / str(topic_partition)
     if cluster.running(name):  # in a separate process, which stands still
+        from scenarios.run.running_log import RunningLog
+
         replica = cluster.view.partitions[topic_partition].replica(name)
         running = RunningLog(directory, replica.log_start_offset)
         yield running, min(replica.high_watermark, running.log_end_offset)
@@ -113,6 +163,8 @@ def _entries(
             return offsets, [places[offset - header.base_offset] for offset in offsets]
         return offsets, [names.place_or_add(record_name(record)) for record in records]
     except KafkaError:  # its codec is not installed
+        from cluster.live.record_names import is_believable
+
         count = header.record_count if is_believable(header) else 1
         offsets = range(header.base_offset, header.base_offset + count)
         return offsets, [names.place_or_add(f"?{offset}") for offset in offsets]

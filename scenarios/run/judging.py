@@ -12,19 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from replica.trace.error import TraceError
+from replica.trace.columns import TraceError
 from replica.trace.events import InvariantBroken, RunFinished, TraceRow
 from scenarios.check.expectations import Expectations, RunSight, logs_now
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import judge
 from scenarios.language.spec import Scenario
-from scenarios.observe.columns.lazy_names import write_json
-from scenarios.observe.gone_topics import GoneTopics
+from scenarios.observe.availability import GoneTopics
+from scenarios.observe.columns.names import write_json
+from scenarios.observe.groups import UnreadTimes
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
 from scenarios.observe.trace_writer import complete, read_rows, trace_sha256
-from scenarios.observe.unread import UnreadTimes
 from scenarios.observe.view import ClusterView
 from scenarios.process.work_folders import LOCK_FILE, UNJUDGED
 from scenarios.run.runner import name_last

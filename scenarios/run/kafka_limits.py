@@ -12,8 +12,7 @@ from replica.trace import events as trace
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent
 from scenarios.check.event_watch import described
 from scenarios.check.expectations import Expectation
-from scenarios.language.conditions import TimeTest
-from scenarios.language.expect import EventTest, Expect
+from scenarios.language.expect import EventTest, Expect, TimeTest
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import Step
 from scenarios.language.verbs.checks import Check

@@ -16,11 +16,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import trio
 
 from cluster.broker.broker import BrokerCore
+from cluster.clocks import WallClock
 from cluster.live.control import (
     PACKET_BYTES,
     AnswerTold,
@@ -51,14 +52,16 @@ from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.passage import ByteCounts
 from cluster.protocol.versions import api_name
-from cluster.wall_clock import WallClock
 from replica.log.files.disk import Disk
 from replica.trace.events import TraceLog, TraceRow
 from scenarios.language.spec import Scenario
 from scenarios.process.failures import first_leaf
 from scenarios.process.forks import Forks
-from scenarios.run.cores import Cores, ServerCore, new_disks
+from scenarios.run.cores import Cores, new_disks
 from scenarios.run.worlds import live_latency
+
+if TYPE_CHECKING:
+    from scenarios.run.cores import ServerCore
 
 FOREVER_US = 1 << 62
 BYTES_TOLD_EVERY_S = 0.05

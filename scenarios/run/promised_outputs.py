@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from cluster.client.transform.transform import TransformCore
 from cluster.config import GroupConsumerConfig
-from cluster.coordinators.kept_in import partition_of
 from cluster.groups.service import replay_batch
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.group import Group
 from cluster.groups.state.loading import Replay
 from cluster.groups.state.offsets import OffsetAndMetadata
 from replica.errors import KafkaError
-from replica.ids import OFFSETS_TOPIC, Offset, TopicPartition
+from replica.ids import OFFSETS_TOPIC, Offset, TopicPartition, partition_of
 from replica.trace.events import OutputPromised
 from scenarios.language.spec import Workload
 from scenarios.observe.final_logs import LogEntry

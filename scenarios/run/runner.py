@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from cluster.kafka.observe.observed import LOG_DIRECTORY
-from cluster.live.time import LiveTime
 from cluster.network.virtual_time import VirtualTime
 from replica.trace.events import InvariantBroken, RunFinished, RunStarted, TraceLog, TraceRow
 from scenarios.check.expectations import Expectation, Expectations, RunSight
@@ -27,12 +28,12 @@ from scenarios.check.verdict import Verdict, judge
 from scenarios.language.spec import Scenario
 from scenarios.language.values.reading import TIME_MAX_US
 from scenarios.language.write import lock
-from scenarios.observe.columns.lazy_names import write_json
-from scenarios.observe.gone_topics import GoneTopics
+from scenarios.observe.availability import GoneTopics
+from scenarios.observe.columns.names import write_json
+from scenarios.observe.groups import UnreadTimes
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
-from scenarios.observe.unread import UnreadTimes
 from scenarios.observe.view import ClusterView
 from scenarios.process.failures import first_leaf
 from scenarios.process.work_folders import LOCK_FILE, UNJUDGED, name_folder, next_run_dir, work_folder
@@ -42,14 +43,14 @@ from scenarios.run.faults import Faults
 from scenarios.run.final_state import FindPlaces, Naming, state_final_logs
 from scenarios.run.kafka_limits import RealKafka
 from scenarios.run.probe import CoreProbe, PartitionRounds
-from scenarios.run.promised_outputs import state_promised_outputs
-from scenarios.run.runs import lock_sha256
+from scenarios.run.runs import RunInterrupted, lock_sha256
 from scenarios.run.timeline import EndOffsetAnswers, Timeline
 from scenarios.run.workload import Workloads
 from scenarios.run.worlds import NewWorld, simulated
 
 if TYPE_CHECKING:
     from scenarios.observe.trace_writer import TraceWriter
+    from scenarios.run.kafka_limits import RealKafka
 
 TOPICS_MUST_EXIST_BY_US = 30_000_000
 EVENTS_PER_PROGRESS = 2000
@@ -185,6 +186,9 @@ class ScenarioRun:
         self._first_topics = FirstTopics(self.cluster)
         self._topics_exist = False
         self._may_rest_from_us = may_rest_from_us
+        self._is_interrupted = False
+        self.cut_at_us: int | None = None
+        """When an interruption ended it; None: it was not cut short."""
 
     def _observed_by(self) -> str | None:
         return self.trace.observed_by
@@ -225,6 +229,8 @@ class ScenarioRun:
             self._state_violations()
         if self._progress is not None:
             self._tell_progress(self._progress)
+        if self._is_interrupted and self.cut_at_us is None:
+            self._cut_short()
         return self.timeline.is_due() or len(self._stops) > 0 or self._is_ready_now
 
     def _look_for_topics(self) -> None:
@@ -257,10 +263,16 @@ class ScenarioRun:
         self.is_over = True
         self.timeline.finish()
         self.trace.cause = None
-        self.trace.observed_by = None if self._real is None else LOG_DIRECTORY
+        if self._real is not None:
+            from cluster.kafka.observe.observed import LOG_DIRECTORY
+
+            self.trace.observed_by = LOG_DIRECTORY
         state_final_logs(self.cluster, Naming(self.mirror.sent, self.find_places))
         self.trace.observed_by = None
-        state_promised_outputs(self.cluster, self.ledger)
+        if self.cluster.scenario.transforms:
+            from scenarios.run.promised_outputs import state_promised_outputs
+
+            state_promised_outputs(self.cluster, self.ledger)
         if self._real is None:
             self.invariants.probe(self._probe.look())
             self.invariants.end()
@@ -303,10 +315,24 @@ class ScenarioRun:
             self.ended_early()
 
     def _stop(self) -> None:
-        """Nodes die unasked in processes of their own only, and those live by the wall clock."""
+        """By the wall clock, by which alone nodes can die unasked: in processes of their own."""
+        from cluster.live.time import LiveTime
+
         assert isinstance(self._time, LiveTime)
         self._time.stop()
         self.ended_early()
+
+    def interrupt(self) -> None:
+        """End before the next event: all that has happened is judged and kept."""
+        self._is_interrupted = True
+
+    def _cut_short(self) -> None:
+        self.cut_at_us = self.cluster.time.now_us
+        if isinstance(self._time, VirtualTime):
+            self._time.end()
+            self.ended_early()
+        else:
+            self._stop()
 
     def ended_early(self) -> None:
         """Before its time: this is how long it has been."""
@@ -333,6 +359,7 @@ def run_scenario(
     traced, may_rest_from_us, real: as of ScenarioRun; a run that is kept is traced, and the digest of no trace is empty
     on_interrupt: called when KeyboardInterrupt ends it, while its folder is still there
     raises: OSError when the folder cannot be written; nothing then remains under a final name
+        RunInterrupted where a signal has ended a run that is kept; what was played until then is kept
     """
     assert traced or runs_dir is None
     started = time.perf_counter()
@@ -356,8 +383,10 @@ def run_scenario(
             (work_dir / LOCK_FILE).write_text(lock.dump(shown), encoding="utf-8")
         if runs_dir is not None:
             stack.enter_context(_when_judging_fails(run, work_dir, runs_dir))
+        is_interruptible = runs_dir is not None and on_interrupt is None and real is None
+        signals = stack.enter_context(_ending_at_a_signal(run)) if is_interruptible else []
         run.execute()
-        scenario = run.scenario
+        asked_us, scenario = scenario.duration_us, run.scenario
         broken = tuple(violation.event for violation in run.invariants.violations)
         verdict = judge(run.ledger, broken)
         not_judged = () if real is None else real.not_judged
@@ -382,14 +411,46 @@ def run_scenario(
             ),
         )
         if run_dir is not None:
-            keep_run(scenario, work_dir, run_dir, summary, keep_logs=keep_logs)
-    return RunResult(scenario, summary, verdict, broken, results, run.ledger, run.story, run_dir, run.rows)
+            if run.cut_at_us is not None:
+                asked = replace(scenario, duration_us=asked_us)  # Its lock file plays the whole of it.
+                summary["cut_short"] = {"at_s": run.cut_at_us / 1_000_000, "of_s": asked_us / 1_000_000}
+                keep_run(asked, work_dir, run_dir, summary, keep_logs=keep_logs)
+            else:
+                keep_run(scenario, work_dir, run_dir, summary, keep_logs=keep_logs)
+    result = RunResult(scenario, summary, verdict, broken, results, run.ledger, run.story, run_dir, run.rows)
+    if signals:
+        raise RunInterrupted(result)
+    return result
 
 
 def _new_writer(trace_dir: Path, observed_by: Callable[[], str | None] | None) -> TraceWriter:
     from scenarios.observe.trace_writer import TraceWriter  # Arrow and NumPy: a run without a trace waits for neither.
 
     return TraceWriter(trace_dir, observed_by=observed_by)
+
+
+@contextmanager
+def _ending_at_a_signal(run: ScenarioRun) -> Iterator[list[int]]:
+    """The first SIGINT, or SIGTERM, which acts as one, ends the run in order; the next one ends the command at once.
+
+    yields: the signals that have come
+    """
+    came: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        run.interrupt()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

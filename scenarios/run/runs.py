@@ -12,12 +12,23 @@ import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replica.wording import spelt_out
 from scenarios.process.work_folders import UNJUDGED
 
+if TYPE_CHECKING:
+    from scenarios.run.runner import RunResult
+
 RUNS_DIR = Path("runs")
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """A signal has ended a run, which is kept. result: what was played until then"""
+
+    def __init__(self, result: RunResult) -> None:
+        super().__init__()
+        self.result = result
 
 
 class RunNotFound(ValueError):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
+from scenarios.check.event_watch import state_failures, state_holds
 from scenarios.check.expectations import Expectation, RunSight, check_now, end_offset_seen
-from scenarios.check.state_checks import state_failures, state_holds
-from scenarios.language.conditions import EndOffsetTest
+from scenarios.language.expect import EndOffsetTest
 from scenarios.language.selectors import SelectorError
 from scenarios.language.steps import At, Step, When
 from scenarios.language.verbs.checks import Check
@@ -18,7 +18,7 @@ from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.declaration import Lasts
 from scenarios.language.verbs.every import VERBS
 from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
-from scenarios.run.fault_words import Done
+from scenarios.run.disk_faults import Done
 from scenarios.run.faults import Faults
 from scenarios.run.workload import Workloads
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from replica.trace.events import Column
-from scenarios.process.collector import collect_rarely
+from scenarios.process.own_python import collect_rarely
 from scenarios.search.findings import Finding
 from scenarios.search.schedules import Schedule
 from scenarios.search.search import Found, SeedJob, play_seed, schedule_of, shrink

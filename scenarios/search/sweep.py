@@ -21,7 +21,7 @@ from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.wording import replay_command
-from scenarios.process.collector import collect_rarely
+from scenarios.process.own_python import collect_rarely
 from scenarios.run.cluster_under_test import NotPossibleNow
 from scenarios.run.runner import run_scenario
 

@@ -11,7 +11,7 @@ import copy
 import random
 from typing import Any
 
-from cluster.broker.api_table import offered_under
+from cluster.broker.apis.offered import offered_under
 from cluster.client.producer.transaction_level import FIRST_WITH_GROUP_METADATA
 from cluster.protocol.versions import TXN_OFFSET_COMMIT
 from replica.ids import OFFSETS_TOPIC

@@ -26,9 +26,9 @@ from scenarios.language.parse.cluster import why_no_topic
 from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import PROFILE, Scenario, ScenarioFile
 from scenarios.language.steps import At, Step
-from scenarios.observe.story_groups import ungrouped
+from scenarios.observe.story import ungrouped
 from scenarios.observe.wording import count_of
-from scenarios.process.collector import collect_in_short_pauses
+from scenarios.process.own_python import collect_in_short_pauses
 from scenarios.run.followed_trace import cut_parts_while_followed
 from scenarios.run.runner import RunResult, ScenarioRun, keep_unjudged, run_scenario
 from scenarios.run.worlds import live, processes

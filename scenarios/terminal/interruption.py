@@ -6,9 +6,26 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from types import FrameType
 
-from scenarios.terminal.exit_codes import ExitCode
+# ----------------------------------------------------------------------------------------------------------- exit codes
+#
+# The exit codes of the `highwater` command: its contract with scripts.
+
+
+class ExitCode(IntEnum):
+    """Losing records is a result, not a failure, unless the scenario or a flag says so."""
+
+    HELD = 0
+    EXPECTATION_FAILED = 1
+    USAGE = 2
+    INVALID_SCENARIO = 3
+    OUR_BUG = 4
+    UNDECIDED = 5
+    MISSING = 6
+    INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class Interruption:

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import click
 
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 
 _NOT_OURS = re.compile(r"\x1b(?!\[[0-9;]*[mK])|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 """All but line ends, tabs, and the colours and erased lines that our own screens are made of."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from replica.trace.broker_marks import BROKER_MARKS
-from replica.trace.signs import SIGNS
+from replica.trace.signs import BROKER_MARKS, SIGNS
 
 _WORDS: Mapping[str, str] = {
     "fault": "FAULT",
@@ -111,3 +111,17 @@ def _of_256(colour: str) -> int:
 
 
 _LEVELS_OF_256 = (0, 95, 135, 175, 215, 255)
+
+
+# -------------------------------------------------------------------------------------------------------------- folding
+#
+# A text in lines.
+
+
+def folded(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
+    """At least one line. A name stays whole: `kafka-east-1` is no compound of words.
+
+    first, rest: what the first line and the others begin with, part of the width
+    """
+    lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return lines or [first]

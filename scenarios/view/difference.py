@@ -67,5 +67,7 @@ def settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> li
 
 def _rules(summary: Mapping[str, Any]) -> list[str]:
     world = "live, by the clock" if summary.get("live") else "simulated"
+    if "cut_short" in summary:
+        world += f", cut short at {summary['cut_short']['at_s']:g} s"
     rules = [f"scenario {summary['scenario']}", f"rules of {played_by(summary)}", f"seed {summary['seed']}"]
     return [*rules, world]

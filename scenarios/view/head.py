@@ -12,6 +12,8 @@ from scenarios.observe.wording import acked_of, lost_words, played_by, settings_
 
 def _label(summary: Mapping[str, Any]) -> str:
     name = summary["variant"] or "as written"
+    if "cut_short" in summary:
+        name += f", cut short at {summary['cut_short']['at_s']:g} s"
     return f"{name}, Kafka {summary['real_kafka']}" if "real_kafka" in summary else str(name)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from replica.trace.events import TraceRow
 from replica.wording import duration
-from scenarios.language.questions import AnswerFromTrace, ScenarioQuestion
+from scenarios.language.steps import AnswerFromTrace, ScenarioQuestion
 from scenarios.observe.view import ClusterView, PartitionView
 from scenarios.view.places import NOTHING
 from scenarios.view.tape import Tape

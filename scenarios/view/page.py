@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from replica.trace.broker_marks import BROKER_MARKS
 from replica.trace.events import TraceRow
+from replica.trace.signs import BROKER_MARKS
 from scenarios.explain.kept_outcomes import KeptOutcome
-from scenarios.language.questions import ScenarioQuestion
+from scenarios.language.steps import ScenarioQuestion
 from scenarios.view.difference import first_difference
 from scenarios.view.head import head
 from scenarios.view.moments import decisive_place, slowest_story, stories_of, story_json

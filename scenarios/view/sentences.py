@@ -7,7 +7,7 @@ from typing import Any
 
 from replica.trace import events as trace
 from replica.wording import duration
-from scenarios.language.record_sets import format_record_names
+from scenarios.language.selectors import format_record_names
 from scenarios.observe.wording import with_error
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
-from replica.trace.broker_marks import mark_places
 from replica.trace.events import EVENT_NAMES, TraceRow
+from replica.trace.signs import mark_places
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.story import Story, is_internal
 from scenarios.observe.view import ClusterView, PartitionView

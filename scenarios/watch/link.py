@@ -9,7 +9,7 @@ from typing import TypeVar
 import trio
 
 from cluster.protocol.framing import FrameReader
-from cluster.protocol.headers import response_correlation_id
+from cluster.protocol.versions import response_correlation_id
 from replica.errors import ErrorCode, PeerViolation
 from replica.wording import shown, spelt_out
 from scenarios.watch import questions

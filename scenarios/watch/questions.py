@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from cluster.broker.apis import api_01_fetch
+from cluster.broker.apis.offered import HIGHEST
 from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
 from cluster.protocol.cold import decode_response, encode_request, request
 from cluster.protocol.entities import Entity
@@ -104,8 +104,8 @@ class Speaks:
     def era(self) -> str:
         """The newest era whose Fetch is no newer: brokers do not tell their release."""
         highest = self.ranges.get(FETCH, (0, 0))[1]
-        fitting = [era for era, version in api_01_fetch.API.highest.items() if version <= highest]
-        return f"kafka-{fitting[-1] if fitting else next(iter(api_01_fetch.API.highest))}"
+        fitting = [era for era, version in HIGHEST[FETCH].items() if version <= highest]
+        return f"kafka-{fitting[-1] if fitting else next(iter(HIGHEST[FETCH]))}"
 
     def has(self, api_key: int) -> bool:
         return api_key in self.ranges

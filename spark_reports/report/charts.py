@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import altair as alt
 from altair.utils import schemapi
 
-from replica.trace.broker_marks import BROKER_MARKS
-from replica.trace.signs import SIGNS
+from replica.trace.signs import BROKER_MARKS, SIGNS
 from spark_reports.report import series
 from spark_reports.report.rows import Rows
 from spark_reports.report.series import Points

@@ -11,7 +11,7 @@ from typing import Any
 
 import jinja2
 
-from replica.trace.broker_marks import BROKER_MARKS
+from replica.trace.signs import BROKER_MARKS
 from spark_reports.report import standstill, words
 from spark_reports.report.kept import kept
 from spark_reports.report.packing import packed

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from replica.trace.broker_marks import BROKER_MARKS, in_broker_order, mark_places
 from replica.trace.events import REAL_KAFKA
-from replica.trace.signs import SIGNS
+from replica.trace.signs import BROKER_MARKS, SIGNS, in_broker_order, mark_places
 from spark_reports.report import standstill, watched, words
 from spark_reports.report.charts import Heights, partition_chart
 from spark_reports.report.coordinators import coordinator_notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from replica.trace.broker_marks import in_broker_order
+from replica.trace.signs import in_broker_order
 from spark_reports.report.rows import Row, Rows
 from spark_reports.report.words import short_time
 

@@ -1,4 +1,4 @@
-"""How the transactions ended that records were sent in. Definitions: scenarios/observe/transaction_ends.py."""
+"""How the transactions ended that records were sent in. Definitions: scenarios/observe/taken_records.py."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from replica.rules import PROFILES
 from scenarios.bench.steady import measure_steady, process_s
 from scenarios.cli.bench import machine, machine_line
 from scenarios.cli.common import CommandGroup, format_option, print_json
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 from tests.bench.counts_screen import show_counts, show_growth
 

@@ -38,13 +38,13 @@ _CALLS: dict[str, tuple[str, ...]] = {
     _SOCKETS: ("send", "recv", "recv_into", "sendfile"),
     "calls of files": ("pread", "pwrite"),
     "frames encoded": (
-        "cluster/protocol/headers.py request_frame",
-        "cluster/protocol/headers.py response_frame",
+        "cluster/protocol/versions.py request_frame",
+        "cluster/protocol/versions.py response_frame",
         "cluster/protocol/fetch_response_codec.py fetch_response_segments",
     ),
     "frames decoded": (
-        "cluster/protocol/headers.py read_request_header",
-        "cluster/protocol/headers.py response_body_position",
+        "cluster/protocol/versions.py read_request_header",
+        "cluster/protocol/versions.py response_body_position",
     ),
     "batch headers decoded": ("replica/log/batches/records.py read_header",),
     "batches decoded into records": ("replica/log/batches/records.py read_records",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from scenarios.cli.common import print_json
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from replica.wording import spelt_out
 from scenarios.language.spec import RUN_RECORDS_MAX
 from scenarios.process.own_python import environment
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 
 COUNT_MAX = RUN_RECORDS_MAX
 RATE, BATCH = 10_000, 100

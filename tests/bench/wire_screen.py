@@ -8,7 +8,7 @@ import click
 
 from scenarios.cli.bench import machine, machine_line
 from scenarios.cli.common import fail, format_option, print_json
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 from tests.bench.commands import bench
 

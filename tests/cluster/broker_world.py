@@ -15,6 +15,7 @@ from uuid import UUID
 
 from cluster.broker.broker import BrokerCore
 from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle
 from cluster.controller_node.node import ControllerCore
@@ -24,17 +25,22 @@ from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_respo
 from cluster.protocol.api_01_fetch import READ_UNCOMMITTED, FetchPartition, FetchRequest
 from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
-from cluster.protocol.headers import read_request_header
-from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION, FETCH, LIST_OFFSETS, PRODUCE
+from cluster.protocol.versions import (
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    FETCH,
+    LIST_OFFSETS,
+    PRODUCE,
+    read_request_header,
+)
 from cluster.security import OPEN, PROTOCOLS, ListenerSecurity
-from cluster.server.cpu import CpuTimes
-from cluster.wall_clock import WallClock
+from cluster.server.request_handlers import CpuTimes
 from controller.inputs import ControllerInput
 from controller.metadata import Endpoint
 from replica.ids import CLUSTER_ID, Names, TopicPartition
 from replica.log.batches.records import build_batch
 from replica.log.files.disk import Disk
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 from replica.rules import PROFILES, Rules
 from replica.trace.events import TraceLog, TraceRow
 

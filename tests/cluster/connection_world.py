@@ -12,12 +12,11 @@ from segments import joined
 from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.metadata_cache import ClientMetadata
+from cluster.clocks import Timers
 from cluster.config import ProducerConfig
 from cluster.node import Action, Close, Connect, Send
 from cluster.protocol.cold import decode_request, encode_response, response
-from cluster.protocol.headers import read_request_header
-from cluster.protocol.versions import API_VERSIONS, METADATA, api_key, api_name
-from cluster.timers import Timers
+from cluster.protocol.versions import API_VERSIONS, METADATA, api_key, api_name, read_request_header
 from replica.errors import ErrorCode
 
 BROKER = 1

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from cluster.broker.metadata.follower import MetadataCache
+from cluster.clocks import WallClock
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
 from cluster.groups.coordinator import GroupCoordinator
 from cluster.groups.desk import GroupSettings
@@ -53,13 +54,12 @@ from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.state.records import GroupKey, OffsetKey, UnknownKey, read_key
 from cluster.groups.topic_directory import TopicDirectory
 from cluster.protocol.consumer_protocol import assigned_partitions, write_assignment
-from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
 from replica.config import TopicConfig
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_ID
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.trace.events import EVENT_NAMES, Emit
 
 SECOND = 1_000_000

@@ -21,7 +21,6 @@ from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.cold import decode_request, encode_response, response
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
-from cluster.protocol.headers import RequestHeader, read_request_header
 from cluster.protocol.leaders import LeaderIdAndEpoch
 from cluster.protocol.versions import (
     API_VERSIONS,
@@ -32,6 +31,8 @@ from cluster.protocol.versions import (
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     VERSIONS,
+    RequestHeader,
+    read_request_header,
 )
 from replica.errors import ErrorCode
 from replica.ids import Names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 
 Segment = bytes | bytearray | memoryview | FileSlice
 

@@ -7,7 +7,7 @@ import weakref
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.timers import CANCELLED_MAX, Timers
+from cluster.clocks import CANCELLED_MAX, Timers
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=400), st.lists(st.integers(0, 60), max_size=8))

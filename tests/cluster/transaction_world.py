@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cluster.clocks import WallClock
 from cluster.transactions.coordinator import TransactionCoordinator
 from cluster.transactions.desk import TransactionSettings
 from cluster.transactions.inputs import (
@@ -30,7 +31,6 @@ from cluster.transactions.inputs import (
 )
 from cluster.transactions.loading import TransactionReplay
 from cluster.transactions.transaction import MAX_EPOCH, TransactionMetadata
-from cluster.wall_clock import WallClock
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.trace.events import EVENT_NAMES, Emit

@@ -22,7 +22,7 @@ from controller.quorum.messages import (
     SendTo,
 )
 from controller.quorum.quorum import Quorum
-from controller.quorum.timeouts import QuorumTimeouts
+from controller.quorum.roles import QuorumTimeouts
 from replica.errors import ErrorCode
 from replica.ids import Names
 from replica.trace.events import Emit

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from controller.access import EVERYBODY, Acl, AclFilter, Acls, Operation, PatternType, Permission, ResourceType
 from controller.acl_control import AclControl
+from controller.changes import Journal
 from controller.image import MetadataImage
 from controller.inputs import CreateAcl, DeleteAcls, DeleteAclsReply, TopicReply
-from controller.journal import Journal
 from controller.metadata import AccessControlEntryRecord, MetadataRecord, decode_record, encode_record
 from controller.quorum.messages import OffsetAndEpoch
 from controller.snapshot import snapshot_of

@@ -10,7 +10,7 @@ from controller_world import heartbeat, new_state, register, start_brokers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.messages.metadata_snapshots import decode_snapshot, encode_snapshot
+from cluster.messages.quorum import decode_snapshot, encode_snapshot
 from controller import partitions
 from controller.image import MetadataImage, PartitionRegistration
 from controller.inputs import (

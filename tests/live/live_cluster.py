@@ -14,11 +14,11 @@ import trio
 from kept_objects import Kept, kept_by, objects_of
 
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache
+from cluster.clocks import Timer
 from cluster.live.fabric import TcpFabric
 from cluster.live.request_memory import RequestMemory
 from cluster.live.tcp_connection import TcpConnection
 from cluster.live.time import LiveTime
-from cluster.timers import Timer
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
 from scenarios.language.spec import Scenario

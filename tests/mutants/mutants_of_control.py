@@ -6,7 +6,7 @@ from mutant import Mutant, mutant
 from mutate import Edit
 
 METADATA = "cluster.broker.metadata.follower"
-ELIGIBLE = "controller.eligible_leaders"
+ELIGIBLE = "controller.election"
 QUORUM = "controller.quorum.quorum"
 ALTER = "controller.alter_partition"
 ELECTION = "controller.election"

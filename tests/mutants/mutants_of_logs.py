@@ -85,7 +85,7 @@ LOGS: tuple[Mutant, ...] = (
     mutant(
         "retention-takes-uncommitted-records",
         "Retention takes nothing above the high watermark (KAFKA-5634, S14)",
-        "replica.log.retention",
+        "replica.log.segments",
         "        if end > high_watermark or is_empty_end",
         "        if is_empty_end",
         "test tests/replica/log/test_retention.py::test_what_goes[not what is not committed]",
@@ -93,7 +93,7 @@ LOGS: tuple[Mutant, ...] = (
     mutant(
         "retention-by-the-oldest-record",
         "A segment goes when its youngest record is too old",
-        "replica.log.retention",
+        "replica.log.segments",
         "now_ms - segment.largest_timestamp_ms > config.retention_ms",
         "now_ms - segment.created_us // 1000 >= config.retention_ms",
         "test tests/replica/log/test_retention.py::test_what_goes[as old as that is not older]",
@@ -111,7 +111,7 @@ LOGS: tuple[Mutant, ...] = (
     mutant(
         "reassignment-completes-too-early",
         "A reassignment is complete once every replica of its target is in the ISR (KIP-455)",
-        "controller.reassignment",
+        "controller.placement",
         "    if not replicas or not isr or without(replicas, isr):",
         "    if not replicas or not isr:",
         "reassign-target-dies: "
@@ -128,7 +128,7 @@ LOGS: tuple[Mutant, ...] = (
     mutant(
         "removed-replica-stays-in-the-isr",
         "Who a reassignment removes leaves the ISR as well (S1)",
-        "controller.reassignment",
+        "controller.placement",
         "    replicas, isr = reassignment.target, without(in_sync_replicas, reassignment.removing)",
         "    replicas, isr = reassignment.target, in_sync_replicas",
         "reassign-target-dies: event isr_committed of t-0 with isr {b1, b2, b4}, between 130.000 s and 150.000 s",

@@ -7,9 +7,9 @@ from mutant import Mutant, mutant
 PRODUCE = "cluster.broker.apis.api_00_produce"
 FETCH = "cluster.broker.apis.api_01_fetch"
 QUOTAS = "cluster.quotas.client_quotas"
-LIMITS = "cluster.quotas.limits"
+LIMITS = "cluster.quotas.client_quotas"
 MUTATIONS = "cluster.quotas.mutation_quotas"
-CHANNELS = "cluster.server.throttled_channels"
+CHANNELS = "cluster.server.network_thread"
 TEST = "test tests/cluster/broker/apis/test_client_quotas.py::"
 
 OF_QUOTAS: tuple[Mutant, ...] = (

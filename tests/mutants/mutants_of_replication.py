@@ -90,7 +90,7 @@ REPLICATION: tuple[Mutant, ...] = (
     mutant(
         "never-out-of-sync",
         "A follower that lags for replica.lag.time.max.ms leaves the ISR",
-        "replica.isr_lag",
+        "replica.isr",
         "        if replica.is_caught_up(log_end_offset, now_us, self.limits.time_max_us):\n            return None",
         "        if True:\n            return None",
         "follower-cut-hw-stall: event isr_committed of t-0 with isr {b1, b2}, between 45.000 s and 46.000 s",

@@ -9,7 +9,7 @@ FEATURES = "controller.features"
 CHANGES = "controller.changes"
 CONFIG = "controller.config_control"
 GROUP_CONFIGS = "cluster.groups.group_configs"
-GROUP_CONFIG = "cluster.group_config"
+GROUP_CONFIG = "cluster.dynamic_settings"
 
 OF_SETTINGS: tuple[Mutant, ...] = (
     mutant(

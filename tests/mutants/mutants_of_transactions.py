@@ -6,7 +6,7 @@ from mutant import Mutant, mutant
 
 LOG = "replica.log.log"
 PRODUCERS = "replica.log.producers.producer_state"
-OPEN = "replica.log.producers.open_transactions"
+OPEN = "replica.log.producers.transaction_index"
 INDEX = "replica.log.producers.transaction_index"
 COORDINATOR = "cluster.transactions.coordinator"
 ENDING = "cluster.transactions.ending"
@@ -16,7 +16,7 @@ OF_DELETIONS = "test tests/cluster/groups/test_group_deletions.py::"
 MEMBERSHIP, STEPS = "cluster.groups.consumer_membership", "cluster.groups.consumer_steps"
 MIGRATION, CLASSIC_MEMBERS = "cluster.groups.migration", "cluster.groups.classic_members"
 MEMBER = "cluster.client.consumer.member_state"
-RETENTION = "replica.log.retention"
+RETENTION = "replica.log.segments"
 TRANSCRIPTS = "test tests/cluster/transactions/test_transactions.py::test_transcript"
 OF_TESTS = "test tests/cluster/transactions/test_transactions.py::"
 OF_GROUPS = "test tests/cluster/groups/test_groups.py::test_transcript"
@@ -114,7 +114,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
     mutant(
         "reader-keeps-what-was-aborted",
         "A reader of committed records leaves out the batches of aborted transactions",
-        "cluster.client.consumer.aborted",
+        "cluster.client.consumer.fetcher",
         "        return header.is_transactional and header.producer_id in self._open\n",
         "        return False\n",
         "txn-aborted-seen: event never record_read with record r5",
@@ -147,7 +147,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
     mutant(
         "markers-take-guards-of-the-next",
         "With transaction.version 2 the marker of the transaction before takes no guard of the next one",
-        "replica.log.producers.verification",
+        "replica.log.producers.transaction_index",
         " and not (state.supports_epoch_bump and state.epoch == producer_epoch):",
         ":",
         OF_LOGS + "test_the_marker_of_the_transaction_before_takes_no_guard_where_each_has_its_epoch[1-True]",

@@ -25,9 +25,7 @@ from controller.inputs import (
 from controller.inputs import IsrProposal as WantedIsr
 from controller.state import ControllerState
 from replica.errors import ErrorCode, KafkaError
-from replica.isr_lag import LagLimits
-from replica.leader import ACKS_ALL, LeaderState
-from replica.leader_inputs import (
+from replica.inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
@@ -39,6 +37,8 @@ from replica.leader_inputs import (
     PartitionUpdated,
     ProposeIsr,
 )
+from replica.isr import LagLimits
+from replica.leader import ACKS_ALL, LeaderState
 from replica.rules import PROFILES
 from replica.trace import events as trace
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch, current_leader_epoch
 from replica.follower import FollowerState
-from replica.follower_inputs import (
+from replica.ids import Names, TopicPartition
+from replica.inputs import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
@@ -32,10 +32,9 @@ from replica.follower_inputs import (
     TruncateTo,
     Which,
 )
-from replica.ids import Names, TopicPartition
 from replica.log.leader_epochs import LeaderEpochCache
 from replica.rules import PROFILES, Rules
-from replica.truncation import truncation_of
+from replica.truncation import find_divergence, truncation_of
 from replica.wording import duration
 
 NAMES = Names({number: f"b{number}" for number in range(1, 10)})

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch
 from replica.ids import Names, TopicPartition
-from replica.isr_lag import LagLimits
-from replica.leader import LeaderState
-from replica.leader_inputs import (
+from replica.inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
@@ -22,7 +20,8 @@ from replica.leader_inputs import (
     PartitionUpdated,
     ProposeIsr,
 )
-from replica.remote_replica import LONG_AGO_US
+from replica.isr import LONG_AGO_US, LagLimits
+from replica.leader import LeaderState
 from replica.rules import PROFILES
 from replica.wording import duration
 

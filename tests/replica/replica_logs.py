@@ -10,7 +10,7 @@ from replica.config import TopicConfig
 from replica.ids import TopicPartition
 from replica.log.batches.records import build_batch, stamp
 from replica.log.files.disk import Disk
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 from replica.log.log import Log, Recovery
 
 ORDERS = TopicPartition("orders", 0)

@@ -14,15 +14,14 @@ from follower_world import NAMES, TOPIC, FollowerWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.divergence import find_cut, find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch
-from replica.fetch_states import FetchState
 from replica.follower import FollowerState
-from replica.follower_inputs import (
+from replica.inputs import (
     AskLeaderOffsets,
     FetchAnswered,
     FetchBroke,
+    FetchState,
     FollowerAssigned,
     LeaderOffsetsKnown,
     MarkFailed,
@@ -32,6 +31,7 @@ from replica.follower_inputs import (
     Which,
 )
 from replica.rules import PROFILES
+from replica.truncation import find_cut, find_divergence
 
 ERA_3_9 = PROFILES["kafka-3.9"]
 TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("follower_*.txt"))

@@ -13,8 +13,8 @@ import pytest
 from leader_world import LAG_MAX_US, LeaderWorld
 
 from replica.errors import ErrorCode, KafkaError
-from replica.leader_inputs import AdvanceHighWatermark, IsrAccepted, IsrRefused, LagCheckDue, ProposeIsr
-from replica.remote_replica import LONG_AGO_US, RemoteReplica
+from replica.inputs import AdvanceHighWatermark, IsrAccepted, IsrRefused, LagCheckDue, ProposeIsr
+from replica.isr import LONG_AGO_US, RemoteReplica
 
 TRANSCRIPTS = sorted((Path(__file__).parent.parent / "golden").glob("leader_*.txt"))
 ALL = ("b1", "b2", "b3")

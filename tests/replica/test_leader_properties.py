@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from leader_world import LAG_MAX_US, LeaderWorld
 
 from replica.errors import ErrorCode
-from replica.leader import LeaderState
-from replica.leader_inputs import (
+from replica.inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
@@ -21,6 +20,7 @@ from replica.leader_inputs import (
     PartitionUpdated,
     ProposeIsr,
 )
+from replica.leader import LeaderState
 
 REPLICAS = (1, 2, 3, 4)
 MIN_ISR = 2

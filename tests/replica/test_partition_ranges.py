@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.trace.partition_ranges import ranges_of_partitions
+from replica.trace.alike import ranges_of_partitions
 
 
 @pytest.mark.parametrize(

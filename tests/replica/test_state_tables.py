@@ -1,4 +1,4 @@
-"""The tables of states (replica/fetch_states.py, replica/isr_states.py), walked: every step in them happens, no other.
+"""The tables of states (replica/inputs.py, replica/isr.py), walked: every step in them happens, no other.
 
 Each machine is brought into each of its states and given every input in every shape that matters to it.
 """
@@ -12,34 +12,34 @@ import pytest
 from follower_world import NAMES, TOPIC
 from leader_world import LAG_MAX_US, LeaderWorld
 
-from replica import fetch_states, isr_states
+from replica import inputs as follower_table
+from replica import isr
 from replica.errors import ErrorCode
-from replica.fetch_states import REPORTS, FetchState
 from replica.follower import FollowerState
-from replica.follower_inputs import (
+from replica.inputs import (
+    REPORTS,
+    Appended,
     AppendFailed,
     EpochEndAnswered,
     FetchAnswered,
     FetchBroke,
+    FetchReceived,
+    FetchState,
     FollowerAssigned,
     FollowerInput,
-    LeaderOffsetsKnown,
-    RecordsAppended,
-    Truncated,
-    Which,
-)
-from replica.isr_states import IsrState
-from replica.leader_inputs import (
-    Appended,
-    FetchReceived,
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
     LeaderAssigned,
     LeaderInput,
+    LeaderOffsetsKnown,
     MinIsrChanged,
     PartitionUpdated,
+    RecordsAppended,
+    Truncated,
+    Which,
 )
+from replica.isr import IsrState
 from replica.rules import PROFILES
 
 END = 10
@@ -156,7 +156,7 @@ def after(profile: str, inputs: list[FollowerInput]) -> FollowerState:
 
 
 def is_in_order(follower: FollowerState, given: FollowerInput) -> bool:
-    return not isinstance(given, REPORTS) or type(given) in fetch_states.NEXT_STATES[follower.state]
+    return not isinstance(given, REPORTS) or type(given) in follower_table.NEXT_STATES[follower.state]
 
 
 def test_a_follower_takes_every_step_of_its_table_and_no_other() -> None:
@@ -175,7 +175,7 @@ def test_a_follower_takes_every_step_of_its_table_and_no_other() -> None:
                 taken.add((before, type(given), one.state))
     table = {
         (before, given, after)
-        for before, row in fetch_states.NEXT_STATES.items()
+        for before, row in follower_table.NEXT_STATES.items()
         for given, states in row.items()
         for after in states
         if after is not before
@@ -252,7 +252,7 @@ def test_an_isr_takes_every_step_of_its_table_and_no_other() -> None:
             world.state.step(given)
             if world.state.isr_state is not before:
                 taken.add((before, type(given), world.state.isr_state))
-    table = {(before, given, after) for before, row in isr_states.NEXT_STATES.items() for given, after in row.items()}
+    table = {(before, given, after) for before, row in isr.NEXT_STATES.items() for given, after in row.items()}
     assert taken == table
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.config import ConsumerConfig, ProducerConfig
 from scenarios.language.parse.loading import load_file
-from scenarios.run.applications import client_order
+from scenarios.run.workload import client_order
 
 FILE = """
 schema: 1

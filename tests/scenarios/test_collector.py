@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scenarios.process.collector import collect_in_short_pauses
+from scenarios.process.own_python import collect_in_short_pauses
 
 CONNECTIONS = 1_000_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.terminal.folding import folded
+from scenarios.terminal.style import folded
 
 
 def test_a_name_with_hyphens_stays_whole() -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import trio
 
-from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.interruption import interruptible
+from scenarios.terminal.interruption import ExitCode, interruptible
 
 ROOT = Path(__file__).parents[2]
 

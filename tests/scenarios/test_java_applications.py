@@ -6,7 +6,7 @@ from cluster.config import ProducerConfig
 from cluster.kafka.clients.consumer import JavaConsumer
 from cluster.kafka.clients.orders import producer_settings
 from cluster.kafka.clients.producer import JavaProducer
-from scenarios.run.applications import OperatedConsumer, OperatedProducer, TransactionalProducer
+from scenarios.run.workload import OperatedConsumer, OperatedProducer, TransactionalProducer
 
 
 def test_clients_of_both_worlds_can_be_operated() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from replica.rules import PROFILES
 from scenarios.agree.playing import why_no_two_are_alike
-from scenarios.language.conditions import TimeTest
+from scenarios.language.expect import TimeTest
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario

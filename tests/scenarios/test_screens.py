@@ -14,8 +14,7 @@ from replica.trace.signs import SIGNS, sign_of
 from scenarios.check.expectations import Expectation
 from scenarios.cli.screens import BRIEF_FINDINGS_MAX, LINES_MAX, LIVE_LINES_MAX, compare_table, run_screen
 from scenarios.cli.screens import test_line as line_of_test
-from scenarios.observe.story import Story, StoryLine
-from scenarios.observe.story_groups import grouped
+from scenarios.observe.story import Story, StoryLine, grouped
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import count_of, replay_command
 from scenarios.terminal.style import Style

@@ -11,7 +11,7 @@ from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import load_file, load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.write.lock import dump
-from scenarios.observe.columns.lazy_names import encodable
+from scenarios.observe.columns.names import encodable
 from scenarios.run.runner import run_scenario
 from tests.catalogue import bundled_files
 from tests.soak import one_in

@@ -13,7 +13,7 @@ from kept_objects import Kept, kept_by, objects_of
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache
 from cluster.network.simulated_connection import SimulatedConnection
 from controller.inputs import ControllerInput, CreateTopic, DeleteTopic
-from scenarios.observe.gone_topics import REPLICAS_MIN
+from scenarios.observe.availability import REPLICAS_MIN
 from scenarios.run.controller_calls import ControllerCalls
 from scenarios.run.runner import ScenarioRun
 from scenarios.run.worlds import simulated

@@ -11,7 +11,7 @@ from lab import FETCH, MS, PRODUCE, Lab, Node, frame
 from cluster.network import simulated_connection as connection_module
 from cluster.network.links import Latency
 from cluster.node import Listen, Send
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.run.runner import run_scenario

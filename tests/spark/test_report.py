@@ -20,8 +20,8 @@ from jsonschema import ValidationError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField
 
-from replica.trace.broker_marks import BROKER_MARKS, in_broker_order
 from replica.trace.events import TABLES, columns_of_table
+from replica.trace.signs import BROKER_MARKS, in_broker_order
 from spark_reports import folding, io, java, settings
 from spark_reports.io import read_trace
 from spark_reports.jars import Jars

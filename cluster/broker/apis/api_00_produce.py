@@ -19,14 +19,13 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
-from cluster.broker.apis.api import Api, BrokerParts
-from cluster.broker.apis.leader_hints import LeaderHints
+from cluster.broker.apis.api import BrokerParts
+from cluster.broker.apis.cluster_view import LeaderHints
 from cluster.broker.replicas.delayed import ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.protocol.by_topic import Topic
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import PRODUCE
+from cluster.protocol.versions import PRODUCE, RequestHeader
 from cluster.slices import Items, paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
@@ -160,11 +159,4 @@ class ProduceHandler:
         self._outbox.respond(connection, (frame,), PRODUCE, cause)
 
 
-API = Api(
-    key=PRODUCE,
-    highest={"0.8": 0, "0.10": 2, "0.11": 3, "2.0": 6, "2.1": 7, "2.7": 8, "3.3": 9, "3.5": 9, "3.9": 11, "4.1": 13},
-    serve=ProduceHandler,
-    # KAFKA-18659: librdkafka before 2.12 asks whether Produce 0 is offered, and if not it silently stores gzip, snappy
-    # and lz4 batches uncompressed. So Produce is offered from 0, as Kafka 4 does, although 0-2 are refused.
-    offered_from=0,
-)
+API = ProduceHandler

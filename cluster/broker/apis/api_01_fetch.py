@@ -24,8 +24,8 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
-from cluster.broker.apis.api import Api, BrokerParts
-from cluster.broker.apis.leader_hints import LeaderHints
+from cluster.broker.apis.api import BrokerParts
+from cluster.broker.apis.cluster_view import LeaderHints
 from cluster.broker.replicas.delayed import FetchParams, FetchResults
 from cluster.broker.replicas.fetch_sessions import Answered, FetchContext, Key, RequestedPartition
 from cluster.broker.replicas.resting import RestingPartitions
@@ -34,8 +34,7 @@ from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FETCH
+from cluster.protocol.versions import FETCH, RequestHeader
 from cluster.slices import MANY_PARTITIONS, Items, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
@@ -257,19 +256,4 @@ def _note(wanted: dict[TopicPartition, RequestedPartition], asked: RequestedPart
         wanted[asked.name] = asked
 
 
-API = Api(
-    key=FETCH,
-    highest={
-        "0.8": 0,
-        "0.10": 3,
-        "0.11": 5,
-        "2.0": 8,
-        "2.1": 10,
-        "2.7": 12,
-        "3.3": 13,
-        "3.5": 15,
-        "3.9": 17,
-        "4.1": 18,
-    },
-    serve=FetchHandler,
-)
+API = FetchHandler

@@ -21,14 +21,13 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.replicas.partition import Partition
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import LIST_OFFSETS
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import (
@@ -206,8 +205,4 @@ def _epoch_of(log: Log, offset: Offset) -> LeaderEpoch:
     return UNDEFINED_EPOCH if epoch is None else epoch
 
 
-API = Api(
-    key=LIST_OFFSETS,
-    highest={"0.8": 0, "0.10": 1, "0.11": 2, "2.0": 3, "2.1": 4, "2.7": 5, "3.3": 7, "3.5": 8, "3.9": 9, "4.1": 10},
-    serve=ListOffsetsHandler,
-)
+API = ListOffsetsHandler

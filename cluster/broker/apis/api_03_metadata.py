@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.cluster_view import (
     ALL_OF_CLUSTER,
     ALL_OF_TOPIC,
@@ -30,12 +30,11 @@ from cluster.broker.apis.cluster_view import (
     failed,
     why_missing,
 )
-from cluster.broker.apis.internal_topics import wanted_topic
+from cluster.broker.apis.coordinators import wanted_topic
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import METADATA
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from controller.image import PartitionRegistration, TopicImage
 from controller.topics import is_internal
@@ -145,8 +144,4 @@ def _is_by_id(asked: Entity) -> bool:
     return asked.name is None or getattr(asked, "topic_id", None) is not None
 
 
-API = Api(
-    key=METADATA,
-    highest={"0.8": 0, "0.10": 2, "0.11": 4, "2.0": 6, "2.1": 7, "2.7": 9, "3.3": 12, "3.5": 12, "3.9": 12, "4.1": 13},
-    serve=MetadataHandler,
-)
+API = MetadataHandler

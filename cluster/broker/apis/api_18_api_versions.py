@@ -11,12 +11,11 @@ A version that the broker does not know is answered, too: see cluster/protocol/a
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
-from cluster.protocol.headers import RequestHeader
 from cluster.protocol.primitives import INT32
-from cluster.protocol.versions import API_VERSIONS
+from cluster.protocol.versions import API_VERSIONS, RequestHeader
 from controller.features import finalized
 
 _Levels = tuple[int, tuple[tuple[str, int], ...]]
@@ -69,8 +68,4 @@ class ApiVersionsHandler:
         return before[:CORRELATION_ID] + INT32.pack(header.correlation_id) + before[CORRELATION_ID + INT32.size :]
 
 
-API = Api(
-    key=API_VERSIONS,
-    highest={"0.8": 0, "0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 3, "3.3": 3, "3.5": 3, "3.9": 4, "4.1": 4},
-    serve=ApiVersionsHandler,
-)
+API = ApiVersionsHandler

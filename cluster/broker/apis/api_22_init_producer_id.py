@@ -11,12 +11,11 @@ KafkaApis.handleInitProducerIdRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import INIT_PRODUCER_ID
+from cluster.protocol.versions import RequestHeader
 from cluster.transactions.inputs import InitProducerId, InitResult, ProducerIdAndEpoch, TransactionResult
 from replica.errors import ErrorCode
 
@@ -76,8 +75,4 @@ def _known(request: Entity) -> ProducerIdAndEpoch:
     )
 
 
-API = Api(
-    key=INIT_PRODUCER_ID,
-    highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 4, "3.3": 4, "3.5": 4, "3.9": 5, "4.1": 5},
-    serve=InitProducerIdHandler,
-)
+API = InitProducerIdHandler

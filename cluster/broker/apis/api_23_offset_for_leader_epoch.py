@@ -9,12 +9,11 @@ source: KafkaApis.handleOffsetForLeaderEpochRequest, Partition.lastOffsetForLead
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import OFFSET_FOR_LEADER_EPOCH
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
@@ -49,8 +48,4 @@ class OffsetForLeaderEpochHandler:
         return {"error_code": error, "partition": name.partition, "leader_epoch": epoch, "end_offset": end_offset}
 
 
-API = Api(
-    key=OFFSET_FOR_LEADER_EPOCH,
-    highest={"0.11": 0, "2.0": 1, "2.1": 2, "2.7": 3, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
-    serve=OffsetForLeaderEpochHandler,
-)
+API = OffsetForLeaderEpochHandler

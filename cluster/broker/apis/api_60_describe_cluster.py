@@ -7,12 +7,11 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.cluster_view import ALL_OF_CLUSTER, NOT_ASKED, DescribedCluster
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_CLUSTER
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 from replica.ids import CLUSTER_ID
 
@@ -62,8 +61,4 @@ class DescribeClusterHandler:
         )
 
 
-API = Api(
-    key=DESCRIBE_CLUSTER,
-    highest={"3.3": 0, "3.5": 0, "3.9": 1, "4.1": 2},
-    serve=DescribeClusterHandler,
-)
+API = DescribeClusterHandler

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.cluster_view import ALL_OF_TOPIC, DescribedCluster, failed, why_missing
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_TOPIC_PARTITIONS
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from controller.image import TopicImage
 from controller.topics import is_internal
@@ -91,8 +90,4 @@ class DescribeTopicPartitionsHandler:
         }
 
 
-API = Api(
-    key=DESCRIBE_TOPIC_PARTITIONS,
-    highest={"3.9": 0, "4.1": 0},
-    serve=DescribeTopicPartitionsHandler,
-)
+API = DescribeTopicPartitionsHandler

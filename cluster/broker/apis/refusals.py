@@ -16,7 +16,7 @@ from cluster.broker.apis.api import BrokerParts, Values
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.server.responder import Handler
 from replica.errors import ErrorCode
 

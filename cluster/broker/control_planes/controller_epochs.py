@@ -10,8 +10,7 @@ from collections.abc import Callable
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.node import ConnectionId
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import api_name
+from cluster.protocol.versions import RequestHeader, api_name
 from cluster.server.responder import Responder
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, TopicPartition

@@ -13,10 +13,10 @@ from cluster.broker.control_planes.isr_updates import FOR_EVER_US
 from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels
+from cluster.clocks import Timer
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.protocol.control_messages import api_of, encode_control_request
-from cluster.timers import Timer
 from controller.zookeeper import znodes
 from controller.zookeeper.control_requests import ControlRequest
 from controller.zookeeper.controller_context import Process, Reply

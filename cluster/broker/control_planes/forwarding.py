@@ -7,16 +7,15 @@ source: ForwardingManager.scala, NodeToControllerChannelManagerImpl("forwarding"
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cluster.channel import ControllerRequests
 from cluster.messages.envelopes import NODE, answer_inside, enclose
-from cluster.messages.refusals import refusal
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import ENVELOPE
+from cluster.protocol.versions import CREATE_TOPICS, ENVELOPE, RequestHeader
 from cluster.server.responder import Responder
 from replica.errors import ErrorCode
 
@@ -62,6 +61,8 @@ class Forwarding:
 
         def respond(response: bytes | ErrorCode) -> None:
             if isinstance(response, ErrorCode):
+                from cluster.messages.refusals import refusal
+
                 answer = refusal(header, frame, response)
             else:
                 answer = len(response).to_bytes(4, "big") + response
@@ -101,3 +102,60 @@ class Forwarding:
             self._go_on(now_us)
 
         self._channel.request(waiting.api, waiting.encode, answered, self._request_timeout_us, now_us)
+
+
+# ---------------------------------------------------------------------------------------------------------- auto topics
+#
+# Topics that are created because a client asked about them, or because brokers need one for themselves.
+#
+# source: AutoTopicCreationManager.scala
+
+CREATE_TOPICS_VERSION = 7
+_SIZE_BYTES = 4
+
+
+class WantedTopic(NamedTuple):
+    """A topic that a broker wants to exist."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    config: Mapping[str, str] = MappingProxyType({})
+
+
+class AutoTopics:
+    """Asks the controller, once at a time for each topic. The result shows in the metadata, or the
+    client's next request repeats it."""
+
+    def __init__(self, forwarding: Forwarding, node: str, request_timeout_ms: int) -> None:
+        self._forwarding = forwarding
+        self._node = node
+        self._request_timeout_ms = request_timeout_ms
+        self._in_flight: dict[str, None] = {}
+
+    def create(self, topics: Sequence[WantedTopic], now_us: int) -> None:
+        wanted = [topic for topic in topics if topic.name not in self._in_flight]
+        if not wanted:
+            return
+        self._in_flight.update(dict.fromkeys(topic.name for topic in wanted))
+
+        def answered(response: bytes | ErrorCode) -> None:
+            for topic in wanted:
+                self._in_flight.pop(topic.name, None)
+
+        entity = cold.request(
+            CREATE_TOPICS,
+            CREATE_TOPICS_VERSION,
+            topics=[
+                {
+                    "name": topic.name,
+                    "num_partitions": topic.partitions,
+                    "replication_factor": topic.replication_factor,
+                    "configs": [{"name": name, "value": value} for name, value in topic.config.items()],
+                }
+                for topic in wanted
+            ],
+            timeout=self._request_timeout_ms,
+        )
+        frame = cold.encode_request(CREATE_TOPICS, CREATE_TOPICS_VERSION, 0, self._node, entity)
+        self._forwarding.send(frame[_SIZE_BYTES:], answered, now_us)

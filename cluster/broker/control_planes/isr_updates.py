@@ -17,7 +17,7 @@ from cluster.protocol.entities import Entity
 from cluster.protocol.versions import ALTER_PARTITION
 from replica.errors import ErrorCode
 from replica.ids import BrokerEpoch, TopicPartition
-from replica.leader_inputs import IsrAccepted, IsrRefused, ProposeIsr
+from replica.inputs import IsrAccepted, IsrRefused, ProposeIsr
 
 VERSION = 3
 RETRY_US = 50_000

@@ -18,7 +18,7 @@ from controller.zookeeper import znodes
 from controller.zookeeper.registry import Create, GetData, RegistryError, Result, SetData
 from replica.errors import ErrorCode
 from replica.ids import Names, TopicPartition
-from replica.leader_inputs import IsrAccepted, IsrRefused, ProposeIsr
+from replica.inputs import IsrAccepted, IsrRefused, ProposeIsr
 from replica.trace.events import IsrRejected, Recorder
 
 CHECK_US = 2_500_000

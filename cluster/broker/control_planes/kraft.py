@@ -3,23 +3,24 @@ the active controller, each over a connection of its own. source: BrokerServer.s
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.broker.control_planes.auto_topics import AutoTopics, WantedTopic
-from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
 from cluster.broker.control_planes.forwarding import RETRY_US as FORWARDING_RETRY_US
-from cluster.broker.control_planes.forwarding import Forwarding
+from cluster.broker.control_planes.forwarding import AutoTopics, Forwarding, WantedTopic
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
-from cluster.broker.control_planes.metadata_publisher import MetadataPublisher
-from cluster.broker.control_planes.producer_ids import IdsOfController
 from cluster.broker.metadata.controller_channel import ActiveController, ControllerChannel
 from cluster.broker.metadata.follower import MetadataCache, MetadataFollower
 from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, HeartbeatTimes
+from cluster.broker.replicas.blocking_logs import PartitionLocks
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.broker.replicas.partition_locks import PartitionLocks
 from cluster.channel import Channels
+from cluster.clocks import Timers
 from cluster.config import BrokerConfig
+from cluster.node import Action
 from cluster.outbox import Outbox
 from cluster.protocol.versions import FORWARDED
 from cluster.server.responder import Handler, Responder
@@ -29,6 +30,72 @@ from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
 from replica.trace.events import Recorder
+
+if TYPE_CHECKING:
+    from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
+    from cluster.broker.control_planes.producer_ids import ProducerIds
+
+# --------------------------------------------------------------------------------------------------- metadata publisher
+#
+# Metadata changes are applied in order, a large change one slice at a time.
+#
+# Kafka has a thread of its own for it, beside those that answer requests: while a broker makes the logs of 10,000
+# partitions, it serves those that it has. Here other work has its turn between two slices.
+# source: MetadataLoader.java, BrokerMetadataPublisher.scala
+
+AT_ONCE_MAX = 100
+"""A change of so many partitions is made in one step."""
+SLICE = 8
+"""So many partitions of a larger one are."""
+PAUSE_US = 1
+"""Between two slices: work due by then comes first."""
+
+Done = Callable[[int], None]
+
+
+class _Slice(NamedTuple):
+    """done: None while more of the same change follows"""
+
+    names: Sequence[TopicPartition]
+    configured: Sequence[str]
+    done: Done | None
+
+
+class MetadataPublisher:
+    """Keeps the order; `changes` do the work, each slice once no append to its partitions is in progress."""
+
+    def __init__(self, changes: ReplicaChanges, locks: PartitionLocks, timers: Timers[Action]) -> None:
+        self._changes = changes
+        self._locks = locks
+        self._timers = timers
+        self._waiting: deque[_Slice] = deque()
+        self._is_amid_change = False
+
+    def publish(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int, done: Done) -> None:
+        """done: called once all of it has been acted upon"""
+        size = SLICE if len(changed) > AT_ONCE_MAX else AT_ONCE_MAX
+        starts = range(0, len(changed), size) if changed else (0,)
+        for start in starts[:-1]:
+            self._waiting.append(_Slice(changed[start : start + size], (), None))
+        self._waiting.append(_Slice(changed[starts[-1] :], configured, done))
+        self._go_on(now_us)
+
+    def _go_on(self, now_us: int) -> None:
+        while self._waiting and not self._is_amid_change:
+            one = self._waiting.popleft()
+            self._is_amid_change = one.done is None
+            self._locks.change(one.names, partial(self._make, one), now_us)
+
+    def _make(self, one: _Slice, now_us: int) -> None:
+        self._changes.apply(one.names, one.configured, now_us)
+        if one.done is not None:
+            one.done(now_us)
+        else:
+            self._timers.at(now_us + PAUSE_US, self._continue)
+
+    def _continue(self, now_us: int) -> None:
+        self._is_amid_change = False
+        self._go_on(now_us)
 
 
 class KRaftPlane:
@@ -116,17 +183,13 @@ class KRaftPlane:
             request_timeout_us=config.request_timeout_ms * 1000,
         )
         self._auto_topics = AutoTopics(self._forwarding, identity.name, config.request_timeout_ms)
-        self.producer_ids = IdsOfController(
-            node=identity.name,
-            broker_id=identity.broker_id,
-            broker_epoch=self.fetch_epoch,
-            forwarding=self._forwarding,
-            timers=outbox.timers,
-            max_wait_us=config.request_timeout_ms * 1000,
-        )
+        self._identity = identity
+        self._request_timeout_us = config.request_timeout_ms * 1000
         self._assignments: DirectoryAssignments | None = None
         """None: a broker with one directory does not report where its replicas are."""
         if has_several_directories:
+            from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
+
             self._assignments = DirectoryAssignments(
                 identity=identity,
                 outbox=outbox,
@@ -139,6 +202,19 @@ class KRaftPlane:
 
     def _channel(self, retry_us: int) -> ControllerChannel:
         return ControllerChannel(self._outbox, self._channels, self._controller, retry_us=retry_us)
+
+    @cached_property
+    def producer_ids(self) -> ProducerIds:
+        from cluster.broker.control_planes.producer_ids import IdsOfController
+
+        return IdsOfController(
+            node=self._node,
+            broker_id=self._identity.broker_id,
+            broker_epoch=self.fetch_epoch,
+            forwarding=self._forwarding,
+            timers=self._outbox.timers,
+            max_wait_us=self._request_timeout_us,
+        )
 
     def for_controller(self, key: int) -> Handler | None:
         return self._forwarding.forward if key in FORWARDED else None

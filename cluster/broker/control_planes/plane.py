@@ -4,18 +4,20 @@ ZooKeeper era and the one broker that is the controller."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
-from cluster.broker.control_planes.auto_topics import WantedTopic
-from cluster.broker.control_planes.controller_epochs import ControllerEpochs
-from cluster.broker.control_planes.controller_runner import ControllerRunner
-from cluster.broker.control_planes.producer_ids import ProducerIds
-from cluster.broker.control_planes.topic_configs import TopicConfigs
-from cluster.broker.replicas.manager import ProposeIsrTo
-from cluster.server.responder import Handler
-from controller.inputs import OnReply
 from replica.ids import BrokerEpoch, BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.broker.control_planes.controller_epochs import ControllerEpochs
+    from cluster.broker.control_planes.controller_runner import ControllerRunner
+    from cluster.broker.control_planes.forwarding import WantedTopic
+    from cluster.broker.control_planes.producer_ids import ProducerIds
+    from cluster.broker.control_planes.topic_configs import TopicConfigs
+    from cluster.broker.replicas.manager import ProposeIsrTo
+    from cluster.server.responder import Handler
+    from controller.inputs import OnReply
 
 
 class ZooKeeperParts(NamedTuple):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from cluster.broker.control_planes.forwarding import Forwarding
+from cluster.clocks import Timers
 from cluster.node import Action
 from cluster.protocol import cold
 from cluster.protocol.versions import ALLOCATE_PRODUCER_IDS
-from cluster.timers import Timers
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerEpoch, BrokerId
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from uuid import UUID, uuid5
 
-from cluster.broker.control_planes.auto_topics import WantedTopic
+from cluster.broker.control_planes.forwarding import WantedTopic
 from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
@@ -20,7 +20,7 @@ from cluster.messages.refusals import refusal
 from cluster.messages.topic_files import creation
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.server.responder import Responder
 from controller.inputs import CreateTopic, CreateTopicReply
 from controller.zookeeper import znodes

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cluster.broker.control_planes.auto_topics import WantedTopic
 from cluster.broker.control_planes.controller_epochs import ControllerEpochs
 from cluster.broker.control_planes.controller_runner import ControllerRunner
+from cluster.broker.control_planes.forwarding import WantedTopic
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.broker.control_planes.isr_writes import IsrWrites
 from cluster.broker.control_planes.plane import ZooKeeperParts

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from cluster.channel import RECONNECT_BACKOFF_US, Channel, Channels, OnAnswer
 from cluster.messages.envelopes import error_of as envelope_error
 from cluster.outbox import Outbox
-from cluster.protocol.headers import response_body_position
 from cluster.protocol.primitives import INT16
-from cluster.protocol.versions import ENVELOPE, VERSIONS
+from cluster.protocol.versions import ENVELOPE, VERSIONS, response_body_position
 from replica.errors import ErrorCode
 from replica.ids import BrokerId
 

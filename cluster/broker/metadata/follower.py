@@ -6,17 +6,18 @@ The log is an ordinary one that travels in ordinary Fetch responses (KIP-500: br
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from cluster.broker.metadata.controller_channel import ActiveController
 from cluster.broker.metadata.lifecycle import BrokerIdentity
-from cluster.broker.metadata.snapshot_fetcher import SnapshotFetcher
 from cluster.channel import Channel, Channels
+from cluster.messages.quorum import decode_snapshot, decode_snapshot_answer, encode_fetch_snapshot
 from cluster.outbox import Outbox
 from cluster.protocol.api_01_fetch import FetchedPartition, FetchPartition, FetchRequest
 from cluster.protocol.fetch_request_codec import RepeatedFetches
 from cluster.protocol.fetch_response_codec import decode_fetch_response
-from cluster.protocol.versions import FETCH
+from cluster.protocol.versions import FETCH, FETCH_SNAPSHOT
 from controller.image import BrokerRegistration, MetadataImage
 from controller.metadata import (
     ClearElrRecord,
@@ -27,8 +28,7 @@ from controller.metadata import (
     RemoveTopicRecord,
     decode_record,
 )
-from controller.quorum.messages import OffsetAndEpoch
-from controller.snapshot import Snapshot, changed_configs, changed_partitions
+from controller.quorum.messages import ControllerEpoch, FetchSnapshot, OffsetAndEpoch
 from replica.errors import ErrorCode
 from replica.ids import (
     METADATA_TOPIC,
@@ -42,6 +42,60 @@ from replica.ids import (
 )
 from replica.log.batches.records import batches, read_records
 from replica.trace.events import Recorder, SnapshotFetched, SnapshotLoaded
+
+if TYPE_CHECKING:
+    from controller.snapshot import Snapshot
+
+    OnSnapshot = Callable[[Snapshot | None, int, int], None]
+    """(the snapshot, or None: there is no answer or no such snapshot any more; its size in bytes; now_us)"""
+
+# ----------------------------------------------------------------------------------------------------- snapshot fetcher
+#
+# How a broker comes by a snapshot of the metadata: piece by piece, from the node that sent it there. KIP-630
+
+
+class SnapshotFetcher:
+    """One snapshot from one controller, asked as the leader of `epoch`."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        channel: Channel,
+        end: OffsetAndEpoch,
+        epoch: ControllerEpoch,
+        timeout_us: int,
+        on_snapshot: OnSnapshot,
+    ) -> None:
+        self._identity = identity
+        self._channel = channel
+        self._end = end
+        self._epoch = epoch
+        self._timeout_us = timeout_us
+        self._on_snapshot = on_snapshot
+        self._data = bytearray()
+
+    def fetch(self, now_us: int) -> None:
+        wanted = FetchSnapshot(self._identity.broker_id, self._epoch, self._end, len(self._data))
+        self._channel.request(
+            FETCH_SNAPSHOT,
+            lambda correlation_id: encode_fetch_snapshot(wanted, correlation_id, self._identity.name),
+            self._answered,
+            self._timeout_us,
+            now_us,
+        )
+
+    def _answered(self, frame: bytearray | None, reason: str, now_us: int) -> None:
+        answer = None if frame is None else decode_snapshot_answer(frame)
+        if answer is None or answer.error is not ErrorCode.NONE:
+            self._on_snapshot(None, 0, now_us)
+            return
+        self._data += answer.data
+        if len(self._data) < answer.size_bytes:
+            self.fetch(now_us)
+        else:
+            self._on_snapshot(decode_snapshot(self._end, bytes(self._data)), len(self._data), now_us)
+
 
 FETCH_VERSION = 12
 MAX_WAIT_MS = 1500
@@ -217,6 +271,8 @@ class MetadataFollower:
                 reason=f"{me} replaces what it knew by the snapshot, and goes on from offset {end.offset}",
             )
         )
+        from controller.snapshot import changed_configs, changed_partitions
+
         changed = dict.fromkeys(changed_partitions(before, after))
         if before.client_quotas != after.client_quotas:
             self._on_quotas()

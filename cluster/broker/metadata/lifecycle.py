@@ -12,12 +12,12 @@ from enum import Enum
 from uuid import UUID
 
 from cluster.channel import ControllerRequests
+from cluster.clocks import Timer
 from cluster.config import BrokerConfig
 from cluster.outbox import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from cluster.security import PROTOCOLS
-from cluster.timers import Timer
 from controller.metadata import Endpoint
 from controller.sessions import until_next_us
 from replica.errors import ErrorCode

@@ -11,16 +11,15 @@ from typing import NamedTuple, Protocol
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.fetchers import ReplicaFetchers
-from cluster.broker.replicas.log_deletions import LogDeletions
+from cluster.broker.replicas.log_life import LogDeletions
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition import Partition
+from cluster.clocks import Timers, WallClock
 from cluster.dynamic_settings import RunningConfig
 from cluster.node import Action
-from cluster.timers import Timers
-from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration, TopicImage
 from replica.ids import LeaderEpoch, Names, TopicPartition
-from replica.isr_lag import LagLimits
+from replica.isr import LagLimits
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
 from replica.trace.events import Recorder, ReplicaDeleted
@@ -47,7 +46,7 @@ class Roles(Protocol):
 class ReplicaChanges:
     """in_controlled_shutdown: replicas that have left the ISR are then not fetched any more.
 
-    roles: each is notified when the replicas have taken theirs up
+    roles: notified when the replicas have taken theirs up
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class ReplicaChanges:
         recorder: Recorder,
         clock: WallClock,
         timers: Timers[Action],
-        roles: Sequence[Roles],
+        roles: Roles,
     ) -> None:
         self.in_controlled_shutdown = False
         self._identity = identity
@@ -94,8 +93,7 @@ class ReplicaChanges:
         if configured:
             self._configure(configured, now_us)
         deleted = [name for name in changed if name.topic not in self._cache.image.topics]
-        for roles in self._roles:
-            roles.deleted(deleted, now_us)
+        self._roles.deleted(deleted, now_us)
 
     def assign(self, assigned: Sequence[AssignedPartition], now_us: int) -> None:
         """Lead or follow each of these partitions, as far as that is news. source: becomeLeaderOrFollower"""
@@ -115,11 +113,10 @@ class ReplicaChanges:
         self._fetchers.close_idle()
         self._replicas.start_high_watermark_checkpoints(now_us)
         for name, _, registration in assigned:
-            for roles in self._roles:
-                if registration.leader == self._identity.broker_id:
-                    roles.led(name, registration.leader_epoch, now_us)
-                else:
-                    roles.not_led(name, registration.leader_epoch, now_us)
+            if registration.leader == self._identity.broker_id:
+                self._roles.led(name, registration.leader_epoch, now_us)
+            else:
+                self._roles.not_led(name, registration.leader_epoch, now_us)
 
     def keep(self, name: TopicPartition, topic: TopicImage, now_us: int) -> None:
         """Have a replica of this partition, and leave its role as it is."""
@@ -139,8 +136,7 @@ class ReplicaChanges:
         self._fetchers.close_idle()
 
     def _left(self, name: TopicPartition, now_us: int) -> None:
-        for roles in self._roles:
-            roles.not_led(name, None, now_us)
+        self._roles.not_led(name, None, now_us)
 
     def _follow(self, followers: Sequence[tuple[Partition, PartitionRegistration]], now_us: int) -> None:
         """All take up their roles first: a waiting fetch of several of them is answered with an error for each.

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from itertools import count
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.followed_partition import FollowedPartition
 from cluster.broker.replicas.partition import Partition
 from cluster.channel import Channel
-from cluster.messages.epoch_questions import (
-    OFFSET_FOR_LEADER_EPOCH_VERSION,
-    Asked,
-    epoch_ends_answers,
-    epoch_ends_request,
-)
+from cluster.clocks import Timer
 from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
@@ -32,12 +27,15 @@ from cluster.protocol.fetch_request_codec import encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response
 from cluster.protocol.fetch_session_handler import Entries, FetchSessionHandler, SessionFetch, Wanted
 from cluster.protocol.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
-from cluster.timers import Timer
 from controller.image import BrokerRegistration, PartitionRegistration
 from replica.errors import ErrorCode, PeerViolation
 from replica.fetch_fencing import current_leader_epoch
-from replica.follower_inputs import AskLeaderOffsets, LeaderOffsetsKnown
 from replica.ids import UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
+from replica.inputs import AskLeaderOffsets, LeaderOffsetsKnown
+
+if TYPE_CHECKING:
+    from cluster.broker.replicas.fetchers import FetcherContext
+    from cluster.messages.epoch_questions import Asked
 
 LIST_OFFSETS_VERSION = 7
 _TURN = attrgetter("turn")
@@ -263,6 +261,8 @@ class ReplicaFetcher:
     # ------------------------------------------------------------------------ where do the epochs of our records end
 
     def _ask_epoch_ends(self, comparing: list[FollowedPartition], now_us: int) -> None:
+        from cluster.messages.epoch_questions import OFFSET_FOR_LEADER_EPOCH_VERSION, epoch_ends_request
+
         identity = self._all.identity
         states = [followed.state for followed in comparing]
         entity, asked = epoch_ends_request(self._all.rules, identity.broker_id, states)
@@ -282,6 +282,8 @@ class ReplicaFetcher:
                 if name in self.partitions:
                     self.partitions[name].broke(reason, now_us)
         else:
+            from cluster.messages.epoch_questions import epoch_ends_answers
+
             for name, told in epoch_ends_answers(asked, frame, now_us):
                 followed = self.partitions.get(name)
                 if followed is not None:

@@ -11,21 +11,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from cluster.broker.replicas.delayed import DelayedFetch, FetchParams, FetchResults
+from cluster.broker.replicas.delayed import DelayedFetch, FetchParams, FetchResults, pushes_high_watermark
 from cluster.broker.replicas.fetch_sessions import RequestedPartition
-from cluster.broker.replicas.high_watermark_push import pushes_high_watermark
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import RestingPartitions, may_rest
+from cluster.clocks import WallClock
 from cluster.node import ConnectionId
 from cluster.outbox import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.slices import paced
-from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset, TopicPartition
-from replica.log.files.file_slice import EMPTY_SLICE
+from replica.log.files.open_files import EMPTY_SLICE
 from replica.purgatory import Purgatory
 from replica.rules import Rules
 from replica.trace.events import FetchRefused, Recorder

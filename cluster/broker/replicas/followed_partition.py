@@ -5,16 +5,16 @@ source: ReplicaFetcherThread.processPartitionData, truncate; AbstractFetcherThre
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from cluster.broker.replicas.fetcher_context import FetcherContext
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuota
 from cluster.protocol.api_01_fetch import FetchedPartition
 from controller.image import PartitionRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.follower import FollowerState
-from replica.follower_inputs import (
+from replica.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from replica.inputs import (
     AppendFailed,
     AppendRecords,
     AskLeaderOffsets,
@@ -32,8 +32,10 @@ from replica.follower_inputs import (
     TruncateFullyAndStartAt,
     TruncateTo,
 )
-from replica.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from replica.trace.events import FetchRefused, FetchThrottled
+
+if TYPE_CHECKING:
+    from cluster.broker.replicas.fetchers import FetcherContext
 
 
 class Fetcher(Protocol):

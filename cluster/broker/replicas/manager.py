@@ -12,22 +12,22 @@ from typing import Protocol, cast
 
 from cluster.broker.replicas.delayed import DelayedProduce, ProduceResults
 from cluster.broker.replicas.fetches import Fetches
-from cluster.broker.replicas.log_cleaner import LogCleaner
+from cluster.broker.replicas.log_life import LogCleaner
 from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.transaction_checks import TransactionChecks
+from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
 from cluster.outbox import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
-from cluster.wall_clock import WallClock
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, UNKNOWN_OFFSET, BrokerId, TopicPartition
-from replica.leader_inputs import ProposeIsr
+from replica.inputs import ProposeIsr
 from replica.log.batches.validation import Inspected, single_batch
 from replica.log.broker_logs import BrokerLogs
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.log.segment import Segment
 from replica.purgatory import Purgatory
 from replica.rules import WITH_ONE_GROUP_COORDINATOR, Rules

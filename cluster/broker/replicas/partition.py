@@ -10,15 +10,13 @@ from dataclasses import replace
 from typing import Protocol
 from uuid import UUID
 
-from cluster.broker.replicas.delayed import FetchParams
-from cluster.broker.replicas.high_watermark_push import HighWatermarkPush, pushes_high_watermark
+from cluster.broker.replicas.delayed import FetchParams, HighWatermarkPush, pushes_high_watermark
 from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.broker.replicas.resting import Rest, RestingPartitions
-from cluster.broker.replicas.stable_offset import TransactionsInSight
+from cluster.broker.replicas.transaction_checks import TransactionsInSight
+from cluster.clocks import WallClock
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
-from cluster.wall_clock import WallClock
 from controller.image import PartitionRegistration
-from replica.divergence import find_divergence
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import begins_anew, check_leader_epoch, only_leader_serves
 from replica.frozen import dataclass
@@ -31,9 +29,7 @@ from replica.ids import (
     Offset,
     TopicPartition,
 )
-from replica.isr_lag import LagLimits
-from replica.leader import LeaderState, check_life
-from replica.leader_inputs import (
+from replica.inputs import (
     AdvanceHighWatermark,
     Appended,
     FetchReceived,
@@ -46,14 +42,16 @@ from replica.leader_inputs import (
     PartitionUpdated,
     ProposeIsr,
 )
+from replica.isr import LagLimits
+from replica.leader import LeaderState, check_life
 from replica.log.batches.validation import Inspected
-from replica.log.files.file_slice import EMPTY_SLICE
+from replica.log.files.open_files import EMPTY_SLICE
 from replica.log.log import Log
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.log.segment import Segment
 from replica.rules import Rules
 from replica.trace.events import Recorder
-from replica.truncation import truncation_of
+from replica.truncation import find_divergence, truncation_of
 
 KEEP_UNCOMMITTED: Offset = -1
 """DeleteRecordsRequest.HIGH_WATERMARK"""

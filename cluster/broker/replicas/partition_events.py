@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from cluster.broker.replicas.delayed import FetchParams
 from cluster.protocol.api_01_fetch import FetchPartition
 from controller.image import PartitionRegistration
-from replica.follower_inputs import SetHighWatermark
 from replica.ids import INTERNAL_TOPICS, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
-from replica.leader_inputs import AdvanceHighWatermark, ProposeIsr
+from replica.inputs import AdvanceHighWatermark, ProposeIsr, SetHighWatermark
 from replica.log.batches.control_records import ControlRecordType, EndTransactionMarker
 from replica.log.batches.records import BatchHeader, Bytes, read_records
-from replica.log.cleaner.cleanable import LogToClean
-from replica.log.cleaner.cleaner import Cleaned
 from replica.log.log import AppendInfo
 from replica.trace.events import (
     BatchAppended,
@@ -34,6 +32,10 @@ from replica.trace.events import (
     RecordsExpired,
     TransactionMarkerWritten,
 )
+
+if TYPE_CHECKING:
+    from replica.log.cleaner.cleanable import LogToClean
+    from replica.log.cleaner.cleaner import Cleaned
 
 KEY_CHARACTERS_MAX = 40
 

@@ -13,15 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-from cluster.broker.replicas.partition import Partition
+from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.dynamic_settings import RunningConfig
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import TopicPartition
-from replica.log.batches.records import NO_SEQUENCE, read_header
+from replica.ids import LeaderEpoch, Offset, TopicPartition
+from replica.log.batches.control_records import read_end_transaction_marker
+from replica.log.batches.records import CONTROL, NO_SEQUENCE, Bytes, read_header
 from replica.log.batches.validation import is_transactional
-from replica.log.producers.verification import NOT_ASKED_FOR, NOT_VERIFIED
+from replica.log.log import AppendInfo, Log
+from replica.log.producers.transaction_index import NOT_ASKED_FOR, NOT_VERIFIED
 from replica.rules import Rules
+
+if TYPE_CHECKING:
+    from cluster.broker.replicas.partition import Partition
 
 FIRST_VERSION_THAT_ADDS, FIRST_VERSION_THAT_ABORTS = 12, 11
 """Of Produce: the client leaves it to the leader to add partitions; it knows TRANSACTION_ABORTABLE."""
@@ -207,3 +213,46 @@ def _as_produce_errors(errors: Errors, adds: bool) -> Errors:
     """As a producer understands them. source: ReplicaManager.handleProduceAppend"""
     unavailable = UNAVAILABLE if adds else (*UNAVAILABLE, ErrorCode.CONCURRENT_TRANSACTIONS)
     return {name: ErrorCode.NOT_ENOUGH_REPLICAS if error in unavailable else error for name, error in errors.items()}
+
+
+# -------------------------------------------------------------------------------------------------------- stable offset
+#
+# What the trace says of transactions in a partition: the markers its leader appends, and its last stable offset.
+#
+# The last stable offset is stated only where it differs from the high watermark, and when it no longer does.
+
+
+class TransactionsInSight:
+    """Of one partition, while its broker leads it."""
+
+    __slots__ = ("_events", "_log", "_stands_at")
+
+    def __init__(self, log: Log, events: PartitionEvents) -> None:
+        self._log = log
+        self._events = events
+        self._stands_at: Offset | None = None
+        """the last stable offset that was stated, while it is below the high watermark"""
+
+    def leadership_began(self) -> None:
+        self._stands_at = None
+
+    def appended(self, batch: Bytes, info: AppendInfo) -> None:
+        """A coordinator has had a batch appended."""
+        header = info.batches[0]
+        if not header.attributes & CONTROL:
+            return
+        marker = read_end_transaction_marker(batch)
+        if marker is not None:
+            ended = self._log.producers.transactions.unreplicated
+            first = next((first for first, last in ended.items() if last == header.base_offset), None)
+            self._events.marker_written(header, marker, first)
+
+    def high_watermark_moved(self, leader_epoch: LeaderEpoch, high_watermark: Offset) -> None:
+        """Also: the leader's log starts at another offset."""
+        stable = self._log.last_stable_offset(high_watermark)
+        before = self._stands_at
+        if stable == before or (before is None and stable == high_watermark):
+            return
+        self._stands_at = stable if stable < high_watermark else None
+        ongoing = self._log.producers.transactions.ongoing
+        self._events.last_stable_offset_moved(leader_epoch, stable, high_watermark, ongoing.get(stable))

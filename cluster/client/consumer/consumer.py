@@ -12,34 +12,32 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from cluster.client.api_versions import discovers_versions
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.auto_commit import AutoCommit
-from cluster.client.consumer.classic_membership import ClassicMembership
-from cluster.client.consumer.consumer_membership import HeartbeatMembership
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
-from cluster.client.consumer.membership import GroupMembership
 from cluster.client.consumer.offsets import OffsetLookups
-from cluster.client.consumer.pipeline import pipeline_of
-from cluster.client.consumer.positions import NO_OFFSET_FOR_PARTITION, PartitionPosition, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.client.node import ClientNode
+from cluster.client.node import ClientNode, ExponentialBackoff
+from cluster.clocks import Timer, Timers
 from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
 from cluster.node import Action, EndProcess
-from cluster.timers import Timer, Timers
 from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
-from replica.errors import ErrorCode
+from replica.errors import NO_OFFSET_FOR_PARTITION, ErrorCode
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Names, TopicPartition
 from replica.log.files.checkpoints import as_kafka_spells
 from replica.rules import Rules
+
+if TYPE_CHECKING:
+    from cluster.client.consumer.membership import GroupMembership
+    from cluster.client.consumer.pipeline import ConsumerPipeline
 
 MAX_IN_FLIGHT = 100
 """CONSUMER_MAX_INFLIGHT_REQUESTS_PER_CONNECTION: the consumer limits itself, by one fetch per node."""
@@ -109,7 +107,11 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             config.auto_offset_reset,
             config.isolation_level,
         )
-        self._pipeline = pipeline_of(config, cpu, self._events)
+        self._pipeline: ConsumerPipeline | None = None
+        if cpu != NO_TIME or not config.hands_records_as_they_are:
+            from cluster.client.consumer.pipeline import pipeline_of
+
+            self._pipeline = pipeline_of(config, cpu, self._events)
         self._fetcher = ConsumerFetcher(
             config, self._positions, self._connections, self._events, backoff, take, self._pipeline, process_us
         )
@@ -121,6 +123,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if isinstance(config, GroupConsumerConfig):
             self.group = self._membership(config, rng)
             if config.enable_auto_commit:
+                from cluster.client.consumer.auto_commit import AutoCommit
+
                 self.group.auto_commit = AutoCommit(config.auto_commit_interval_ms, self._consumed)
             self.group.on_commit_failed = partial(self._events.commit_failed, config.group_id)
             if self._pipeline is not None:
@@ -134,8 +138,12 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
     def _membership(self, config: GroupConsumerConfig, rng: random.Random) -> GroupMembership:
         parts = self._connections, self._go_on_from, self._give_up, self._rules
         if config.group_protocol == CONSUMER:
+            from cluster.client.consumer.consumer_membership import HeartbeatMembership
+
             member_id = as_kafka_spells(UUID(int=rng.getrandbits(128), version=4))
             return HeartbeatMembership(config, self._topics, *parts, member_id)
+        from cluster.client.consumer.classic_membership import ClassicMembership
+
         return ClassicMembership(config, self._topics, *parts)
 
     # ------------------------------------------------------------------------------------------------- application

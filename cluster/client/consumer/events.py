@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from cluster.client.events import NAME_HEADER, NAMED_APART_HEADER, ClientEvents
+from cluster.client.events import ClientEvents, record_name
 from cluster.client.interceptors import Interception
-from cluster.client.serialization import RECORD_DESERIALIZATION
 from cluster.protocol.versions import OFFSET_COMMIT, api_name
-from replica.errors import ErrorCode
+from replica.errors import RECORD_DESERIALIZATION, ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import Record
 from replica.trace import events as trace
@@ -14,17 +13,6 @@ from replica.wording import shown
 
 Formats = tuple[str, str]
 """Deserializers of the key and of the value."""
-
-
-def record_name(record: Record) -> str:
-    """The first word of the value. A tombstone has its name in a header, and so has a value that is no text; a
-    tombstone of another client goes by its key."""
-    text = record.value
-    if record.headers and text is not None:
-        text = dict(record.headers).get(NAMED_APART_HEADER) or text
-    if text is None:
-        text = dict(record.headers).get(NAME_HEADER) or record.key or b"?"
-    return text.split(b" ", 1)[0].decode("utf-8", "replace")
 
 
 class ConsumerEvents(ClientEvents):

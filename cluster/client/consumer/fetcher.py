@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connection_states import ClientResponse
 from cluster.client.connections import ClientConnections
-from cluster.client.consumer.aborted import AbortedFilter
 from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.consumer.pipeline import ConsumerPipeline
 from cluster.client.consumer.positions import PartitionPosition, PositionState
+from cluster.client.node import ExponentialBackoff
 from cluster.config import ConsumerConfig
 from cluster.protocol.api_01_fetch import (
     READ_COMMITTED,
@@ -37,8 +36,44 @@ from cluster.protocol.versions import FETCH
 from replica.config import NEVER
 from replica.errors import ErrorCode, KafkaError
 from replica.frozen import dataclass
-from replica.ids import NO_BROKER, TopicPartition
-from replica.log.batches.records import Record, batches, check_crc, read_records
+from replica.ids import NO_BROKER, Offset, TopicPartition
+from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
+from replica.log.batches.records import BatchHeader, Bytes, Record, batches, check_crc, read_records
+
+if TYPE_CHECKING:
+    from cluster.client.consumer.pipeline import ConsumerPipeline
+
+# -------------------------------------------------------------------------------------------------------------- aborted
+#
+# Which batches of a fetch belong to transactions that were aborted.
+#
+# The broker names the aborted transactions of what it sends, each by producer and first offset; each ends at its ABORT
+# marker. Source: CompletedFetch.nextFetchedRecord, consumeAbortedTransactionsUpTo, isBatchAborted.
+
+
+class AbortedFilter:
+    """Of one partition's answer; `drops` is asked about its batches in their order."""
+
+    __slots__ = ("_coming", "_open")
+
+    def __init__(self, aborted: Sequence[tuple[int, Offset]]) -> None:
+        """aborted: (producer id, first offset)"""
+        self._coming = sorted(((offset, producer_id) for producer_id, offset in aborted), reverse=True)
+        self._open: dict[int, None] = {}
+
+    def drops(self, header: BatchHeader, batch: Bytes) -> bool:
+        """raises: KafkaError CORRUPT_MESSAGE, for a control batch that has no control record"""
+        if not header.has_producer_id:
+            return False
+        while self._coming and self._coming[-1][0] <= header.last_offset:
+            self._open[self._coming.pop()[1]] = None
+        if header.is_control:
+            marker = read_end_transaction_marker(batch)
+            if marker is not None and marker.control_type is ControlRecordType.ABORT:
+                self._open.pop(header.producer_id, None)
+            return False
+        return header.is_transactional and header.producer_id in self._open
+
 
 TakeRecord = Callable[[TopicPartition, Record], None]
 

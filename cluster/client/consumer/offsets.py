@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cluster.client.api_versions import SPOKEN, Allowed
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
-from cluster.client.consumer.positions import LOG_TRUNCATION, PartitionPosition, PositionState
+from cluster.client.consumer.positions import PartitionPosition, PositionState
 from cluster.client.metadata_cache import LeaderAndEpoch
+from cluster.client.node import ExponentialBackoff
 from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
 from cluster.protocol.versions import LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 from replica.config import NEVER
-from replica.errors import ErrorCode, PeerViolation
+from replica.errors import LOG_TRUNCATION, ErrorCode, PeerViolation
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Offset, TopicPartition
 
 READS_COMMITTED = Allowed(2, SPOKEN[LIST_OFFSETS].latest)

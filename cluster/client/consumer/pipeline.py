@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cluster.client.consumer.events import ConsumerEvents, record_name
+from cluster.client.consumer.events import ConsumerEvents
+from cluster.client.events import record_name
 from cluster.client.interceptors import (
     NO_TIME,
     ON_COMMIT,
@@ -20,8 +21,9 @@ from cluster.client.interceptors import (
     ClientCpuTimes,
     InterceptorChain,
 )
-from cluster.client.serialization import READS_TEXT, Deserializers, NotConvertible, deserializers_of
+from cluster.client.serialization import READS_TEXT, Deserializers, deserializers_of
 from cluster.config import ConsumerConfig
+from replica.errors import NotConvertible
 from replica.ids import Offset, TopicPartition
 from replica.log.batches.records import Record
 

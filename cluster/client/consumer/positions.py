@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cluster.client.metadata_cache import NO_LEADER, LeaderAndEpoch
-from cluster.client.serialization import RECORD_DESERIALIZATION, SERIALIZATION
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset, TopicPartition
 from replica.rules import Rules
 
@@ -23,14 +22,6 @@ class PositionState(Enum):
     FETCHING = "fetching"
     STOPPED = "stopped"
     """The application was handed an exception it has to answer with a seek."""
-
-
-LOG_TRUNCATION = "LOG_TRUNCATION"
-"""Java's consumer throws this as LogTruncationException: the log was cut below the position."""
-NO_OFFSET_FOR_PARTITION = "NO_OFFSET_FOR_PARTITION"
-"""There is no position. Java's consumer throws this as NoOffsetForPartitionException with auto.offset.reset=none."""
-ERRORS_WITHOUT_A_NUMBER = (LOG_TRUNCATION, NO_OFFSET_FOR_PARTITION, SERIALIZATION, RECORD_DESERIALIZATION)
-"""No broker answers with them."""
 
 
 @dataclass(slots=True)

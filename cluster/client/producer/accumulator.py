@@ -6,19 +6,59 @@ them into one request.
 
 from __future__ import annotations
 
+import bisect
+import random
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.metadata_cache import ClientMetadata
+from cluster.client.node import ExponentialBackoff
 from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
-from cluster.client.producer.buffer_pool import BufferPool
 from cluster.client.producer.idempotence import IdempotenceState
-from cluster.client.producer.transactions import TransactionManager
 from cluster.config import ProducerConfig
 from replica.config import NEVER
 from replica.ids import NO_BROKER, TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.client.producer.transactions import TransactionManager
+
+# ---------------------------------------------------------------------------------------------------------- buffer pool
+#
+# The memory of one producer: how much of `buffer.memory` is taken. Source: BufferPool.java.
+
+
+class BufferPool:
+    """Counts bytes; the sends that wait for some stand in the producer's queue, first come first served.
+
+    Simplified: Kafka keeps a free list of buffers of exactly batch.size; here only their sizes are counted.
+    """
+
+    __slots__ = ("available_bytes", "total_bytes", "waiting")
+
+    def __init__(self, total_bytes: int) -> None:
+        self.total_bytes = total_bytes
+        self.available_bytes = total_bytes
+        self.waiting = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """A send call waits for memory: every batch is then ready to be sent, regardless of linger.ms."""
+        return self.waiting > 0
+
+    def allocate(self, size_bytes: int) -> bool:
+        """Take `size_bytes` if they are free."""
+        if size_bytes > self.available_bytes:
+            return False
+        self.available_bytes -= size_bytes
+        return True
+
+    def deallocate(self, size_bytes: int) -> None:
+        """Give back what `allocate` gave."""
+        self.available_bytes += size_bytes
+        assert self.available_bytes <= self.total_bytes, "more memory returned than was taken"
 
 
 @dataclass(slots=True)
@@ -228,3 +268,85 @@ class RecordAccumulator:
             queue.clear()
             queue.extend(kept)
         return batches
+
+
+# ---------------------------------------------------------------------------------------------------------- partitioner
+#
+# Which partition a record goes to: murmur2 of its key, or a sticky one. Source: BuiltInPartitioner.java.
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_R = 24
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's 32-bit murmur2, as an unsigned number. Source: Utils.murmur2"""
+    length = len(data)
+    h = _SEED ^ length
+    whole = length & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
+        k = (k ^ k >> _R) * _M & _MASK
+        h = h * _M & _MASK ^ k
+    if whole < length:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    return h ^ h >> 15
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """All partitions count, available or not, so a key keeps its partition while brokers come and go."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class StickyPartitioner:
+    """Records without a key stay on one partition until it has got `batch.size` bytes (KIP-794).
+
+    The next one is drawn at random, weighted against long queues once every partition has a queue (the adaptive part).
+    """
+
+    def __init__(self, sticky_bytes: int, rng: random.Random) -> None:
+        self._sticky_bytes = max(1, sticky_bytes)
+        self._rng = rng
+        self._current: int | None = None
+        self._produced_bytes = 0
+        self._load: tuple[Sequence[int], Sequence[int]] | None = None
+
+    def current(self, available: Sequence[int], partition_count: int) -> int:
+        """The partition of the next record. available: partitions that have a leader, in order"""
+        if self._current is None:
+            self._current = self._draw(available, partition_count)
+        return self._current
+
+    def produced(
+        self, partition: int, size_bytes: int, batches_full: bool, available: Sequence[int], partition_count: int
+    ) -> None:
+        """Count what went to the sticky partition; leave it at a batch boundary, at latest after twice the bytes."""
+        if partition != self._current:
+            return
+        self._produced_bytes += size_bytes
+        due = self._produced_bytes >= self._sticky_bytes and batches_full
+        if due or self._produced_bytes >= 2 * self._sticky_bytes:
+            self._current = self._draw(available, partition_count)
+            self._produced_bytes = 0
+
+    def queues(self, lengths: Sequence[tuple[int, int]] | None) -> None:
+        """Set the (partition, queued batches) of partitions with a leader; None until every partition has a queue."""
+        if lengths is None or len(lengths) < 2:
+            self._load = None
+            return
+        longest = max(length for _, length in lengths)
+        if all(length == longest for _, length in lengths):  # nothing to choose by: uniform, as in Kafka
+            self._load = None
+            return
+        weights = accumulate(longest + 1 - length for _, length in lengths)
+        self._load = ([partition for partition, _ in lengths], list(weights))
+
+    def _draw(self, available: Sequence[int], partition_count: int) -> int:
+        if self._load is not None:
+            partitions, cumulative = self._load
+            return partitions[bisect.bisect_right(cumulative, self._rng.randrange(cumulative[-1]))]
+        if available:
+            return available[self._rng.randrange(len(available))]
+        return self._rng.randrange(partition_count)

@@ -9,6 +9,8 @@ Source: TransactionManager.java, TxnPartitionEntry.java; transactions.py has the
 from __future__ import annotations
 
 from collections import defaultdict
+from enum import Enum, auto
+from typing import NamedTuple
 
 from cluster.client.producer.batch import ProducerBatch
 from replica.errors import ErrorCode
@@ -16,6 +18,30 @@ from replica.ids import UNKNOWN_OFFSET, TopicPartition
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 
 MAX_PRODUCER_EPOCH = 32_767
+
+
+class GroupMetadata(NamedTuple):
+    """The member that commits. -1 and "": only the group is named, as before KIP-447. source: ConsumerGroupMetadata"""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+NO_GROUP = GroupMetadata("")
+
+
+class ProducerState(Enum):
+    """source: TransactionManager.State"""
+
+    INITIALIZING = auto()
+    READY = auto()
+    IN_TRANSACTION = auto()
+    COMMITTING = auto()
+    ABORTING = auto()
+    ABORTABLE_ERROR = auto()
+    FATAL_ERROR = auto()
 
 
 class PartitionSequences:

@@ -14,31 +14,29 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.connections import ClientConnections
 from cluster.client.events import CausalRecorder
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.client.node import ClientNode
-from cluster.client.producer.accumulator import RecordAccumulator
+from cluster.client.node import ClientNode, ExponentialBackoff
+from cluster.client.producer.accumulator import BufferPool, RecordAccumulator, StickyPartitioner, partition_for_key
 from cluster.client.producer.batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
-from cluster.client.producer.buffer_pool import BufferPool
 from cluster.client.producer.config import producer_config_from
 from cluster.client.producer.events import ProducerEvents
-from cluster.client.producer.idempotence import IdempotenceState
-from cluster.client.producer.partitioner import StickyPartitioner, partition_for_key
-from cluster.client.producer.pipeline import ProducerPipeline, pipeline_of
+from cluster.client.producer.idempotence import NO_GROUP, GroupMetadata, IdempotenceState, ProducerState
 from cluster.client.producer.sender import Sender
-from cluster.client.producer.transactions import NO_GROUP, GroupMetadata, ProducerState, TransactionManager
-from cluster.client.serialization import SERIALIZATION, NotConvertible
+from cluster.clocks import Timer, Timers, WallClock
 from cluster.config import ProducerConfig
 from cluster.node import Action, EndProcess
-from cluster.timers import Timer, Timers
-from cluster.wall_clock import WallClock
 from replica.config import NEVER
-from replica.errors import ErrorCode
+from replica.errors import SERIALIZATION, ErrorCode, NotConvertible
 from replica.ids import Names, TopicPartition
+
+if TYPE_CHECKING:
+    from cluster.client.producer.pipeline import ProducerPipeline
+    from cluster.client.producer.transactions import TransactionManager
 
 __all__ = ["ProducerCore", "ProducerRecord", "producer_config_from"]
 
@@ -131,9 +129,15 @@ class ProducerCore(ClientNode[ProducerEvents]):
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
         self._events = ProducerEvents(name, config.required_acks, recorder)
-        self._pipeline = pipeline_of(config, cpu, self._events)
+        self._pipeline: ProducerPipeline | None = None
+        if cpu != NO_TIME or not config.takes_records_as_they_are:
+            from cluster.client.producer.pipeline import pipeline_of
+
+            self._pipeline = pipeline_of(config, cpu, self._events)
         self._transactions: TransactionManager | None = None
         if is_transactional and idempotence is not None:
+            from cluster.client.producer.transactions import TransactionManager
+
             self._transactions = TransactionManager(config, self._connections, self._events, idempotence)
         self._accumulator = RecordAccumulator(
             config, self._metadata, self._pool, backoff, idempotence, self._transactions

@@ -6,16 +6,14 @@ Source: Sender.java.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cluster.client.connection_states import ClientResponse
 from cluster.client.connections import ClientConnections
 from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import ProducerBatch
 from cluster.client.producer.events import ProducerEvents
-from cluster.client.producer.idempotence import IdempotenceState
-from cluster.client.producer.pipeline import ProducerPipeline
-from cluster.client.producer.transactions import ProducerState, TransactionManager
+from cluster.client.producer.idempotence import IdempotenceState, ProducerState
 from cluster.config import ProducerConfig
 from cluster.protocol.api_00_produce import (
     ProducePartitionResponse,
@@ -29,6 +27,10 @@ from replica.config import NEVER
 from replica.errors import INDEFINITE, INVALID_METADATA, RETRIABLE, ErrorCode, PeerViolation
 from replica.ids import ACKS_ALL, UNKNOWN_OFFSET, TopicPartition
 from replica.log.batches.records import crc_of
+
+if TYPE_CHECKING:
+    from cluster.client.producer.pipeline import ProducerPipeline
+    from cluster.client.producer.transactions import TransactionManager
 
 NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647
 

@@ -10,13 +10,12 @@ source: TransactionManager.java
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, LOOK_AGAIN, TRANSACTION, Coordinator, CoordinatorRequests
 from cluster.client.producer.events import ProducerEvents
-from cluster.client.producer.idempotence import IdempotenceState
+from cluster.client.producer.idempotence import GroupMetadata, IdempotenceState, ProducerState
 from cluster.client.producer.transaction_level import TransactionLevel
 from cluster.config import ProducerConfig
 from cluster.protocol.versions import (
@@ -58,33 +57,9 @@ COMMIT_ABORTABLE = (
 """Of TxnOffsetCommit: another member may have the partitions by now. source: TxnOffsetCommitHandler"""
 
 
-class GroupMetadata(NamedTuple):
-    """The member that commits. -1 and "": only the group is named, as before KIP-447. source: ConsumerGroupMetadata"""
-
-    group_id: str
-    generation: int = -1
-    member_id: str = ""
-    instance_id: str | None = None
-
-
-NO_GROUP = GroupMetadata("")
-
-
 class _Offsets(NamedTuple):
     offsets: Mapping[TopicPartition, int]
     group: GroupMetadata
-
-
-class ProducerState(Enum):
-    """source: TransactionManager.State"""
-
-    INITIALIZING = auto()
-    READY = auto()
-    IN_TRANSACTION = auto()
-    COMMITTING = auto()
-    ABORTING = auto()
-    ABORTABLE_ERROR = auto()
-    FATAL_ERROR = auto()
 
 
 class TransactionManager:

@@ -13,19 +13,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum, auto
-from typing import Literal
 
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.producer.batch import ProducerRecord
+from cluster.client.producer.idempotence import GroupMetadata
 from cluster.client.producer.producer import ProducerCore, TransactionCall
-from cluster.client.producer.transactions import GroupMetadata
+from cluster.config import CommitOrder
 from cluster.node import Action, Close, Connect, ConnectionId, EndProcess, Send
 from replica.config import NEVER
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import Record
 
-CommitOrder = Literal["in-transaction", "after", "before", "auto"]
 Input = tuple[TopicPartition, Record]
 CLIENTS = 2
 CONSUMER, PRODUCER = 0, 1

@@ -12,6 +12,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
+from cluster.clocks import Timer
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
 from cluster.groups.state.consumer_member import ConsumerMember
 from cluster.groups.state.consumer_records import (
@@ -30,7 +31,6 @@ from cluster.groups.state.consumer_records import (
 from cluster.groups.state.member import Protocols
 from cluster.groups.state.offsets import GroupOffsets
 from cluster.protocol.consumer_protocol import CONSUMER
-from cluster.timers import Timer
 
 NO_EPOCH = -1
 

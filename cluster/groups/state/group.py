@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
+from cluster.clocks import Timer
 from cluster.groups.state.member import Member, Protocols
 from cluster.groups.state.offsets import GroupOffsets
 from cluster.protocol.consumer_protocol import CONSUMER, subscribed_topics
-from cluster.timers import Timer
 
 
 class State(Enum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from cluster.clocks import Timer
 from cluster.coordinators.waiting import RequestId
-from cluster.timers import Timer
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) of the ways of assigning partitions that a member knows, the best first; the metadata is opaque."""

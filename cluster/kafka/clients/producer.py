@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cluster.client.producer.accumulator import partition_for_key
 from cluster.client.producer.batch import ProducerRecord
-from cluster.client.producer.partitioner import partition_for_key
 from cluster.config import ProducerConfig
 from cluster.kafka.clients.orders import Order, producer_settings, record_order
 from cluster.kafka.clients.sight import AnswerSeen, BatchSeen, ObservedClient

@@ -13,8 +13,15 @@ from uuid import UUID
 from cluster.protocol.api_00_produce import decode_produce_request, decode_produce_response
 from cluster.protocol.cold import decode_response
 from cluster.protocol.fetch_response_codec import decode_fetch_response
-from cluster.protocol.headers import RequestHeader, read_request_header, response_correlation_id
-from cluster.protocol.versions import FETCH, LIST_OFFSETS, METADATA, PRODUCE
+from cluster.protocol.versions import (
+    FETCH,
+    LIST_OFFSETS,
+    METADATA,
+    PRODUCE,
+    RequestHeader,
+    read_request_header,
+    response_correlation_id,
+)
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import TopicPartition
 from replica.log.batches.records import BatchHeader, Record, read_header, read_records

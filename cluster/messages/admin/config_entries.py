@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from cluster.config import BrokerConfig, GroupConfig, kafkas_own, topic_defaults
 from cluster.dynamic_keys import DYNAMIC, PASSIVE, RATES
-from cluster.group_config import defaults_of
+from cluster.dynamic_settings import defaults_of
 from cluster.messages.admin.broker_description import OwnKey, is_of_the_era
 from cluster.messages.admin.passive_broker_keys import (
     BOOLEAN,

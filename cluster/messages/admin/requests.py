@@ -13,7 +13,7 @@ from uuid import UUID
 
 from cluster.config import BrokerConfig
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import Items, paced
 from controller.image import MetadataImage
 from controller.inputs import PartitionQuota, Several, SingleInput, SingleReply, TopicReply

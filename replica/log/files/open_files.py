@@ -10,6 +10,8 @@ import os
 from collections import OrderedDict
 from typing import Protocol
 
+from replica.frozen import dataclass
+
 OPEN_FILES_MAX = 128
 """Of each log directory. Three brokers in one process then live within the usual limit of 1,024 descriptors."""
 
@@ -53,3 +55,32 @@ class OpenFiles:
     def closed(self, holder: FileHolder) -> None:
         self._holders.pop(holder, None)
         self._latest = None
+
+
+# ----------------------------------------------------------------------------------------------------------- file slice
+#
+# A stretch of a segment file that goes to a socket without passing through Python.
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """Bytes [position, position + length) of the open file `fd`; length 0 means there is nothing to read.
+
+    held: keeps `fd` open as long as this lives, even if the log closes it; None if the caller keeps it open
+    source: Kafka FileRecords.slice / DefaultRecordsSend
+    """
+
+    fd: int
+    position: int
+    length: int
+    held: OpenFile | None = None
+
+    def sendfile(self, socket_fd: int, already_sent: int) -> int:
+        """One non-blocking os.sendfile of what is left; returns the bytes sent, 0 if the file ended early.
+
+        raises: BlockingIOError when the socket is full
+        """
+        return os.sendfile(socket_fd, self.fd, self.position + already_sent, self.length - already_sent)
+
+
+EMPTY_SLICE = FileSlice(-1, 0, 0)

@@ -20,7 +20,6 @@ from replica.errors import ErrorCode, KafkaError
 from replica.ids import Offset
 from replica.log.batches.control_records import ControlRecordType, EndTransactionMarker
 from replica.log.batches.records import CONTROL, NO_PRODUCER_EPOCH, TRANSACTIONAL, BatchHeader
-from replica.log.producers.open_transactions import CompletedTransaction, OpenTransactions
 from replica.log.producers.producer_snapshots import (
     SEQUENCE_MAX,
     SNAPSHOT_SUFFIX,
@@ -29,7 +28,7 @@ from replica.log.producers.producer_snapshots import (
     read_snapshot,
     write_snapshot,
 )
-from replica.log.producers.verification import VerificationStates
+from replica.log.producers.transaction_index import CompletedTransaction, OpenTransactions, VerificationStates
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 

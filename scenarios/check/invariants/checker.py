@@ -32,10 +32,8 @@ from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import EVENT_CLASSES, Handler, InvariantBroken, TraceEvent, TraceRow
 from replica.wording import listed
-from scenarios.check.circumstances import Circumstances
-from scenarios.check.features import rules_after
-from scenarios.check.promises import missing_rules
-from scenarios.observe.gone_topics import IsGone, drop
+from scenarios.check.promises import Circumstances, missing_rules, rules_after
+from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.truth import Truth
 from scenarios.observe.view import ClusterView
@@ -370,7 +368,6 @@ def all_invariants() -> list[type[Invariant]]:
     """Every property, in the order of their names."""
     from scenarios.check.invariants import control as invariants_control
     from scenarios.check.invariants import elr as invariants_elr
-    from scenarios.check.invariants import epochs as invariants_epochs
     from scenarios.check.invariants import groups as invariants_groups
     from scenarios.check.invariants import liveness
     from scenarios.check.invariants import log as invariants_log
@@ -380,7 +377,6 @@ def all_invariants() -> list[type[Invariant]]:
     found = [
         *invariants_control.INVARIANTS,
         *invariants_elr.INVARIANTS,
-        *invariants_epochs.INVARIANTS,
         *invariants_log.INVARIANTS,
         *invariants_records.INVARIANTS,
         *invariants_transactions.INVARIANTS,

@@ -9,7 +9,7 @@ from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant
-from scenarios.check.invariants.forgotten_proposals import ForgottenProposals
+from scenarios.check.invariants.forgotten import ForgottenProposals
 from scenarios.observe.truth import CommittedLog, same_batch
 from scenarios.observe.view import PartitionView
 
@@ -24,7 +24,7 @@ class CommittedOnIsr(Invariant):
     disk lost bytes is excused until it has caught up (truth.py), and always for a leader of that epoch or of an earlier
     one: a fetch from before the damage may have waited while that leader was paused.
     A replica that joins by a proposal which its leader has forgotten is `S6 forgotten-proposal`, and while the leader
-    does not know of it `S3 forgotten-proposal` (forgotten_proposals.py). One of the ELR that lacks what a leader has
+    does not know of it `S3 forgotten-proposal` (forgotten.py). One of the ELR that lacks what a leader has
     committed by a smaller min.insync.replicas, as it was before, is `S6 earlier-min-isr`. One of the ELR that had
     ceased to be a replica, deleted its log, is a replica again and is elected is `S6 removed-eligible`. Each is excused
     from then on.
@@ -186,7 +186,7 @@ class AcknowledgedByIsr(Invariant):
     min.insync.replicas members (`S25 min-isr`, its second half, since 3.7). One that has not heard yet of a larger
     min.insync.replicas, or of more replicas, goes by what it knows, which breaks nothing: the members of the ISR by
     then hold what it commits, and what may come of it is S6. `S4 forgotten-proposal`: but those
-    that joined by a proposal which the leader has forgotten, while it does not know of them (forgotten_proposals.py).
+    that joined by a proposal which the leader has forgotten, while it does not know of them (forgotten.py).
 
     The leader's own ISR is not in the trace: the controller's (S4, leaders of its epoch) and any committed one of its
     epoch (S25) stand for it. A leader's first high watermark, taken over at its start, rests on no fetch. A broker that

@@ -7,13 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from cluster.live.producer_names import client_of
-from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition
+from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition, client_of
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant
-from scenarios.check.invariants.forgotten_producers import ForgottenProducers
-from scenarios.observe.columns.lazy_names import PlaceRuns
+from scenarios.check.invariants.forgotten import ForgottenProducers
+from scenarios.observe.columns.names import PlaceRuns
 
 
 class AckedIsCommitted(Invariant):

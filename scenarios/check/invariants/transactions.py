@@ -10,8 +10,8 @@ from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
 from scenarios.check.invariants.checker import Invariant, Probe
-from scenarios.observe.gone_topics import IsGone
-from scenarios.observe.transaction_ends import PREPARED
+from scenarios.observe.availability import IsGone
+from scenarios.observe.taken_records import PREPARED
 
 NO_SEQUENCE = -1
 """Base sequence of a marker."""

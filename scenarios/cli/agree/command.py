@@ -36,8 +36,8 @@ from scenarios.cli.completion import scenario_names
 from scenarios.cli.kafka.command import KafkaVersion
 from scenarios.cli.worlds import DEFAULT_SLACK, SlackType, java_client_classes, kafka_or_fail
 from scenarios.process.failures import ProcessDied
-from scenarios.process.whole_files import write_whole
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.process.work_folders import write_whole
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:

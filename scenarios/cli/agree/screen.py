@@ -10,8 +10,7 @@ from scenarios.agree.comparison import DIFFERS, NOISE, SAME
 from scenarios.agree.difference import WorldDifference
 from scenarios.agree.sheet import NOT_PLAYED, VERDICTS, Sheet, SheetRow
 from scenarios.observe.wording import count_of, seconds
-from scenarios.terminal.folding import folded
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 WIDTH = 80
 DIFFERENCES_SHOWN = 6

@@ -13,7 +13,7 @@ import click
 
 from scenarios.cli.common import CommandGroup, fail, format_option, plain_option, print_json, style_for_stdout
 from scenarios.cli.worlds import kafka_or_fail
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import WaitingLine
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 
 from replica.rules import PROFILES
 from scenarios.cli.common import fail, format_option, must_hold_files, plain_option, print_json, style_for_stdout
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:

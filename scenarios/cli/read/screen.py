@@ -13,8 +13,7 @@ from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
 from scenarios.logdirs.replica_log import StoredReplica
 from scenarios.logdirs.samples import samples
 from scenarios.logdirs.starting import old_formats, starting
-from scenarios.terminal.folding import folded
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 WIDTH = 80
 FOLDED_FROM = 10

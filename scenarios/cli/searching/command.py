@@ -17,12 +17,12 @@ from scenarios.cli.searching.course import OUT, Asked, Searched, fail_to_keep, s
 from scenarios.cli.searching.players import LocalPlayer, NewPlayer
 from scenarios.cli.spark import Master, conf_option
 from scenarios.language.spec import PROFILE
-from scenarios.process.whole_files import write_whole
+from scenarios.process.work_folders import write_whole
 from scenarios.search.document import Kept, document_of
 from scenarios.search.findings import Cause
 from scenarios.search.search import FindingKind, Found
-from scenarios.terminal.exit_codes import ExitCode
-from scenarios.terminal.folding import folded
+from scenarios.terminal.interruption import ExitCode
+from scenarios.terminal.style import folded
 
 _LIMIT_HELP = "With --master: seconds of wall time per run."
 WIDTH = 100

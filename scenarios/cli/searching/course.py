@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, NoReturn
 from scenarios.cli.common import fail
 from scenarios.cli.searching.players import NewPlayer, Player, Shrunk
 from scenarios.process.failures import ProcessDied
-from scenarios.process.whole_files import write_whole
+from scenarios.process.work_folders import write_whole
 from scenarios.search.document import Kept
 from scenarios.search.search import FindingKind, Found, SeedJob
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 OUT = Path("search")

@@ -14,7 +14,7 @@ from scenarios.cli.searching.players import Shrunk
 from scenarios.cli.spark import spark_or_fail
 from scenarios.search.rows import COLUMNS, SearchRun, found_of, play_run, run_of
 from scenarios.search.search import FindingKind, Found, SeedJob, by_kind
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 
 if TYPE_CHECKING:
     from spark_reports.sweep.job import Task

@@ -28,8 +28,8 @@ from scenarios.cli.completion import scenario_names
 from scenarios.cli.run import set_option
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.language.anomalies import ANOMALIES
-from scenarios.process.whole_files import write_whole
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.process.work_folders import write_whole
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import Any
 
 from replica.wording import duration
 from scenarios.observe.wording import count_of
-from scenarios.terminal.folding import folded
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, folded
 
 Row = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scenarios.cli.common import TimeSpan, fail, must_hold_files, plain_option, style_for_stdout
-from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.safe_output import clear_screen
 
 if TYPE_CHECKING:

@@ -9,12 +9,11 @@ from itertools import count
 
 from cluster.config import BrokerConfig
 from cluster.dynamic_keys import PREFIXES_WITHOUT_EFFECT, WITHOUT_EFFECT
-from cluster.server.cpu import CONNECTION_QUEUE_SIZE, CpuTimes
+from cluster.server.request_handlers import CONNECTION_QUEUE_SIZE, CpuTimes
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, Config, ConfigError, TopicConfig
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import ServiceTime
 from replica.rules import PROFILES, Rules, Switch, contradiction
 from scenarios.language.diagnostics import Place, did_you_mean
-from scenarios.language.parse.misplaced import CLUSTER_FIELDS, NETWORK_FIELDS, inside_cluster, own_config
 from scenarios.language.selectors import NO_NODES
 from scenarios.language.spec import (
     DEFAULT_LATENCY,
@@ -31,10 +30,10 @@ from scenarios.language.spec import (
     log_dirs_of,
 )
 from scenarios.language.steps import Delay
-from scenarios.language.values.links import read_delay, read_sides
+from scenarios.language.values.links import SERVICE_TIME_KEYS, read_delay, read_service_time, read_sides
 from scenarios.language.values.reading import SLUG, Fields, Reader
 from scenarios.language.values.scope import ANY_NODE, BROKER, Scope
-from scenarios.language.values.service_times import SERVICE_TIME_KEYS, read_service_time
+from scenarios.language.values.synonyms import CLUSTER_FIELDS, NETWORK_FIELDS, inside_cluster, own_config
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar
 from scenarios.language.verbs.cluster import SetQuota
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from cluster.client.consumer.positions import ERRORS_WITHOUT_A_NUMBER
-from replica.errors import ErrorCode
+from replica.errors import ERRORS_WITHOUT_A_NUMBER, ErrorCode
 from replica.trace.events import CLASS_OF_EVENT
 from scenarios.language.anomalies import ANOMALIES
-from scenarios.language.conditions import NumberTest, TimeTest
 from scenarios.language.diagnostics import did_you_mean
-from scenarios.language.event_columns import ALIASES_OF_EVENT, columns_of, value_kind
 from scenarios.language.expect import (
+    ALIASES_OF_EVENT,
     LATENCY_STATISTICS,
     DivergedTest,
     ErrorTest,
@@ -17,8 +15,12 @@ from scenarios.language.expect import (
     EventValue,
     Expect,
     LatencyTest,
+    NumberTest,
+    TimeTest,
     UnavailableTest,
     UnavailableWindow,
+    columns_of,
+    value_kind,
 )
 from scenarios.language.values.condition_reading import read_logs, read_records, read_state
 from scenarios.language.values.reading import Fields

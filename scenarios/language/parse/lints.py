@@ -13,11 +13,11 @@ from scenarios.language.parse.process_order import (
     names_of,
     path_of,
     report_order,
+    report_topics,
     report_unchosen,
+    sent_too_late,
 )
-from scenarios.language.parse.topic_order import report_topics, sent_too_late
-from scenarios.language.record_sets import split_record_name
-from scenarios.language.selectors import Term
+from scenarios.language.selectors import Term, split_record_name
 from scenarios.language.spec import RUN_BYTES_MAX, RUN_RECORDS_MAX, Scenario, Workload
 from scenarios.language.steps import DEFAULT, At, Payload, Step
 from scenarios.language.values.reading import Reader

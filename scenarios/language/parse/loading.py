@@ -12,16 +12,14 @@ from scenarios.language.parse.catalogue import LESSONS
 from scenarios.language.parse.cluster import read_cluster, read_era, read_network, read_topics
 from scenarios.language.parse.expect import read_expect
 from scenarios.language.parse.lints import lint
-from scenarios.language.parse.misplaced import below_top
-from scenarios.language.parse.override_paths import suggest_whole_paths
-from scenarios.language.parse.questions import read_questions
-from scenarios.language.parse.steps import read_labels, read_timeline
-from scenarios.language.parse.topic_order import marked
-from scenarios.language.parse.variants import Override, apply_variant
+from scenarios.language.parse.process_order import marked
+from scenarios.language.parse.steps import read_labels, read_questions, read_timeline
+from scenarios.language.parse.variants import Override, apply_variant, suggest_whole_paths
 from scenarios.language.parse.workloads import read_workloads
 from scenarios.language.spec import SCHEMA, NetworkSpec, Scenario, ScenarioFile, Source
 from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import Scope
+from scenarios.language.values.synonyms import below_top
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, parse, read_text
 
 VARIANTS_MAX = 50

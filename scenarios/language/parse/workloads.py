@@ -8,20 +8,18 @@ from typing import cast
 
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.client.producer.config import producer_config_from
-from cluster.client.transform.transform import CommitOrder
 from cluster.config import (
     CLASSIC,
     CONSUMER,
+    CommitOrder,
     ConsumerConfig,
     GroupConsumerConfig,
     ProducerConfig,
     TransformConfig,
     defaults_of,
 )
-from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
 from replica.config import ConfigError
 from scenarios.language.parse.cluster import new_node
-from scenarios.language.parse.misplaced import own_config
 from scenarios.language.spec import (
     ABORT_EVERY_MAX,
     BATCH_MAX,
@@ -34,6 +32,7 @@ from scenarios.language.spec import (
 )
 from scenarios.language.values.reading import Fields, Reader, shortened
 from scenarios.language.values.scope import Scope
+from scenarios.language.values.synonyms import own_config
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence
 
 WORKLOADS_MAX = 250
@@ -312,6 +311,8 @@ def _read_subscription(scope: Scope, fields: Fields) -> tuple[tuple[str, ...], s
     if given is None:
         return (), ""
     text_node, path = given
+    from cluster.topic_pattern import WHAT_IT_MAY_HAVE, TopicPattern
+
     text = scope.reader.text(text_node, path, "`pattern`")
     try:
         pattern = TopicPattern(text)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import Field
 from typing import Any
 
-from cluster.client.consumer.positions import ERRORS_WITHOUT_A_NUMBER
 from cluster.config import BrokerConfig, ConsumerConfig, ProducerConfig, TransformConfig
 from cluster.dynamic_keys import PREFIXES_WITHOUT_EFFECT, WITHOUT_EFFECT
 from replica.config import Config, TopicConfig
-from replica.errors import ErrorCode
+from replica.errors import ERRORS_WITHOUT_A_NUMBER, ErrorCode
 from replica.rules import Rules
 from scenarios.language.expect import RECORD_KINDS
-from scenarios.language.values.reading import NUMBER_MAX, SHARE_PATTERN, SIZE_PATTERN, SLUG_PATTERN, TIME_PATTERN
-from scenarios.language.values.shapes import (
+from scenarios.language.values.links import (
     Schema,
     array,
     excluding,
@@ -25,6 +23,7 @@ from scenarios.language.values.shapes import (
     table,
     text,
 )
+from scenarios.language.values.reading import NUMBER_MAX, SHARE_PATTERN, SIZE_PATTERN, SLUG_PATTERN, TIME_PATTERN
 
 SELECTORS = (
     "b1, [b1, b2], leader(t-0), followers(t-0), follower(t-0,1), isr(t-0), replicas(t-0), controller, brokers, clients,"

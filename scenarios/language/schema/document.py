@@ -8,7 +8,6 @@ from replica.rules import PROFILES
 from scenarios.language.parse.catalogue import LESSONS
 from scenarios.language.parse.loading import REQUIRED_FIELDS, SEED_MAX, VARIANTS_MAX
 from scenarios.language.parse.steps import MODIFIERS, TIMES_MAX
-from scenarios.language.questions import QUESTIONS_MAX
 from scenarios.language.schema.definitions import definitions
 from scenarios.language.schema.static_half import (
     CLUSTER,
@@ -22,7 +21,8 @@ from scenarios.language.schema.static_half import (
     TRANSFORM,
 )
 from scenarios.language.spec import SCHEMA
-from scenarios.language.values.shapes import Schema, array, integer, mapping, one_of, ref, text
+from scenarios.language.steps import QUESTIONS_MAX
+from scenarios.language.values.links import Schema, array, integer, mapping, one_of, ref, text
 from scenarios.language.verbs.every import VERBS
 
 

@@ -12,9 +12,9 @@ from scenarios.language.parse.workloads import (
     CPU_OF_TRANSFORM,
     WORKLOADS_MAX,
 )
-from scenarios.language.questions import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
 from scenarios.language.spec import ABORT_EVERY_MAX, BATCH_MAX, PARTITIONS_MAX, TRANSACTION_RECORDS_MAX
-from scenarios.language.values.shapes import (
+from scenarios.language.steps import ANSWER_KINDS, CHOICES_MAX, QUESTION_CHARACTERS_MAX, NamedThing
+from scenarios.language.values.links import (
     Schema,
     array,
     excluding,

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from scenarios.language.conditions import LogTest, NodeTest, PartitionTest, RecordsTest, ReplicaTest, StateTest
-from scenarios.language.expect import RECORD_KINDS
+from scenarios.language.expect import (
+    RECORD_KINDS,
+    LogTest,
+    NodeTest,
+    PartitionTest,
+    RecordsTest,
+    ReplicaTest,
+    StateTest,
+)
 from scenarios.language.selectors import SelectorError, parse_partition
 from scenarios.language.values.scope import BROKER, Scope
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from replica.config import SIZE_UNITS, Config, ConfigError
-from scenarios.language.conditions import NumberTest, TimeTest
 from scenarios.language.diagnostics import Diagnostic, Place, Problems, did_you_mean
+from scenarios.language.expect import NumberTest, TimeTest
 from scenarios.language.steps import DEFAULT
 from scenarios.language.values.synonyms import FIELD_SYNONYMS
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar

@@ -8,8 +8,18 @@ from dataclasses import dataclass, field
 from cluster.config import BASE_RELEASE
 from replica.ids import INTERNAL_TOPICS, OUTSIDE, TopicPartition
 from scenarios.language.diagnostics import Place, did_you_mean
-from scenarios.language.record_sets import RecordSetError, parse_record_names, split_record_name
-from scenarios.language.selectors import NO_NODES, Selector, SelectorError, Term, parse_partition, parse_term, text_of
+from scenarios.language.selectors import (
+    NO_NODES,
+    RecordSetError,
+    Selector,
+    SelectorError,
+    Term,
+    parse_partition,
+    parse_record_names,
+    parse_term,
+    split_record_name,
+    text_of,
+)
 from scenarios.language.spec import Workload
 from scenarios.language.values.reading import Reader, kind_of
 from scenarios.language.values.yaml_source import Node, Scalar, Sequence

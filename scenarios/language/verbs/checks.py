@@ -6,14 +6,22 @@ from typing import Any
 
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
-from scenarios.language.conditions import EndOffsetTest, LogTest, NumberTest, RecordsTest, StateTest, TimeTest
-from scenarios.language.record_sets import format_record_names
+from scenarios.language.expect import EndOffsetTest, LogTest, NumberTest, RecordsTest, StateTest, TimeTest
+from scenarios.language.selectors import format_record_names
 from scenarios.language.values.condition_reading import read_logs, read_records, read_state
+from scenarios.language.values.links import ref
 from scenarios.language.values.scope import NO_PARTITION
-from scenarios.language.values.sentences import records_text, state_sentence, window_text
-from scenarios.language.values.shapes import ref
 from scenarios.language.values.trees import given as without_none
-from scenarios.language.values.trees import logs_tree, number_tree, records_tree, state_tree, window_tree
+from scenarios.language.values.trees import (
+    logs_tree,
+    number_tree,
+    records_text,
+    records_tree,
+    state_sentence,
+    state_tree,
+    window_text,
+    window_tree,
+)
 from scenarios.language.verbs.command_words import ShorthandError, ShorthandWords
 from scenarios.language.verbs.declaration import Given, Kind, Verb, key, verb
 from scenarios.language.verbs.kinds import CONSUMER

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 from replica.ids import TopicPartition
-from scenarios.language.record_sets import RECORDS_MAX
+from scenarios.language.selectors import RECORDS_MAX
 from scenarios.language.spec import BATCH_MAX, RECORD_BYTES_MAX
 from scenarios.language.values.reading import Fields
 from scenarios.language.values.scope import Scope

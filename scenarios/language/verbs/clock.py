@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scenarios.language.selectors import Selector
-from scenarios.language.values.shapes import ref
+from scenarios.language.values.links import ref
 from scenarios.language.values.trees import time_text
 from scenarios.language.values.yaml_source import Scalar
 from scenarios.language.verbs.declaration import Given, Kind, Lasts, Verb, key, verb

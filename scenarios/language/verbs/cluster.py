@@ -15,9 +15,9 @@ from scenarios.language.diagnostics import did_you_mean
 from scenarios.language.selectors import Selector
 from scenarios.language.spec import PARTITIONS_MAX, ClientQuota
 from scenarios.language.steps import DEFAULT
+from scenarios.language.values.links import ref
 from scenarios.language.values.reading import Fields
 from scenarios.language.values.scope import Scope
-from scenarios.language.values.shapes import ref
 from scenarios.language.verbs.command_words import PARTITION_WORD, SETTING_WORD, ShorthandWords, listed
 from scenarios.language.verbs.declaration import Given, Kind, Lasts, Verb, key, verb
 from scenarios.language.verbs.kinds import (

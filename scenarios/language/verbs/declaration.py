@@ -27,9 +27,9 @@ from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 import yaml
 
 from scenarios.language.steps import Payload
+from scenarios.language.values.links import Schema
 from scenarios.language.values.reading import Fields, Reader
 from scenarios.language.values.scope import Scope
-from scenarios.language.values.shapes import Schema
 from scenarios.language.values.yaml_source import Mapping as MappingNode
 from scenarios.language.values.yaml_source import Node, Scalar
 from scenarios.language.verbs.command_words import ShorthandWords

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from replica.ids import TopicPartition
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import ServiceTime
 from scenarios.language.selectors import Selector
+from scenarios.language.values.links import ref, service_time_text
 from scenarios.language.values.reading import Fields
 from scenarios.language.values.scope import Scope
-from scenarios.language.values.service_times import service_time_text
-from scenarios.language.values.shapes import ref
 from scenarios.language.verbs.command_words import RATE_WORD, ShorthandWords
 from scenarios.language.verbs.declaration import Kind, Lasts, Verb, key, verb
 from scenarios.language.verbs.kinds import ALL_BROKERS, BANDWIDTH, BROKERS, BYTES, PARTITION, integer, time

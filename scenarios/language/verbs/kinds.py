@@ -12,10 +12,9 @@ from typing import Any
 from replica.ids import TopicPartition
 from scenarios.language.selectors import NO_NODES, Selector
 from scenarios.language.steps import Delay, Direction
-from scenarios.language.values.links import Sides, delay_tree, read_delay, read_sides, sides_tree
+from scenarios.language.values.links import Sides, delay_tree, read_delay, read_sides, ref, sides_tree
 from scenarios.language.values.reading import NUMBER_MAX, SIZE_MAX
 from scenarios.language.values.scope import ANY_NODE, BROKER, LINK_END, NO_PARTITION
-from scenarios.language.values.shapes import ref
 from scenarios.language.values.trees import bandwidth_text, names_of, selector_tree, share_text, time_text
 from scenarios.language.values.yaml_source import Scalar
 from scenarios.language.verbs.command_words import RATE_WORD, ShorthandWords

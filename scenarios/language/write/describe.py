@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from replica.trace.signs import SIGNS
-from scenarios.language.conditions import NumberTest
-from scenarios.language.expect import EventTest, Expect
-from scenarios.language.record_sets import format_record_names
+from scenarios.language.expect import EventTest, Expect, NumberTest
+from scenarios.language.selectors import format_record_names
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import At, Step, When
-from scenarios.language.values.sentences import records_text, state_sentence, window_text
-from scenarios.language.values.trees import time_text
+from scenarios.language.values.trees import records_text, state_sentence, time_text, window_text
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.network import Heal, Release

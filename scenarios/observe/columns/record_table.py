@@ -1,4 +1,4 @@
-"""Every record of a run in columns, some fifty bytes for each, and of long runs a few (packed_column.py).
+"""Every record of a run in columns, some fifty bytes for each, and of long runs a few (names.py).
 
 table = RecordTable()
 place = table.add("r12", "p1", TopicPartition("t", 0), -1, at_us, seq)         # places count from 0, in sending order
@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from replica.ids import TopicPartition
-from scenarios.observe.columns.lazy_names import LazyNames, PlaceRuns
-from scenarios.observe.columns.name_index import NameIndex
-from scenarios.observe.columns.packed_column import BLOCK, UNKNOWN, PackedColumn
+from scenarios.observe.columns.names import BLOCK, UNKNOWN, LazyNames, NameIndex, PackedColumn, PlaceRuns
 
 FATES = ("", "unknown", "failed", "acked")
 UNSENT, SENT, FAILED, ACKED = range(len(FATES))

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from connection_world import ConnectionWorld
 
-from cluster.broker.api_table import APIS, offered_under
+from cluster.broker.api_table import APIS
+from cluster.broker.apis.offered import offered_under
 from cluster.client.api_versions import (
     CLIENT_SOFTWARE_VERSION,
     SPOKEN,

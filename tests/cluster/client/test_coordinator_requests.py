@@ -13,12 +13,11 @@ from segments import joined
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, TRANSACTION, Coordinator, CoordinatorRequests
 from cluster.client.metadata_cache import ClientMetadata
+from cluster.clocks import Timers
 from cluster.config import ProducerConfig
 from cluster.node import Action, Connect, ConnectionId, Send
 from cluster.protocol.cold import encode_response, response
-from cluster.protocol.headers import read_request_header
-from cluster.protocol.versions import END_TXN, FIND_COORDINATOR, HEARTBEAT, METADATA
-from cluster.timers import Timers
+from cluster.protocol.versions import END_TXN, FIND_COORDINATOR, HEARTBEAT, METADATA, read_request_header
 from replica.config import NEVER
 from replica.errors import ErrorCode
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.client.consumer.events import record_name
+from cluster.client.events import record_name
 from cluster.client.producer.batch import ProducerRecord
-from cluster.client.serialization import Deserializers, NotConvertible, Serializers, serializers_of
+from cluster.client.serialization import Deserializers, Serializers, serializers_of
 from cluster.config import ConsumerConfig, ProducerConfig
 from replica.config import ConfigError
+from replica.errors import NotConvertible
 from replica.log.batches.records import build_batch, read_records
 
 INTEGERS = Serializers("IntegerSerializer", "IntegerSerializer", ())

@@ -7,9 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from cluster.controller_node.metadata_log import MetadataLog
-from cluster.controller_node.snapshot_writer import SnapshotWriter
-from cluster.messages.metadata_snapshots import SnapshotFiles, decode_snapshot, encode_snapshot, file_name
+from cluster.controller_node.metadata_log import MetadataLog, SnapshotWriter
+from cluster.messages.quorum import SnapshotFiles, decode_snapshot, encode_snapshot, file_name
 from controller.image import MetadataImage, PartitionRegistration
 from controller.metadata import (
     BrokerConfigRecord,

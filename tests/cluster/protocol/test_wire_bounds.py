@@ -26,12 +26,6 @@ from cluster.protocol.cold import (
 from cluster.protocol.entities import least_bytes
 from cluster.protocol.fetch_request_codec import decode_fetch_request, encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response, fetch_response_segments
-from cluster.protocol.headers import (
-    read_request_header,
-    response_body_position,
-    response_correlation_id,
-    response_frame,
-)
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
 from cluster.protocol.primitives import (
     _uuid_of,
@@ -43,7 +37,18 @@ from cluster.protocol.primitives import (
     tagged,
     uvarint,
 )
-from cluster.protocol.versions import BROKER_HEARTBEAT, CREATE_TOPICS, FETCH, METADATA, PRODUCE, VERSIONS
+from cluster.protocol.versions import (
+    BROKER_HEARTBEAT,
+    CREATE_TOPICS,
+    FETCH,
+    METADATA,
+    PRODUCE,
+    VERSIONS,
+    read_request_header,
+    response_body_position,
+    response_correlation_id,
+    response_frame,
+)
 from replica.errors import ErrorCode, PeerViolation
 from tests.soak import examples
 

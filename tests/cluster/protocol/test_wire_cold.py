@@ -26,7 +26,6 @@ from cluster.protocol.cold import (
     response_class,
 )
 from cluster.protocol.entities import entity_reader
-from cluster.protocol.headers import read_request_header
 from cluster.protocol.versions import (
     ALTER_PARTITION,
     BROKER_HEARTBEAT,
@@ -35,6 +34,7 @@ from cluster.protocol.versions import (
     METADATA,
     VERSIONS,
     api_name,
+    read_request_header,
 )
 from replica.errors import ErrorCode
 from tests.soak import examples

@@ -3,7 +3,7 @@
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, infer_broker_version_from_api_versions
 
-from cluster.broker.api_table import APIS, offered
+from cluster.broker.apis.offered import HIGHEST, offered
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.cold import decode_response
 from cluster.protocol.versions import API_VERSIONS, DESCRIBE_QUORUM, FETCH, PRODUCE, VERSIONS
@@ -11,7 +11,7 @@ from controller.features import features
 from replica.errors import ErrorCode
 from replica.rules import PROFILES
 
-OFFERED = [key for key, api in APIS.items() if api.highest]
+OFFERED = list(HIGHEST)
 SEEN = {
     "0.8": (0, 8, 2),
     "0.10": (0, 10, 2),
@@ -43,7 +43,7 @@ def test_highest_versions_are_those_that_kafka_python_saw(release):
     seen = {key: high for key, (_, high) in BROKER_API_VERSIONS[SEEN[release]].items()} | KRAFT_ONLY.get(release, {})
     if release == "0.8":
         seen[API_VERSIONS] = 0  # which 0.8 does not have
-    told = {key: api.highest.get(release) for key, api in APIS.items()}
+    told = {key: highest.get(release) for key, highest in HIGHEST.items()}
     assert {key: high for key, high in told.items() if high is not None} == {
         key: high for key, high in seen.items() if key in OFFERED and high is not None
     }

@@ -21,11 +21,10 @@ from cluster.protocol.api_01_fetch import (
 )
 from cluster.protocol.fetch_request_codec import decode_fetch_request, encode_fetch_request
 from cluster.protocol.fetch_response_codec import decode_fetch_response, fetch_response_segments
-from cluster.protocol.headers import read_request_header
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.protocol.versions import FETCH
+from cluster.protocol.versions import FETCH, read_request_header
 from replica.errors import ErrorCode
-from replica.log.files.file_slice import FileSlice
+from replica.log.files.open_files import FileSlice
 
 ORDERS = UUID("5ba1c6b0-9a3f-4f6b-8f4e-2d4b8c1f0001")
 EMPTY = UUID("5ba1c6b0-9a3f-4f6b-8f4e-2d4b8c1f0002")

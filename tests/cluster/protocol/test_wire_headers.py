@@ -7,24 +7,22 @@ from wire_oracles import kio_body, kio_header, kio_response, served
 
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.cold import decode_response, make, response_class
-from cluster.protocol.headers import (
-    RequestHeader,
-    read_request_header,
-    request_frame,
-    response_body_position,
-    response_correlation_id,
-    response_frame,
-)
 from cluster.protocol.versions import (
     API_VERSIONS,
     FETCH,
     METADATA,
     PRODUCE,
     VERSIONS,
+    RequestHeader,
     api_key,
     api_name,
     has_flexible_response_header,
     is_flexible,
+    read_request_header,
+    request_frame,
+    response_body_position,
+    response_correlation_id,
+    response_frame,
 )
 from replica.errors import ErrorCode, PeerViolation
 

@@ -18,9 +18,8 @@ from cluster.protocol.api_00_produce import (
     encode_produce_request,
     encode_produce_response,
 )
-from cluster.protocol.headers import read_request_header
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.protocol.versions import PRODUCE
+from cluster.protocol.versions import PRODUCE, read_request_header
 from replica.errors import ErrorCode
 
 BATCH = bytes(range(256)) * 3

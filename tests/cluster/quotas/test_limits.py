@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.quotas.limits import QuotaLimits
+from cluster.quotas.client_quotas import QuotaLimits
 from controller.client_quotas import entity_of
 
 USER_CLIENT = {"user": "u", "client-id": "c"}

@@ -1,6 +1,6 @@
 """How long a client has to wait: Kafka's arithmetic. source: ClientQuotaManagerTest, QuotaUtilsTest"""
 
-from cluster.quotas.managers import INACTIVE_MS, INT32_MAX, RateQuota
+from cluster.quotas.client_quotas import INACTIVE_MS, INT32_MAX, RateQuota
 from controller.client_quotas import entity_of
 
 CLIENT = entity_of({"client-id": "c"})

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from cluster.client.producer.accumulator import partition_for_key
 from cluster.client.producer.batch import ProducerRecord
-from cluster.client.producer.partitioner import partition_for_key
 from cluster.config import ConsumerConfig, ProducerConfig
 from cluster.kafka.clients.consumer import JavaConsumer
 from cluster.kafka.clients.orders import batch_bytes, consumer_settings, producer_settings

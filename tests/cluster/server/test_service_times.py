@@ -5,11 +5,9 @@ from __future__ import annotations
 from cluster.config import BrokerConfig
 from cluster.node import Action, Send
 from cluster.outbox import Outbox
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import METADATA
+from cluster.protocol.versions import METADATA, RequestHeader
 from cluster.sampled_rate import Rate
-from cluster.server.cpu import CpuTimes, HandlerTime
-from cluster.server.request_handlers import RequestHandlers
+from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers
 from cluster.server.socket_server import SocketServer
 from cluster.slices import Slices
 from replica.trace.events import TraceLog

@@ -10,11 +10,9 @@ import pytest
 from cluster.config import BrokerConfig
 from cluster.node import Close, Listen, Send, Sent
 from cluster.outbox import Outbox
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import METADATA
+from cluster.protocol.versions import METADATA, RequestHeader
 from cluster.server.accepted_connections import ANONYMOUS
-from cluster.server.cpu import CpuTimes
-from cluster.server.request_handlers import RequestHandlers
+from cluster.server.request_handlers import CpuTimes, RequestHandlers
 from cluster.server.request_log import RequestLog
 from cluster.server.socket_server import SocketServer
 from cluster.slices import Slices

@@ -19,8 +19,7 @@ from controller.quorum.messages import (
     VoterAnswer,
 )
 from controller.quorum.quorum import Quorum
-from controller.quorum.roles import Candidate, Follower, Leader, Resigned, Unattached
-from controller.quorum.timeouts import QuorumTimeouts
+from controller.quorum.roles import Candidate, Follower, Leader, QuorumTimeouts, Resigned, Unattached
 from replica.errors import ErrorCode
 from replica.ids import Names
 

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from live_cluster import live_cluster
 
-from cluster import event_limit
-from cluster.event_limit import STATED_EVERY_US, EventLimit
 from cluster.live.client_tap import ClientTap
 from cluster.live.observations import FetchArrived, FetchResponseSeen
 from cluster.protocol.cold import encode_request, request
 from cluster.protocol.versions import METADATA
-from cluster.server import request_log
+from cluster.server import accepted_connections, request_log
+from cluster.server.accepted_connections import STATED_EVERY_US, EventLimit
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import BatchHeader, build_batch, read_header
@@ -70,8 +69,8 @@ def test_requests_without_end_are_counted_and_those_of_others_are_told(
 @pytest.mark.live
 def test_connections_without_end_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are closed for nonsense and those that say nothing at all; each may have carried a request."""
-    monkeypatch.setattr(event_limit, "CONNECTIONS_AT_ONCE", 5)
-    monkeypatch.setattr(event_limit, "CONNECTIONS_PER_SECOND", 0)
+    monkeypatch.setattr(accepted_connections, "CONNECTIONS_AT_ONCE", 5)
+    monkeypatch.setattr(accepted_connections, "CONNECTIONS_PER_SECOND", 0)
     with live_cluster(tmp_path, "t:1:1", brokers=1) as cluster:
         for _ in range(25):
             with socket.create_connection(cluster.address("b1")) as nonsense:

@@ -10,7 +10,7 @@ from live_cluster import LiveCluster, live_cluster
 from raw_client import RawClient
 from waiting import wait_for
 
-from cluster.timers import CANCELLED_MAX
+from cluster.clocks import CANCELLED_MAX
 from replica.log.batches.records import build_batch
 
 pytestmark = pytest.mark.live

@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 from serving import serving
 from verdicts import expect_nothing_broken
 
-from cluster.live.producer_names import ProducerNames, client_of
+from cluster.live.producer_names import ProducerNames
+from replica.ids import client_of
 
 pytestmark = pytest.mark.live
 

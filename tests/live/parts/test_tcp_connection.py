@@ -31,8 +31,7 @@ from cluster.network.passage import CLOSED, RESET, ByteCounts
 from cluster.network.world import ConnectionGone
 from cluster.node import Segment
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request, encode_produce_response
-from replica.log.files.file_slice import FileSlice
-from replica.log.files.open_files import OpenFile
+from replica.log.files.open_files import FileSlice, OpenFile
 from replica.trace.events import (
     ConnectionClosed,
     MessageDropped,

@@ -20,8 +20,8 @@ from serving import Served, serving
 from test_hostile import memory_kib
 
 from cluster.protocol import versions
-from cluster.protocol.headers import request_frame
 from cluster.protocol.primitives import length, string, uvarint
+from cluster.protocol.versions import request_frame
 from cluster.slices import MAX_BYTES, MAX_DECIDED, MAX_FETCHED, MAX_ITEMS, MAX_PRODUCED
 from replica.errors import ErrorCode
 from replica.log.batches.records import build_batch

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from replica_logs import content_of
 
-from cluster.client.consumer.aborted import AbortedFilter
+from cluster.client.consumer.fetcher import AbortedFilter
 from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
 from replica.log.batches.records import batches, read_records
 from replica.log.log import Log

@@ -1,6 +1,6 @@
 """A slow disk serves one operation after the other; a fast one causes no waiting."""
 
-from replica.log.files.disk_speed import DiskSpeed, ServiceTime
+from replica.log.files.disk import DiskSpeed, ServiceTime
 
 MS = 1000
 

@@ -15,11 +15,10 @@ from replica_logs import LogHome, batch_of, content_of
 
 from replica.errors import ErrorCode, KafkaError
 from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
-from replica.log.files.file_slice import EMPTY_SLICE
+from replica.log.files.open_files import EMPTY_SLICE
 from replica.log.log import AppendInfo, Log
 from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS
-from replica.log.producers.transaction_index import ENTRY_BYTES, AbortedTransaction, TransactionIndex
-from replica.log.producers.verification import NOT_VERIFIED
+from replica.log.producers.transaction_index import ENTRY_BYTES, NOT_VERIFIED, AbortedTransaction, TransactionIndex
 from tests.soak import examples
 
 ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT

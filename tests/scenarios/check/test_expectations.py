@@ -9,7 +9,7 @@ from stories import acks_1_leader_dies
 from trace_script import T0, TraceScript
 
 from replica.trace import events as trace
-from scenarios.check.event_watch import EventWatch, described
+from scenarios.check.event_watch import EventWatch, described, state_failures, state_holds
 from scenarios.check.expectations import (
     Expectation,
     Expectations,
@@ -18,9 +18,13 @@ from scenarios.check.expectations import (
     end_offset_seen,
     latency_statistics,
 )
-from scenarios.check.state_checks import state_failures, state_holds
-from scenarios.language.conditions import (
+from scenarios.language.expect import (
+    DivergedTest,
     EndOffsetTest,
+    ErrorTest,
+    EventTest,
+    Expect,
+    LatencyTest,
     LogTest,
     NodeTest,
     NumberTest,
@@ -29,13 +33,6 @@ from scenarios.language.conditions import (
     ReplicaTest,
     StateTest,
     TimeTest,
-)
-from scenarios.language.expect import (
-    DivergedTest,
-    ErrorTest,
-    EventTest,
-    Expect,
-    LatencyTest,
     UnavailableTest,
     UnavailableWindow,
 )

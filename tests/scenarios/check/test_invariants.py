@@ -564,9 +564,7 @@ def test_a_leader_in_another_process_may_not_know_a_larger_minimum_for_a_moment(
     assert [one.invariant for one in script.checker.violations] == ["S25 min-isr"] * promised
 
 
-@pytest.mark.parametrize(
-    ("known", "broken"), [(1, ["S6 earlier-min-isr"]), (2, ["S25 min-isr", "S5", "S6"])]
-)
+@pytest.mark.parametrize(("known", "broken"), [(1, ["S6 earlier-min-isr"]), (2, ["S25 min-isr", "S5", "S6"])])
 def test_what_is_committed_without_the_elr_is_excused_only_by_an_earlier_minimum(known: int, broken: list[str]) -> None:
     script = TraceScript(rules=PROFILES["kafka-4.1"])
     script.checker.cores = FakeProbe(min_isrs={"b1": known})

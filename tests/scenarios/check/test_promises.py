@@ -12,8 +12,7 @@ from trace_script import TraceScript
 from replica.rules import PROFILES, Rules
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.check.circumstances import BYTES_LOST, RETURNED_UNFENCED, Circumstances
-from scenarios.check.promises import GAPS, Gap, missing_rules
+from scenarios.check.promises import BYTES_LOST, GAPS, RETURNED_UNFENCED, Circumstances, Gap, missing_rules
 from scenarios.cli.screens import test_line as line_of_test
 from scenarios.explain.record import explain_record
 from scenarios.explain.record_text import explanation_text

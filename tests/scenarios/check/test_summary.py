@@ -11,8 +11,8 @@ from cluster.network.passage import ByteCounts
 from scenarios.check.expectations import Expectation
 from scenarios.check.summary import Counters, build_summary
 from scenarios.language.parse.loading import load_text
-from scenarios.observe.columns.lazy_names import encodable
-from scenarios.observe.unread import Unread
+from scenarios.observe.columns.names import encodable
+from scenarios.observe.groups import Unread
 
 SCENARIO = """
 schema: 1

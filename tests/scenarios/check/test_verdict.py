@@ -19,8 +19,7 @@ from replica.trace.events import (
     TransactionEnded,
     TransactionStateChanged,
 )
-from scenarios.check.jepsen import JEPSEN_CLASS
-from scenarios.language.anomalies import ANOMALIES
+from scenarios.language.anomalies import ANOMALIES, JEPSEN_CLASS
 
 
 def ledger_only() -> TraceScript:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from small_scenario import caret_text, errors_of, file_of
 
-from scenarios.language.codes import EXPLANATIONS, explain
 from scenarios.language.diagnostics import (
+    EXPLANATIONS,
     KEPT_AT_MOST,
     ScenarioInvalid,
     did_you_mean,
+    explain,
     format_github,
     format_json,
     format_text,

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from small_scenario import HEAD, caret_text, errors_of, file_of, load, load_whole
 
 from cluster.config import BrokerConfig, GroupConfig, GroupConsumerConfig, ProducerConfig
-from cluster.server.cpu import CpuTimes
+from cluster.server.request_handlers import CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
 from replica.ids import TopicPartition
-from scenarios.language.conditions import NumberTest, RecordsTest, TimeTest
 from scenarios.language.diagnostics import Place, Problems, SourceText
 from scenarios.language.expect import (
     DivergedTest,
@@ -23,12 +22,25 @@ from scenarios.language.expect import (
     EventTest,
     Expect,
     LatencyTest,
+    NumberTest,
+    RecordsTest,
+    TimeTest,
     UnavailableTest,
     UnavailableWindow,
 )
 from scenarios.language.parse.loading import load_text
-from scenarios.language.record_sets import RecordSetError, format_record_names, parse_record_names, split_record_name
-from scenarios.language.selectors import Selector, SelectorError, Term, parse_term, resolve, text_of
+from scenarios.language.selectors import (
+    RecordSetError,
+    Selector,
+    SelectorError,
+    Term,
+    format_record_names,
+    parse_record_names,
+    parse_term,
+    resolve,
+    split_record_name,
+    text_of,
+)
 from scenarios.language.spec import Arrival, Scenario, Source, TransactionPattern
 from scenarios.language.steps import Delay
 from scenarios.language.values.reading import Reader

@@ -6,7 +6,7 @@ import pytest
 from small_scenario import errors_of, file_of, load
 
 from replica.ids import TopicPartition
-from scenarios.language.conditions import (
+from scenarios.language.expect import (
     EndOffsetTest,
     LogTest,
     NodeTest,

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from scenarios.cli.catalogue import story
 from scenarios.cli.main import cli
 from scenarios.language.parse import catalogue
+from scenarios.language.parse.catalogue import read_outline
 from scenarios.language.parse.loading import FIELDS, load_text
-from scenarios.language.parse.outline import read_outline
 from scenarios.language.schema.document import schema
 from scenarios.language.write.lock import as_tree, dump
 from tests.catalogue import bundled_file

@@ -8,7 +8,7 @@ import pytest
 from small_scenario import HEAD, caret_text, errors_of, file_of, load, load_whole
 
 from scenarios.language.parse.loading import check_file, load_text
-from scenarios.language.questions import QUESTIONS_MAX, AnswerFromTrace, ScenarioQuestion
+from scenarios.language.steps import QUESTIONS_MAX, AnswerFromTrace, ScenarioQuestion
 from scenarios.language.write.lock import dump
 
 FROM_TRACE = "{at: 10s, ask: Who leads?, answer_from: {leader: t-0, by: 30s}}"

@@ -14,11 +14,11 @@ from replica.trace.events import TraceLog
 from scenarios.check.expectations import RunSight, logs_now
 from scenarios.check.invariants.checker import InvariantChecker
 from scenarios.check.verdict import Verdict, judge
-from scenarios.observe.gone_topics import REPLICAS_MIN, GoneTopics
+from scenarios.observe.availability import REPLICAS_MIN, GoneTopics
+from scenarios.observe.groups import UnreadTimes
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
 from scenarios.observe.story import Story
-from scenarios.observe.unread import UnreadTimes
 from scenarios.observe.view import ClusterView
 from tests.entries import entries_in
 

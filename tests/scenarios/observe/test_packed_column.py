@@ -10,10 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.observe.columns import packed_column
-from scenarios.observe.columns.lazy_names import LazyNames, PlaceRuns, count_different, encodable, write_json
-from scenarios.observe.columns.name_index import NameIndex
-from scenarios.observe.columns.packed_column import BLOCK, UNKNOWN, PackedColumn
+from scenarios.observe.columns import names
+from scenarios.observe.columns.names import (
+    BLOCK,
+    UNKNOWN,
+    LazyNames,
+    NameIndex,
+    PackedColumn,
+    PlaceRuns,
+    count_different,
+    encodable,
+    write_json,
+)
 
 PLACES = st.integers(0, 8 * BLOCK)
 VALUES = st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**61]) | st.integers(0, 2**61)
@@ -21,7 +29,7 @@ VALUES = st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**61]) | st.intege
 
 @pytest.fixture(autouse=True)
 def _few_open_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_column, "OPEN_BLOCKS_MAX", 2)
+    monkeypatch.setattr(names, "OPEN_BLOCKS_MAX", 2)
 
 
 @given(st.lists(st.tuples(PLACES, VALUES), max_size=30))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica.ids import TopicPartition
-from scenarios.observe.columns.name_index import NameIndex
+from scenarios.observe.columns.names import NameIndex
 from scenarios.observe.columns.record_table import ACKED, RecordTable
 from scenarios.observe.final_logs import LogEntries, LogEntry, Presence
 

@@ -8,8 +8,7 @@ from small_scenario import HEAD, load
 
 from replica.ids import TopicPartition
 from scenarios.cli.screens import run_screen
-from scenarios.observe.story import Story, StoryLine
-from scenarios.observe.story_groups import grouped, ungrouped
+from scenarios.observe.story import Story, StoryLine, grouped, ungrouped
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
 from scenarios.terminal.style import Style

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replica.trace.error import TraceError
+from replica.trace.columns import TraceError
 from replica.trace.events import (
     CLASS_OF_EVENT,
     TABLES,

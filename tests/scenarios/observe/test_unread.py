@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple
 
 from replica.trace import events as trace
-from scenarios.observe.unread import UnreadTimes
+from scenarios.observe.groups import UnreadTimes
 from scenarios.observe.view import ClusterView
 from tests.group_script import GroupScript
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
-from scenarios.language.questions import ANSWER_KINDS, AnswerFromTrace, ScenarioQuestion
+from scenarios.language.steps import ANSWER_KINDS, AnswerFromTrace, ScenarioQuestion
 from scenarios.observe.trace_writer import read_rows
 from scenarios.run.runner import RunResult, run_scenario
 from scenarios.view.page import run_of_page

@@ -11,8 +11,7 @@ from scramp import ScramException, ScramMechanism
 from cluster.protocol.api_18_api_versions import encode_api_versions_response
 from cluster.protocol.cold import decode_request, encode_response, response
 from cluster.protocol.framing import FrameReader
-from cluster.protocol.headers import read_request_header
-from cluster.protocol.versions import API_VERSIONS, SASL_HANDSHAKE, VERSIONS
+from cluster.protocol.versions import API_VERSIONS, SASL_HANDSHAKE, VERSIONS, read_request_header
 from replica.errors import ErrorCode
 from scenarios.watch.client_properties import Security, security_of
 from scenarios.watch.link import BrokerLink, LinkFailed, RequestPace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_scenario import load
 
-from cluster.broker.api_table import offered_under
+from cluster.broker.apis.offered import offered_under
 from cluster.client.api_versions import UNDISCOVERED, NodeApiVersions, discovers_versions
 from cluster.protocol.versions import API_VERSIONS, FETCH, METADATA, OFFSET_FETCH, PRODUCE, api_key, api_name
 from replica.rules import PROFILES

@@ -12,11 +12,7 @@ source: ControllerApis.handleCreateTopics, KafkaApis.handleCreateTopicsRequest o
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.broker.apis.api import answered_by_controller
 from cluster.protocol.versions import CREATE_TOPICS
 
-API = Api(
-    key=CREATE_TOPICS,
-    highest={"0.10": 1, "0.11": 2, "2.0": 3, "2.1": 3, "2.7": 6, "3.3": 7, "3.5": 7, "3.9": 7, "4.1": 7},
-    serve=answered_by_controller(CREATE_TOPICS),
-)
+API = answered_by_controller(CREATE_TOPICS)

@@ -10,11 +10,7 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.broker.apis.api import answered_by_controller
 from cluster.protocol.versions import DELETE_TOPICS
 
-API = Api(
-    key=DELETE_TOPICS,
-    highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 3, "2.7": 5, "3.3": 6, "3.5": 6, "3.9": 6, "4.1": 6},
-    serve=answered_by_controller(DELETE_TOPICS),
-)
+API = answered_by_controller(DELETE_TOPICS)

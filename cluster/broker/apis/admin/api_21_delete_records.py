@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.replicas.record_deletion import Deleted
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DELETE_RECORDS
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.ids import TopicPartition
 
@@ -58,8 +57,4 @@ class DeleteRecordsHandler:
         self._deletion.delete(offsets, peer, timeout_us, respond, now_us)
 
 
-API = Api(
-    key=DELETE_RECORDS,
-    highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=DeleteRecordsHandler,
-)
+API = DeleteRecordsHandler

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.messages.admin.config_entries import (
     ConfigEntry,
     Dynamic,
@@ -27,8 +27,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_CONFIGS
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from controller.features import is_elr_enabled
 from controller.topics import check_legal
@@ -90,7 +89,7 @@ class DescribeConfigsHandler:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "no broker is named" if broker_id == EVERY_BROKER else who)
         if kind == BROKER_LOGGER:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a broker has no loggers here whose level could be set")
-        return broker_entries(self._config, self._rules, self._own_keys, self._dynamic())
+        return broker_entries(self._config, self._rules, self._own_keys(), self._dynamic())
 
     def _dynamic(self) -> Dynamic:
         image = self._cache.image
@@ -113,8 +112,4 @@ def _config(request: Entity, entry: ConfigEntry) -> Values:
     }
 
 
-API = Api(
-    key=DESCRIBE_CONFIGS,
-    highest={"0.11": 0, "2.0": 2, "2.1": 2, "2.7": 3, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
-    serve=DescribeConfigsHandler,
-)
+API = DescribeConfigsHandler

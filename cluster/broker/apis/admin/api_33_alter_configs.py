@@ -7,11 +7,7 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.broker.apis.api import answered_by_controller
 from cluster.protocol.versions import ALTER_CONFIGS
 
-API = Api(
-    key=ALTER_CONFIGS,
-    highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 1, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=answered_by_controller(ALTER_CONFIGS),
-)
+API = answered_by_controller(ALTER_CONFIGS)

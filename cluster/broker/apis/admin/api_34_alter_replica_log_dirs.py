@@ -8,12 +8,11 @@ source: ReplicaManager.alterReplicaLogDirs
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.refusals import ABSENT
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import ALTER_REPLICA_LOG_DIRS
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -62,8 +61,4 @@ class AlterReplicaLogDirsHandler:
         return ErrorCode.NONE if name in manager.logs else ABSENT
 
 
-API = Api(
-    key=ALTER_REPLICA_LOG_DIRS,
-    highest={"2.0": 1, "2.1": 1, "2.7": 1, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=AlterReplicaLogDirsHandler,
-)
+API = AlterReplicaLogDirsHandler

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_LOG_DIRS
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -80,8 +79,4 @@ class DescribeLogDirsHandler:
         return max(0, partition.high_watermark - manager.logs[name].log_end_offset)
 
 
-API = Api(
-    key=DESCRIBE_LOG_DIRS,
-    highest={"2.0": 1, "2.1": 1, "2.7": 2, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
-    serve=DescribeLogDirsHandler,
-)
+API = DescribeLogDirsHandler

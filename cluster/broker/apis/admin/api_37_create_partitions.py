@@ -8,11 +8,7 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.broker.apis.api import answered_by_controller
 from cluster.protocol.versions import CREATE_PARTITIONS
 
-API = Api(
-    key=CREATE_PARTITIONS,
-    highest={"2.0": 1, "2.1": 1, "2.7": 3, "3.3": 3, "3.5": 3, "3.9": 3, "4.1": 3},
-    serve=answered_by_controller(CREATE_PARTITIONS),
-)
+API = answered_by_controller(CREATE_PARTITIONS)

@@ -7,11 +7,7 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.broker.apis.api import answered_by_controller
 from cluster.protocol.versions import ELECT_LEADERS
 
-API = Api(
-    key=ELECT_LEADERS,
-    highest={"2.7": 2, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=answered_by_controller(ELECT_LEADERS),
-)
+API = answered_by_controller(ELECT_LEADERS)

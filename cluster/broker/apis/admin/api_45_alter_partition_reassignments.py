@@ -6,11 +6,7 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.broker.apis.api import answered_by_controller
 from cluster.protocol.versions import ALTER_PARTITION_REASSIGNMENTS
 
-API = Api(
-    key=ALTER_PARTITION_REASSIGNMENTS,
-    highest={"2.7": 0, "3.3": 0, "3.5": 0, "3.9": 0, "4.1": 1},
-    serve=answered_by_controller(ALTER_PARTITION_REASSIGNMENTS),
-)
+API = answered_by_controller(ALTER_PARTITION_REASSIGNMENTS)

@@ -8,12 +8,11 @@ source: KafkaApis.handleDescribeClientQuotasRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.messages.admin.quota_requests import describe_client_quotas
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_CLIENT_QUOTAS
+from cluster.protocol.versions import RequestHeader
 from replica.errors import KafkaError
 
 
@@ -34,8 +33,4 @@ class DescribeClientQuotas:
             self._answer(connection, header, error_code=error.code, error_message=error.message, entries=None)
 
 
-API = Api(
-    key=DESCRIBE_CLIENT_QUOTAS,
-    highest={"2.7": 0, "3.3": 1, "3.5": 1, "3.9": 1, "4.1": 1},
-    serve=DescribeClientQuotas,
-)
+API = DescribeClientQuotas

@@ -8,7 +8,7 @@ source: ControllerApis.handleAlterClientQuotas
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, Values, answered_by_controller
+from cluster.broker.apis.api import Values, answered_by_controller
 from cluster.broker.apis.refusals import NOT_HERE, Refused
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import ALTER_CLIENT_QUOTAS
@@ -21,9 +21,4 @@ def _refused(request: Entity) -> Values:
     return {"entries": [{**NOT_HERE, "entity": entity(entry)} for entry in request.entries]}
 
 
-API = Api(
-    key=ALTER_CLIENT_QUOTAS,
-    highest={"2.7": 0, "3.3": 1, "3.5": 1, "3.9": 1, "4.1": 1},
-    # Simplified: there are no client quotas in the ZooKeeper era; Kafka kept them in /config/users and /config/clients.
-    serve=answered_by_controller(ALTER_CLIENT_QUOTAS, otherwise=Refused(_refused)),
-)
+API = answered_by_controller(ALTER_CLIENT_QUOTAS, otherwise=Refused(_refused))

@@ -7,11 +7,7 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.broker.apis.api import answered_by_controller
 from cluster.protocol.versions import DESCRIBE_QUORUM
 
-API = Api(
-    key=DESCRIBE_QUORUM,
-    highest={"3.3": 1, "3.5": 1, "3.9": 2, "4.1": 2},
-    serve=answered_by_controller(DESCRIBE_QUORUM),
-)
+API = answered_by_controller(DESCRIBE_QUORUM)

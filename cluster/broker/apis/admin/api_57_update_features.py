@@ -9,13 +9,8 @@ source: FeatureControlManager.updateFeatures, QuorumController.updateFeatures
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, answered_by_controller
+from cluster.broker.apis.api import answered_by_controller
 from cluster.broker.apis.refusals import NOT_HERE, Refused, always
 from cluster.protocol.versions import UPDATE_FEATURES
 
-API = Api(
-    key=UPDATE_FEATURES,
-    highest={"2.7": 0, "3.3": 1, "3.5": 1, "3.9": 1, "4.1": 2},
-    # Refused in the ZooKeeper era, which has no feature that a client could use.
-    serve=answered_by_controller(UPDATE_FEATURES, otherwise=Refused(always(NOT_HERE))),
-)
+API = answered_by_controller(UPDATE_FEATURES, otherwise=Refused(always(NOT_HERE)))

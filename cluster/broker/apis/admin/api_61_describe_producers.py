@@ -8,11 +8,10 @@ source: ReplicaManager.activeProducerState
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_PRODUCERS
+from cluster.protocol.versions import RequestHeader
 from controller.topics import check_legal
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
@@ -68,8 +67,4 @@ class DescribeProducersHandler:
         }
 
 
-API = Api(
-    key=DESCRIBE_PRODUCERS,
-    highest={"3.3": 0, "3.5": 0, "3.9": 0, "4.1": 0},
-    serve=DescribeProducersHandler,
-)
+API = DescribeProducersHandler

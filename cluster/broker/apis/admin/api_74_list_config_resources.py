@@ -8,12 +8,11 @@ source: KafkaApis.handleListConfigResources
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import LIST_CONFIG_RESOURCES
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 CLIENT_METRICS = 16
@@ -53,8 +52,4 @@ class ListConfigResourcesHandler:
         self._answer(connection, header, error_code=ErrorCode.NONE, config_resources=found)
 
 
-API = Api(
-    key=LIST_CONFIG_RESOURCES,
-    highest={"3.9": 0, "4.1": 1},
-    serve=ListConfigResourcesHandler,
-)
+API = ListConfigResourcesHandler

@@ -12,14 +12,13 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.groups.partition_answers import commits_of, error_of_each, instance_id_of
 from cluster.groups.inputs import CommitOffsets, CommitResult, Result
 from cluster.groups.state.offsets import NO_EXPIRY
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import OFFSET_COMMIT
+from cluster.protocol.versions import RequestHeader
 
 DEFAULT_RETENTION = -1
 FIRST_WITH_MEMBER_EPOCHS = 9
@@ -65,8 +64,4 @@ class OffsetCommitHandler:
         self._service.submit(connection, make_input, answer, now_us)
 
 
-API = Api(
-    key=OFFSET_COMMIT,
-    highest={"0.8": 1, "0.10": 2, "0.11": 3, "2.0": 4, "2.1": 6, "2.7": 8, "3.3": 8, "3.5": 8, "3.9": 9, "4.1": 9},
-    serve=OffsetCommitHandler,
-)
+API = OffsetCommitHandler

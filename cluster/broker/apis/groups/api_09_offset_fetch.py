@@ -15,15 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.groups.partition_answers import by_topic
 from cluster.groups.inputs import NO_GENERATION
 from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import OFFSET_FETCH
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import UNDEFINED_EPOCH, UNKNOWN_OFFSET, TopicPartition
 
@@ -106,8 +105,4 @@ def _no_offset(name: TopicPartition, error: object) -> Values:
     }
 
 
-API = Api(
-    key=OFFSET_FETCH,
-    highest={"0.8": 1, "0.10": 2, "0.11": 3, "2.0": 4, "2.1": 5, "2.7": 7, "3.3": 8, "3.5": 8, "3.9": 9, "4.1": 9},
-    serve=OffsetFetchHandler,
-)
+API = OffsetFetchHandler

@@ -12,11 +12,10 @@ source: KafkaApis.handleFindCoordinatorRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import FIND_COORDINATOR
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER
 
@@ -34,9 +33,9 @@ NOT_COORDINATED = {SHARE: "share groups are not implemented here"}
 
 class FindCoordinatorHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._topics = {GROUP: broker.offsets_topic}
+        self._topics = {GROUP: broker.coordinators.offsets_topic}
         if broker.rules.transactions != "none":
-            self._topics[TRANSACTION] = broker.transactions_topic
+            self._topics[TRANSACTION] = broker.coordinators.transactions_topic
         self._answer = broker.responder.answer
         self._connections = broker.connections
 
@@ -73,8 +72,4 @@ class FindCoordinatorHandler:
         return ErrorCode.NONE, "", {"node_id": broker.broker_id, "host": host, "port": port}
 
 
-API = Api(
-    key=FIND_COORDINATOR,
-    highest={"0.8": 0, "0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 3, "3.3": 4, "3.5": 4, "3.9": 6, "4.1": 6},
-    serve=FindCoordinatorHandler,
-)
+API = FindCoordinatorHandler

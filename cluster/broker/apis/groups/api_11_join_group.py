@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.groups.partition_answers import instance_id_of
 from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import JOIN_GROUP
+from cluster.protocol.versions import RequestHeader
 
 FIRST_WITH_REBALANCE_TIMEOUT = 1
 FIRST_THAT_TAKES_AN_ID = 4
@@ -85,8 +84,4 @@ class JoinGroupHandler:
         )
 
 
-API = Api(
-    key=JOIN_GROUP,
-    highest={"0.10": 1, "0.11": 2, "2.0": 3, "2.1": 3, "2.7": 7, "3.3": 9, "3.5": 9, "3.9": 9, "4.1": 9},
-    serve=JoinGroupHandler,
-)
+API = JoinGroupHandler

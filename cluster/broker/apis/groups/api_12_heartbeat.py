@@ -11,13 +11,12 @@ source: KafkaApis.handleHeartbeatRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.groups.partition_answers import instance_id_of
 from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import HEARTBEAT
+from cluster.protocol.versions import RequestHeader
 
 
 class HeartbeatHandler:
@@ -47,8 +46,4 @@ class HeartbeatHandler:
         self._service.submit(connection, make_input, answer, now_us)
 
 
-API = Api(
-    key=HEARTBEAT,
-    highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 4, "3.3": 4, "3.5": 4, "3.9": 4, "4.1": 4},
-    serve=HeartbeatHandler,
-)
+API = HeartbeatHandler

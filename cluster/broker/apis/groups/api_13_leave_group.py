@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.groups.partition_answers import instance_id_of
 from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import LEAVE_GROUP
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 FIRST_OF_MANY = 3
@@ -60,8 +59,4 @@ def _leaving(one: Entity) -> inputs.Leaving:
     return inputs.Leaving(str(one.member_id), instance_id_of(one), getattr(one, "reason", None) or "")
 
 
-API = Api(
-    key=LEAVE_GROUP,
-    highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 4, "3.3": 5, "3.5": 5, "3.9": 5, "4.1": 5},
-    serve=LeaveGroupHandler,
-)
+API = LeaveGroupHandler

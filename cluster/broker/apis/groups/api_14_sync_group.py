@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.groups.partition_answers import instance_id_of
 from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import SYNC_GROUP
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 FIRST_WITH_PROTOCOL = 5
@@ -68,8 +67,4 @@ class SyncGroupHandler:
         )
 
 
-API = Api(
-    key=SYNC_GROUP,
-    highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 5, "3.3": 5, "3.5": 5, "3.9": 5, "4.1": 5},
-    serve=SyncGroupHandler,
-)
+API = SyncGroupHandler

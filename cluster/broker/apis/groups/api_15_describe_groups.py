@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.groups.state.group import State
 from cluster.groups.state.member import Member
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_GROUPS
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 from replica.rules import WITH_ONE_GROUP_COORDINATOR
 
@@ -82,8 +81,4 @@ def _described(member: Member, protocol: str | None, tells_assignment: bool) -> 
     }
 
 
-API = Api(
-    key=DESCRIBE_GROUPS,
-    highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 5, "3.3": 5, "3.5": 5, "3.9": 5, "4.1": 6},
-    serve=DescribeGroupsHandler,
-)
+API = DescribeGroupsHandler

@@ -12,13 +12,12 @@ source: KafkaApis.handleListGroupsRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.group import Group
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import LIST_GROUPS
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -64,8 +63,4 @@ def _listed(group: Group | ConsumerGroup) -> dict[str, str]:
     }
 
 
-API = Api(
-    key=LIST_GROUPS,
-    highest={"0.10": 0, "0.11": 1, "2.0": 2, "2.1": 2, "2.7": 4, "3.3": 4, "3.5": 4, "3.9": 5, "4.1": 5},
-    serve=ListGroupsHandler,
-)
+API = ListGroupsHandler

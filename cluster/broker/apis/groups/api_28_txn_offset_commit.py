@@ -11,18 +11,17 @@ source: KafkaApis.handleTxnOffsetCommitRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.groups.partition_answers import commits_of, error_of_each, instance_id_of
 from cluster.groups.inputs import NO_GENERATION, NO_MEMBER_ID, CommitOffsets, CommitResult, InTransaction, Result
 from cluster.groups.state.offsets import NO_EXPIRY
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import TXN_OFFSET_COMMIT
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.log.batches.records import NO_PRODUCER_ID
-from replica.log.producers.verification import NOT_ASKED_FOR
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 
 FIRST_WITH_LOAD_IN_PROGRESS = 2
 
@@ -91,8 +90,4 @@ def _error_in(version: int, error: ErrorCode) -> ErrorCode:
     return error
 
 
-API = Api(
-    key=TXN_OFFSET_COMMIT,
-    highest={"0.11": 0, "2.0": 1, "2.1": 2, "2.7": 3, "3.3": 3, "3.5": 3, "3.9": 4, "4.1": 5},
-    serve=TxnOffsetCommitHandler,
-)
+API = TxnOffsetCommitHandler

@@ -9,12 +9,11 @@ source: KafkaApis.handleDeleteGroupsRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.groups import inputs
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DELETE_GROUPS
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode
 
@@ -51,8 +50,4 @@ class DeleteGroupsHandler:
             delete(group_ids[first : first + DELETED_AT_ONCE])
 
 
-API = Api(
-    key=DELETE_GROUPS,
-    highest={"2.0": 1, "2.1": 1, "2.7": 2, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=DeleteGroupsHandler,
-)
+API = DeleteGroupsHandler

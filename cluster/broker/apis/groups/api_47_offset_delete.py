@@ -7,13 +7,12 @@ source: KafkaApis.handleOffsetDeleteRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.groups.partition_answers import error_of_each, exists
 from cluster.groups.inputs import DeleteOffsets, DeleteOffsetsResult, Result
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import OFFSET_DELETE
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -47,8 +46,4 @@ class OffsetDeleteHandler:
         self._service.submit(connection, make_input, answer, now_us)
 
 
-API = Api(
-    key=OFFSET_DELETE,
-    highest={"2.7": 0, "3.3": 0, "3.5": 0, "3.9": 0, "4.1": 0},
-    serve=OffsetDeleteHandler,
-)
+API = OffsetDeleteHandler

@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.refusals import ABSENT, Refused, always
 from cluster.groups.assignors.specification import Partitions, TopicIdPartition
 from cluster.groups.inputs import ConsumerHeartbeat, ConsumerHeartbeatResult, Result
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import NO_ID, Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import CONSUMER_GROUP_HEARTBEAT
+from cluster.protocol.versions import RequestHeader
 from cluster.server.responder import Handler
 from controller.features import GROUP_VERSION, level_of
 
@@ -109,8 +108,4 @@ def serve(broker: BrokerParts) -> Handler:
     return where_it_is_on(broker, ConsumerGroupHeartbeatHandler(broker), refused)
 
 
-API = Api(
-    key=CONSUMER_GROUP_HEARTBEAT,
-    highest={"3.9": 0, "4.1": 1},
-    serve=serve,
-)
+API = serve

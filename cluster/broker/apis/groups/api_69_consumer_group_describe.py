@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.groups.api_15_describe_groups import ALL_OF_GROUP
 from cluster.broker.apis.groups.api_68_consumer_group_heartbeat import where_it_is_on
 from cluster.broker.apis.refusals import ABSENT, Refused, each
@@ -20,8 +20,7 @@ from cluster.groups.state.consumer_group import ConsumerGroup
 from cluster.groups.state.consumer_member import ConsumerMember
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import CONSUMER_GROUP_DESCRIBE
+from cluster.protocol.versions import RequestHeader
 from cluster.server.responder import Handler
 from replica.errors import ErrorCode
 
@@ -96,8 +95,4 @@ def serve(broker: BrokerParts) -> Handler:
     return where_it_is_on(broker, ConsumerGroupDescribeHandler(broker), refused)
 
 
-API = Api(
-    key=CONSUMER_GROUP_DESCRIBE,
-    highest={"3.9": 0, "4.1": 1},
-    serve=serve,
-)
+API = serve

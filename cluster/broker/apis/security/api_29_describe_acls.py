@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.refusals import NO_AUTHORIZER, Refused, always
 from cluster.messages.admin.acl_requests import described, filter_of
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_ACLS
+from cluster.protocol.versions import RequestHeader
 from cluster.server.responder import Handler
 from controller.acl_control import unknown_part
 from replica.errors import PeerViolation
@@ -44,8 +43,4 @@ def _serve(broker: BrokerParts) -> Handler | None:
     return Refused(always({**NO_AUTHORIZER, "error_message": "No Authorizer is configured on the broker"}))(broker)
 
 
-API = Api(
-    key=DESCRIBE_ACLS,
-    highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 3, "3.5": 3, "3.9": 3, "4.1": 3},
-    serve=_serve,
-)
+API = _serve

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.refusals import NO_AUTHORIZER, Refused, each
 from cluster.protocol.versions import DELETE_ACLS
 from cluster.server.responder import Handler
@@ -19,8 +19,4 @@ def _serve(broker: BrokerParts) -> Handler | None:
     return Refused(each("filter_results", "filters", NO_AUTHORIZER))(broker)
 
 
-API = Api(
-    key=DELETE_ACLS,
-    highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 3, "3.5": 3, "3.9": 3, "4.1": 3},
-    serve=_serve,
-)
+API = _serve

@@ -7,15 +7,9 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
 from cluster.broker.apis.refusals import Refused, always
-from cluster.protocol.versions import SASL_AUTHENTICATE
 from replica.errors import ErrorCode
 
 OUT_OF_PLACE = "SaslAuthenticate request received after successful authentication"
 
-API = Api(
-    key=SASL_AUTHENTICATE,
-    highest={"2.0": 0, "2.1": 0, "2.7": 2, "3.3": 2, "3.5": 2, "3.9": 2, "4.1": 2},
-    serve=Refused(always({"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": OUT_OF_PLACE})),
-)
+API = Refused(always({"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": OUT_OF_PLACE}))

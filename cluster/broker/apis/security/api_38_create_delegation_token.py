@@ -9,12 +9,6 @@ There are no tokens on a listener without authentication, here as in Kafka.
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
 from cluster.broker.apis.refusals import NO_TOKENS, Refused, always
-from cluster.protocol.versions import CREATE_DELEGATION_TOKEN
 
-API = Api(
-    key=CREATE_DELEGATION_TOKEN,
-    highest={"2.0": 1, "2.1": 1, "2.7": 2, "3.9": 3, "4.1": 3},
-    serve=Refused(always(NO_TOKENS)),
-)
+API = Refused(always(NO_TOKENS))

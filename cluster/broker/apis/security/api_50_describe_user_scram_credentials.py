@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.messages.admin.user_requests import describe_user_scram_credentials
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_USER_SCRAM_CREDENTIALS
+from cluster.protocol.versions import RequestHeader
 
 
 class DescribeUserScramCredentials:
@@ -27,8 +26,4 @@ class DescribeUserScramCredentials:
         self._responder.answer(connection, header, **values)
 
 
-API = Api(
-    key=DESCRIBE_USER_SCRAM_CREDENTIALS,
-    highest={"2.7": 0, "3.5": 0, "3.9": 0, "4.1": 0},
-    serve=DescribeUserScramCredentials,
-)
+API = DescribeUserScramCredentials

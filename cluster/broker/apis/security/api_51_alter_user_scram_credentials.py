@@ -7,7 +7,7 @@ The client sends the salted password; the metadata log gets what follows from it
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.refusals import NOT_HERE, Refused
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import ALTER_USER_SCRAM_CREDENTIALS
@@ -26,8 +26,4 @@ def _serve(broker: BrokerParts) -> Handler | None:
     return broker.plane.for_controller(ALTER_USER_SCRAM_CREDENTIALS)
 
 
-API = Api(
-    key=ALTER_USER_SCRAM_CREDENTIALS,
-    highest={"2.7": 0, "3.5": 0, "3.9": 0, "4.1": 0},
-    serve=_serve,
-)
+API = _serve

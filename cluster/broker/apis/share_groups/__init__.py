@@ -1,5 +1,5 @@
 """Share groups (KIP-932), which are not implemented here: each API is refused.
 
-May import: cluster.broker.apis, cluster.protocol.
+May import: cluster.broker.apis.
 Open first: api_78_share_fetch.py.
 """

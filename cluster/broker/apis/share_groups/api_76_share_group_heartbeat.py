@@ -5,12 +5,6 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
 from cluster.broker.apis.refusals import NOT_HERE, Refused, always
-from cluster.protocol.versions import SHARE_GROUP_HEARTBEAT
 
-API = Api(
-    key=SHARE_GROUP_HEARTBEAT,
-    highest={"4.1": 1},
-    serve=Refused(always(NOT_HERE)),
-)
+API = Refused(always(NOT_HERE))

@@ -5,12 +5,6 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
 from cluster.broker.apis.refusals import NOT_HERE, Refused, each
-from cluster.protocol.versions import SHARE_GROUP_DESCRIBE
 
-API = Api(
-    key=SHARE_GROUP_DESCRIBE,
-    highest={"4.1": 1},
-    serve=Refused(each("groups", "group_ids", NOT_HERE, group_id="")),
-)
+API = Refused(each("groups", "group_ids", NOT_HERE, group_id=""))

@@ -5,12 +5,6 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
 from cluster.broker.apis.refusals import NOT_HERE, Refused, always
-from cluster.protocol.versions import SHARE_ACKNOWLEDGE
 
-API = Api(
-    key=SHARE_ACKNOWLEDGE,
-    highest={"4.1": 1},
-    serve=Refused(always(NOT_HERE)),
-)
+API = Refused(always(NOT_HERE))

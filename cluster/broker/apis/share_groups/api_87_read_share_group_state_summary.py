@@ -5,12 +5,6 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
 from cluster.broker.apis.refusals import NOT_HERE, Refused, by_partition
-from cluster.protocol.versions import READ_SHARE_GROUP_STATE_SUMMARY
 
-API = Api(
-    key=READ_SHARE_GROUP_STATE_SUMMARY,
-    highest={"4.1": 0},
-    serve=Refused(by_partition("results", NOT_HERE, {"topic_id": "topic_id"}, "partition")),
-)
+API = Refused(by_partition("results", NOT_HERE, {"topic_id": "topic_id"}, "partition"))

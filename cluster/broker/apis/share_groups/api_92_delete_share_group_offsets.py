@@ -5,12 +5,6 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api
 from cluster.broker.apis.refusals import NOT_HERE, Refused, always
-from cluster.protocol.versions import DELETE_SHARE_GROUP_OFFSETS
 
-API = Api(
-    key=DELETE_SHARE_GROUP_OFFSETS,
-    highest={"4.1": 0},
-    serve=Refused(always(NOT_HERE)),
-)
+API = Refused(always(NOT_HERE))

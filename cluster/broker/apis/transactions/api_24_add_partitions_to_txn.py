@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.apis.transactions.errors import error_in
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from cluster.transactions.inputs import AddPartitions, AddResult, TransactionResult
 from cluster.transactions.transaction import BUMPS_EPOCH
@@ -140,8 +139,4 @@ def _results(version: int, errors: Errors) -> list[Values]:
     return [{"name": topic, "results_by_partition": results} for topic, results in topics.items()]
 
 
-API = Api(
-    key=ADD_PARTITIONS_TO_TXN,
-    highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 3, "3.5": 3, "3.9": 5, "4.1": 5},
-    serve=AddPartitionsToTxnHandler,
-)
+API = AddPartitionsToTxnHandler

@@ -10,13 +10,12 @@ one of its own (KIP-98). source: KafkaApis.handleAddOffsetsToTxnRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.transactions.api_24_add_partitions_to_txn import BY_CLIENT
 from cluster.broker.apis.transactions.errors import error_in
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import ADD_OFFSETS_TO_TXN
+from cluster.protocol.versions import RequestHeader
 from cluster.transactions.inputs import AddPartitions, AddResult, TransactionResult
 from replica.ids import OFFSETS_TOPIC, TopicPartition
 
@@ -24,7 +23,7 @@ from replica.ids import OFFSETS_TOPIC, TopicPartition
 class AddOffsetsToTxnHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.transactions
-        self._offsets_topic = broker.offsets_topic
+        self._offsets_topic = broker.coordinators.offsets_topic
         self._answer = broker.responder.answer
 
     def __call__(
@@ -52,8 +51,4 @@ class AddOffsetsToTxnHandler:
         self._service.submit(connection, make_input, respond, now_us)
 
 
-API = Api(
-    key=ADD_OFFSETS_TO_TXN,
-    highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 3, "3.5": 3, "3.9": 4, "4.1": 4},
-    serve=AddOffsetsToTxnHandler,
-)
+API = AddOffsetsToTxnHandler

@@ -10,12 +10,11 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.transactions.errors import error_in
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import END_TXN
+from cluster.protocol.versions import RequestHeader
 from cluster.transactions.inputs import EndResult, EndTxn, TransactionResult
 from cluster.transactions.transaction import BUMPS_EPOCH
 
@@ -56,8 +55,4 @@ class EndTxnHandler:
         self._service.submit(connection, make_input, respond, now_us)
 
 
-API = Api(
-    key=END_TXN,
-    highest={"0.11": 0, "2.0": 1, "2.1": 1, "2.7": 2, "3.3": 3, "3.5": 3, "3.9": 4, "4.1": 5},
-    serve=EndTxnHandler,
-)
+API = EndTxnHandler

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.broker.replicas.delayed import ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import PRODUCE, VERSIONS, WRITE_TXN_MARKERS
+from cluster.protocol.versions import PRODUCE, VERSIONS, RequestHeader
 from cluster.slices import Items, paced
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, TopicPartition
@@ -113,8 +112,4 @@ def _answered(marker: Entity, results: ProduceResults) -> Values:
     }
 
 
-API = Api(
-    key=WRITE_TXN_MARKERS,
-    highest={"0.11": 0, "2.0": 0, "2.1": 0, "2.7": 0, "3.3": 1, "3.5": 1, "3.9": 1, "4.1": 1},
-    serve=WriteTxnMarkersHandler,
-)
+API = WriteTxnMarkersHandler

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, Values
+from cluster.broker.apis.api import BrokerParts, Values
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import DESCRIBE_TRANSACTIONS
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode, KafkaError
 
 
@@ -44,8 +43,4 @@ class DescribeTransactionsHandler:
         }
 
 
-API = Api(
-    key=DESCRIBE_TRANSACTIONS,
-    highest={"3.3": 0, "3.5": 0, "3.9": 0, "4.1": 0},
-    serve=DescribeTransactionsHandler,
-)
+API = DescribeTransactionsHandler

@@ -8,11 +8,10 @@ source: KafkaApis.handleListTransactionsRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts
+from cluster.broker.apis.api import BrokerParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import LIST_TRANSACTIONS
+from cluster.protocol.versions import RequestHeader
 from cluster.slices import paced
 from cluster.topic_pattern import described_by
 from cluster.transactions.transaction import TransactionState as State
@@ -62,8 +61,4 @@ class ListTransactionsHandler:
         )
 
 
-API = Api(
-    key=LIST_TRANSACTIONS,
-    highest={"3.3": 0, "3.5": 0, "3.9": 1, "4.1": 2},
-    serve=ListTransactionsHandler,
-)
+API = ListTransactionsHandler

@@ -7,14 +7,13 @@ source: KafkaApis.handleLeaderAndIsrRequest, ReplicaManager.becomeLeaderOrFollow
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, Values, in_zookeeper_era
+from cluster.broker.apis.api import BrokerParts, Values, in_zookeeper_era
 from cluster.broker.control_planes.plane import ZooKeeperParts
 from cluster.broker.replicas.changes import AssignedPartition
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.control_messages import topic_states
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import LEADER_AND_ISR
+from cluster.protocol.versions import RequestHeader
 from controller.image import PartitionRegistration
 from controller.zookeeper.control_requests import TopicState
 from replica.errors import ErrorCode
@@ -78,8 +77,4 @@ class LeaderAndIsrHandler:
         return ErrorCode.NONE if is_ours else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-API = Api(
-    key=LEADER_AND_ISR,
-    highest={},
-    serve=in_zookeeper_era(LeaderAndIsrHandler),
-)
+API = in_zookeeper_era(LeaderAndIsrHandler)

@@ -7,13 +7,12 @@ source: KafkaApis.handleStopReplicaRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, in_zookeeper_era
+from cluster.broker.apis.api import BrokerParts, in_zookeeper_era
 from cluster.broker.control_planes.plane import ZooKeeperParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.control_messages import stopped_partitions
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import STOP_REPLICA
+from cluster.protocol.versions import RequestHeader
 from replica.errors import ErrorCode
 
 
@@ -33,8 +32,4 @@ class StopReplicaHandler:
         self._answer(connection, header, error_code=ErrorCode.NONE, partition_errors=[])
 
 
-API = Api(
-    key=STOP_REPLICA,
-    highest={},
-    serve=in_zookeeper_era(StopReplicaHandler),
-)
+API = in_zookeeper_era(StopReplicaHandler)

@@ -7,13 +7,12 @@ source: KafkaApis.handleUpdateMetadataRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, in_zookeeper_era
+from cluster.broker.apis.api import BrokerParts, in_zookeeper_era
 from cluster.broker.control_planes.plane import ZooKeeperParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.control_messages import live_brokers, topic_states
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import UPDATE_METADATA
+from cluster.protocol.versions import RequestHeader
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH
@@ -53,8 +52,4 @@ class UpdateMetadataHandler:
         self._answer(connection, header, error_code=ErrorCode.NONE)
 
 
-API = Api(
-    key=UPDATE_METADATA,
-    highest={},
-    serve=in_zookeeper_era(UpdateMetadataHandler),
-)
+API = in_zookeeper_era(UpdateMetadataHandler)

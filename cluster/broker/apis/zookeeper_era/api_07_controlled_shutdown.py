@@ -7,12 +7,11 @@ source: KafkaApis.handleControlledShutdownRequest
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, in_zookeeper_era
+from cluster.broker.apis.api import BrokerParts, in_zookeeper_era
 from cluster.broker.control_planes.plane import ZooKeeperParts
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import CONTROLLED_SHUTDOWN
+from cluster.protocol.versions import RequestHeader
 from controller.zookeeper.kafka_controller import ControlledShutdownReply
 
 
@@ -35,8 +34,4 @@ class ControlledShutdownHandler:
         self._runner.post(process, now_us)
 
 
-API = Api(
-    key=CONTROLLED_SHUTDOWN,
-    highest={},
-    serve=in_zookeeper_era(ControlledShutdownHandler),
-)
+API = in_zookeeper_era(ControlledShutdownHandler)

@@ -7,13 +7,12 @@ With KRaft it is asked of the controllers, not of brokers. source: KafkaApis.han
 
 from __future__ import annotations
 
-from cluster.broker.apis.api import Api, BrokerParts, in_zookeeper_era
+from cluster.broker.apis.api import BrokerParts, in_zookeeper_era
 from cluster.broker.control_planes.plane import ZooKeeperParts
-from cluster.messages.alter_partition import alter_partition_input, alter_partition_results, topics_asked_for
+from cluster.messages.controller_requests import alter_partition_input, alter_partition_results, topics_asked_for
 from cluster.node import ConnectionId
 from cluster.protocol import cold
-from cluster.protocol.headers import RequestHeader
-from cluster.protocol.versions import ALTER_PARTITION
+from cluster.protocol.versions import RequestHeader
 from controller.inputs import AlterPartitionReply
 from controller.zookeeper.controller_context import Process
 
@@ -44,8 +43,4 @@ class AlterPartitionHandler:
         self._runner.post(process(), now_us)
 
 
-API = Api(
-    key=ALTER_PARTITION,
-    highest={},
-    serve=in_zookeeper_era(AlterPartitionHandler),
-)
+API = in_zookeeper_era(AlterPartitionHandler)

@@ -15,7 +15,7 @@ from cluster.protocol.versions import (
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
 )
-from cluster.server.cpu import CpuTimes
+from cluster.server.request_handlers import CpuTimes
 from replica.errors import ErrorCode
 from replica.trace.events import ClientThrottled
 

@@ -19,16 +19,15 @@ from soak import one_in
 from cluster import slices
 from cluster.broker.api_table import APIS
 from cluster.broker.broker import BrokerCore
+from cluster.clocks import Timers
 from cluster.controller_node.node import ControllerCore
 from cluster.protocol import cold
 from cluster.protocol.api_00_produce import ProduceRequest, encode_produce_request
 from cluster.protocol.api_01_fetch import FetchPartition, FetchRequest
 from cluster.protocol.entities import Shape, encode_entity, shapes
 from cluster.protocol.fetch_request_codec import encode_fetch_request
-from cluster.protocol.headers import request_frame
-from cluster.protocol.versions import CREATE_TOPICS, FETCH, FORWARDED, METADATA, PRODUCE, VERSIONS
+from cluster.protocol.versions import CREATE_TOPICS, FETCH, FORWARDED, METADATA, PRODUCE, VERSIONS, request_frame
 from cluster.slices import MAX_DECIDED, MAX_FETCHED, MAX_ITEMS, MAX_PRODUCED
-from cluster.timers import Timers
 from replica.rules import PROFILES
 
 ITEMS = MAX_DECIDED

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire_strategies import plain_fields
 
-from cluster.broker.api_table import APIS
+from cluster.broker.api_table import APIS, serve_of
 from cluster.broker.apis.refusals import Refused
 from cluster.protocol import versions as v
 from cluster.protocol.cold import request_class
@@ -14,7 +14,7 @@ from cluster.protocol.versions import VERSIONS
 from replica.errors import ErrorCode
 from replica.rules import PROFILES
 
-REFUSED = [key for key, api in APIS.items() if isinstance(api.serve, Refused)]
+REFUSED = [key for key in APIS if isinstance(serve_of(key), Refused)]
 SILENT = {v.LIST_TRANSACTIONS}
 """APIs with nothing to list, and no error."""
 

@@ -10,8 +10,7 @@ from cluster.broker.replicas.fetchers import fetcher_number
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
-from cluster.protocol.headers import read_request_header
-from cluster.protocol.versions import FETCH, LIST_OFFSETS
+from cluster.protocol.versions import FETCH, LIST_OFFSETS, read_request_header
 from controller.image import PartitionRegistration
 from controller.inputs import ElectLeader
 from replica.errors import ErrorCode

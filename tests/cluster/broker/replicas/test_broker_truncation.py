@@ -8,8 +8,7 @@ from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
-from cluster.protocol.headers import read_request_header
-from cluster.protocol.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from cluster.protocol.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, read_request_header
 from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
 from replica.log.batches.records import stamp

@@ -24,7 +24,7 @@ from cluster.protocol.api_01_fetch import (
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.fetch_session_handler import FetchSessionHandler, Wanted
-from cluster.protocol.headers import read_request_header
+from cluster.protocol.versions import read_request_header
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.rules import PROFILES

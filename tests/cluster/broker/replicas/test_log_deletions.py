@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from cluster.broker.replicas.log_deletions import AT_ONCE, LogDeletions
+from cluster.broker.replicas.log_life import AT_ONCE, LogDeletions
+from cluster.clocks import Timers
 from cluster.node import Action
-from cluster.timers import Timers
 
 SECOND = 1_000_000
 

@@ -3,11 +3,11 @@
 import pytest
 from broker_world import B1, B2, MS, T0, BrokerWorld, batch
 
-from cluster.broker.replicas.partition_locks import PartitionLocks
+from cluster.broker.replicas.blocking_logs import PartitionLocks
 from cluster.server.request_handlers import RequestHandlers
 from controller.inputs import ElectLeader
 from replica.errors import ErrorCode
-from replica.log.files.disk_speed import ServiceTime
+from replica.log.files.disk import ServiceTime
 from replica.trace.events import BatchAppended
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.client.consumer.aborted import AbortedFilter
+from cluster.client.consumer.fetcher import AbortedFilter
 from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
 from replica.log.batches.records import build_batch, read_header, stamp
 from tests.soak import examples

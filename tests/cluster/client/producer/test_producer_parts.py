@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as third_party_murmur2
 
-from cluster.client.backoff import ExponentialBackoff
 from cluster.client.metadata_cache import ClientMetadata, LeaderAndEpoch
+from cluster.client.node import ExponentialBackoff
+from cluster.client.producer.accumulator import BufferPool, StickyPartitioner, murmur2, partition_for_key
 from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
-from cluster.client.producer.buffer_pool import BufferPool
 from cluster.client.producer.idempotence import IdempotenceState
-from cluster.client.producer.partitioner import StickyPartitioner, murmur2, partition_for_key
 from cluster.client.producer.producer import ProducerRecord, producer_config_from
 from cluster.protocol.cold import response
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint

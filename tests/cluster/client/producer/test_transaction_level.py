@@ -12,8 +12,8 @@ from cluster.client.api_versions import Allowed, ApiVersions, NodeApiVersions
 from cluster.client.connections import Answered, ClientConnections
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.producer.events import ProducerEvents
-from cluster.client.producer.idempotence import IdempotenceState
-from cluster.client.producer.transactions import GroupMetadata, ProducerState, TransactionManager
+from cluster.client.producer.idempotence import GroupMetadata, IdempotenceState, ProducerState
+from cluster.client.producer.transactions import TransactionManager
 from cluster.config import ProducerConfig
 from cluster.protocol.cold import response
 from cluster.protocol.versions import (

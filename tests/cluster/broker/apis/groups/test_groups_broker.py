@@ -4,7 +4,6 @@ import pytest
 from broker_world import B1, B2, BrokerWorld, batch
 from group_world import SUBSCRIPTION, Consumer, coordinating
 
-from cluster.coordinators.kept_in import java_hash, partition_of
 from cluster.protocol.versions import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -17,7 +16,7 @@ from cluster.protocol.versions import (
 )
 from controller.inputs import DeleteTopic, ElectLeader
 from replica.errors import ErrorCode
-from replica.ids import OFFSETS_TOPIC, TopicPartition
+from replica.ids import OFFSETS_TOPIC, TopicPartition, java_hash, partition_of
 from replica.rules import PROFILES
 from replica.trace.events import (
     BatchAppended,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from cluster.broker.apis.internal_topics import CoordinatorTopic
+from cluster.broker.apis.coordinators import CoordinatorTopic
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.config import BrokerConfig
-from cluster.coordinators.kept_in import partition_of
 from controller.image import TopicImage
 from replica.config import TopicConfig
-from replica.ids import TRANSACTIONS_TOPIC
+from replica.ids import TRANSACTIONS_TOPIC, partition_of
 
 
 def test_a_topic_of_which_no_partition_is_known_has_as_many_as_are_configured() -> None:
