@@ -71,6 +71,8 @@ SHELLS = [
 ]
 """Everything else is a pure core: no task, no clock, no socket."""
 
+OF_A_RUN = 300
+"""Fewer of our modules are imported for a run of the first lesson; 623 were before they were imported by need."""
 HEAVY = ("trio", "pyspark", "networkx", "pyarrow", "kio", "pandas", "numpy", "altair", "jinja2", "rich")
 
 
@@ -197,6 +199,21 @@ def test_a_run_and_its_readers_load_what_they_use(tmp_path: Path) -> None:
     plays = ("trio", "kio", "networkx", "pyarrow.compute", "cluster.broker.broker", "controller.image")
     must_do_without((*for_spark_and_tests, *plays), ["view"], tmp_path)
     must_do_without((*for_spark_and_tests, *plays), ["explain"], tmp_path)
+
+
+def test_a_run_imports_a_part_of_the_modules(tmp_path: Path) -> None:
+    """What it does not use (groups, transactions, ACLs, admin APIs, ZooKeeper, TLS, the live mode) is not imported."""
+    loaded = loaded_by(["run", "acks1-leader-kill", "--no-logs"], tmp_path)
+    ours = sorted(name for name in loaded if name.split(".")[0] in MAY_IMPORT)
+    assert len(ours) < OF_A_RUN, "\n".join(ours)
+    unused = (
+        "cluster.groups",
+        "cluster.transactions",
+        "cluster.authentication",
+        "cluster.live",
+        "controller.zookeeper",
+    )
+    assert not set(unused) & set(ours)
 
 
 def test_the_lab_judges_without_arrow(tmp_path: Path) -> None:

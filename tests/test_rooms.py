@@ -17,10 +17,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("replica", "controller", "cluster", "scenarios")
 MODULES_MAX = 25
 DOCSTRING_LINES_MAX = 10
-ROOMS = {
-    room: tuple(row["may_import"])
-    for room, row in tomllib.loads((ROOT / "tests" / "rooms.toml").read_text(encoding="utf-8")).items()
-}
+TABLE = tomllib.loads((ROOT / "tests" / "rooms.toml").read_text(encoding="utf-8"))
+ANNEXES = TABLE.pop("annexes")
+ROOMS = {room: tuple(row["may_import"]) for room, row in TABLE.items()}
 
 Imports = Mapping[str, list[str]]
 """Module -> the modules it imports, wherever in it: for types alone and inside functions, too."""
@@ -104,6 +103,19 @@ def test_what_a_room_may_import_it_does_import() -> None:
         (room, other) for room, allowed in ROOMS.items() for other in allowed if (room, other) not in used | by_name
     ]
     assert not unused, f"tests/rooms.toml allows what no module needs: {unused}"
+
+
+def test_the_core_imports_no_annex() -> None:
+    core = tuple(f"scenarios.{room}." for room in ANNEXES["core"])
+    doors = ANNEXES["doors"]
+    wrong = [
+        f"{module} imports {other}"
+        for module, found in all_imports().items()
+        if module.startswith(core) and module not in doors
+        for other in found
+        if other in doors or room_of(other, ROOMS) in ANNEXES["annexes"]
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_no_circle_between_rooms() -> None:

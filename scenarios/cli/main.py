@@ -55,6 +55,11 @@ COMMANDS = {
     "completion": ("scenarios.cli.completion", "completion", "Let bash, zsh or fish complete commands and names."),
     "bench": ("scenarios.cli.bench", "bench", "Measure simulator, fetch path, live brokers and report."),
 }
+CORE = (
+    *("run", "compare", "list", "show", "check", "new", "test", "explain", "view", "report", "runs", "diff", "serve"),
+    "fault",
+)
+"""What most people use; `--help` has it first, and all others under "More"."""
 USING_SPARK = ("report", "sweep", "search")
 """They leave much behind when they are killed: temporary files of a JVM and of its workers."""
 MEMORY_LEAST_BYTES = 384 << 20
@@ -101,8 +106,9 @@ class LazyGroup(click.Group):
         return [*(CompletionItem(name, help=text) for name, text in found), *options]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+        for title, names in (("Commands", CORE), ("More", [name for name in COMMANDS if name not in CORE])):
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][2]) for name in names])
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

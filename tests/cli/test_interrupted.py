@@ -141,3 +141,41 @@ def test_what_was_played_before_a_process_was_killed_is_kept(command: str, tmp_p
         assert list((tmp_path / "found").iterdir()) != []
     else:
         assert words == ["test", *FILE_NAMES[counts_of(ended)[0] // 3 :]]
+
+
+LONG = """
+schema: 1
+id: a-long-run
+title: A long run
+duration: 100000s
+cluster: {controllers: [c1], brokers: {b1: {}, b2: {}, b3: {}}}
+topics: {t: {partitions: {0: [b1, b2, b3]}}}
+workloads: {p1: {kind: producer, topic: t, rate: 10/s}}
+timeline:
+  - {at: 5s, kill: b1}
+  - {at: 90000s, start: b1}
+expect: {verdict: ok}
+"""
+
+
+@pytest.mark.parametrize(("by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_keeps_what_it_has_played(by: signal.Signals, code: int, tmp_path: Path) -> None:
+    """Its folder is whole, every reader of runs reads it, and it says that it was cut short."""
+    (tmp_path / "long.yaml").write_text(LONG, encoding="utf-8")
+    ended = interrupted(tmp_path, "run", "long.yaml", by=by, sign="virtual, ")
+    assert (ended.code, ended.errors[-1]) == (code, "Interrupted.")
+    assert "(cut short, of 100000 s)" in ended.out and "NOTHING LOST" in ended.out
+    run = tmp_path / "runs" / "0001-a-long-run"
+    assert sorted(path.name for path in run.parent.iterdir()) == ["0001-a-long-run", "last"]
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    assert 5 < summary["cut_short"]["at_s"] == summary["virtual_s"] < 90_000 < summary["cut_short"]["of_s"]
+    assert load_file(run / "scenario.lock.yaml").scenario.duration_us == 100_000_000_000
+
+    def said(*words: str) -> str:
+        done = subprocess.run([*COMMAND, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert "ok, cut short" in said("runs")
+    assert "r1 is safe" in said("explain", "last", "r1")
+    said("view", "last")
+    assert (run / "view.html").is_file()

@@ -18,7 +18,6 @@ from replica.log.log import Log
 from replica.trace.events import BatchAppended, LeadershipBegan, LogTruncated, TraceEvent, TraceLog
 from scenarios.observe.untold import state_untold
 from scenarios.observe.view import ClusterView, ReplicaView
-from scenarios.run import cluster_under_test
 from scenarios.run.runner import run_scenario
 
 NODE, EPOCH, RECORD_BYTES = "second", 4, 700
@@ -151,7 +150,7 @@ def test_what_each_of_several_did_not_tell_is_stated_before_the_first_of_them_en
         stated.append((node, view.nodes["b2"].running, view.nodes["b3"].running))
 
     monkeypatch.setattr(Host, "reports_all", False)
-    monkeypatch.setattr(cluster_under_test, "state_untold", noted)
+    monkeypatch.setattr("scenarios.observe.untold.state_untold", noted)
     run_scenario(load(f"{{at: 5s, {verb}: [b2, b3]}}"), runs_dir=None)
     assert stated[:2] == [("b2", True, True), ("b3", True, True)]
     assert "b1" in [node for node, *_ in stated[2:]] and not any(running for _, *both in stated[2:] for running in both)

@@ -136,12 +136,12 @@ def test_a_level_that_is_set_counts_from_then_on(world):
     down = updated(world, 2, ("transaction.version", 1), ("group.version", 0), upgrade_type=SAFE_DOWNGRADE)
     assert down.error_code is ErrorCode.NONE
     assert levels(world) == {**{k: v for k, v in before.items() if k != "group.version"}, "transaction.version": 1}
-    assert world.broker._transactions.version == 1
+    assert world.broker._coordinators.transactions.version == 1
     assert heartbeat(world) is ErrorCode.UNSUPPORTED_VERSION
     (group,) = world.call("member").ask(CONSUMER_GROUP_DESCRIBE, 1, group_ids=["g"]).groups
     assert (group.group_id, group.error_code) == ("g", ErrorCode.UNSUPPORTED_VERSION)
     assert updated(world, 2, ("transaction.version", 2), ("group.version", 1)).error_code is ErrorCode.NONE
-    assert (levels(world), world.broker._transactions.version) == (before, 2)
+    assert (levels(world), world.broker._coordinators.transactions.version) == (before, 2)
     assert heartbeat(world) is not ErrorCode.UNSUPPORTED_VERSION
     only_asked = {"feature": "group.version", "max_version_level": 0, "upgrade_type": SAFE_DOWNGRADE}
     admin = world.call("admin")
@@ -160,7 +160,7 @@ def test_levels_outlive_the_controller_and_the_broker(world):
     world.kill()
     world.start().run(15_000)
     assert "transaction.version" not in levels(world)
-    assert world.broker._transactions.version == 0
+    assert world.broker._coordinators.transactions.version == 0
 
 
 def test_an_older_release_answers_for_each_feature(tmp_path):
