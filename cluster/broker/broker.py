@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -20,15 +21,12 @@ from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessi
 from cluster.broker.replicas.fetchers import FetcherContext, ReplicaFetchers
 from cluster.broker.replicas.log_life import LogDirFailures, state_recoveries
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.broker.replicas.record_deletion import RecordDeletion
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import MANY
 from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
-from cluster.groups import inputs
-from cluster.messages.admin.broker_description import own_keys
 from cluster.node import Action, ConnectionId
 from cluster.operated import BrokerInput, DeleteGroup, DeleteRecords
 from cluster.outbox import Outbox
@@ -52,6 +50,7 @@ from replica.trace.events import LogFlushed, Recorder
 
 if TYPE_CHECKING:
     from cluster.broker.control_planes.plane import ControlPlane, Lifecycle
+    from cluster.broker.replicas.record_deletion import RecordDeletion
     from cluster.groups.service import GroupService
     from cluster.messages.admin.broker_description import OwnKey
     from cluster.server.request_log import RequestLog
@@ -237,7 +236,6 @@ class BrokerCore:
             recorder=self._recorder,
             plane=lambda: self._plane,
         )
-        self._deletion = RecordDeletion(outbox, self.cache, self.replicas)
         self._changes = ReplicaChanges(
             identity=identity,
             config=self._running,
@@ -291,7 +289,7 @@ class BrokerCore:
             plane=self._plane,
             cache=self.cache,
             replicas=self.replicas,
-            deletion=self._deletion,
+            deletion=lambda: self._deletion,
             changes=self._changes,
             logs=BlockingLogs(
                 self.replicas,
@@ -307,7 +305,14 @@ class BrokerCore:
             offered=lambda: self._apis.offered,
         )
 
+    @cached_property
+    def _deletion(self) -> RecordDeletion:
+        from cluster.broker.replicas.record_deletion import RecordDeletion
+
+        return RecordDeletion(self._outbox, self.cache, self.replicas)
+
     def _own_keys(self) -> Sequence[OwnKey]:
+        from cluster.messages.admin.broker_description import own_keys
 
         roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
         return own_keys(self.identity, self._rules, roots, self._controllers)
@@ -461,6 +466,8 @@ class BrokerCore:
     def _delete_group(
         self, group_id: str, partitions: tuple[TopicPartition, ...], answer: OnReply, now_us: int
     ) -> None:
+        from cluster.groups import inputs
+
         def make_input(number: int) -> inputs.CoordinatorInput:
             if partitions:
                 return inputs.DeleteOffsets(now_us=now_us, request=number, group_id=group_id, partitions=partitions)

@@ -169,7 +169,7 @@ class TraceRow:
     event: TraceEvent
 
 
-class Names(Protocol):
+class NamesOfRecords(Protocol):
     """The names of a run's records, by place."""
 
     def between(self, start: int, stop: int) -> list[str]: ...
@@ -192,7 +192,7 @@ class LogEntriesFound:
     offset: int
     place: int
     count: int
-    names: Names
+    names: NamesOfRecords
     leader_epoch: int
     crc: int
 

@@ -19,10 +19,10 @@ from scenarios.language.selectors import Selector, resolve
 from scenarios.language.steps import Direction, Payload
 from scenarios.language.verbs.clients import Seek
 from scenarios.language.verbs.cluster import (
-    AddPartitions,
     CancelReassign,
     Elect,
     MakeTopic,
+    MorePartitions,
     Reassign,
     RemoveGroup,
     RemoveOffsets,
@@ -385,8 +385,8 @@ class Faults:
         await self._operator.delete_topic(payload.topic)
         return Done((), f"the topic {payload.topic} is deleted")
 
-    @performs(AddPartitions)
-    async def _create_partitions(self, name: str, payload: AddPartitions) -> Done:
+    @performs(MorePartitions)
+    async def _create_partitions(self, name: str, payload: MorePartitions) -> Done:
         await self._operator.create_partitions(payload.topic, payload.count)
         return Done((), f"the topic {payload.topic} has {payload.count} partitions from now on")
 

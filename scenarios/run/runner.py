@@ -41,7 +41,6 @@ from scenarios.run.cluster_under_test import ClusterUnderTest, NotPossibleNow
 from scenarios.run.controller_calls import FirstTopics
 from scenarios.run.faults import Faults
 from scenarios.run.final_state import FindPlaces, Naming, state_final_logs
-from scenarios.run.kafka_limits import RealKafka
 from scenarios.run.probe import CoreProbe, PartitionRounds
 from scenarios.run.runs import RunInterrupted, lock_sha256
 from scenarios.run.timeline import EndOffsetAnswers, Timeline

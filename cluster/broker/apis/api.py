@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cluster.broker.replicas.changes import ReplicaChanges
     from cluster.broker.replicas.fetch_sessions import FetchSessions
     from cluster.broker.replicas.manager import ReplicaManager
+    from cluster.broker.replicas.record_deletion import RecordDeletion
     from cluster.clocks import WallClock
     from cluster.config import BrokerConfig
     from cluster.dynamic_settings import RunningConfig
@@ -36,30 +37,6 @@ if TYPE_CHECKING:
     from replica.log.broker_logs import BrokerLogs
     from replica.rules import Rules
     from replica.trace.events import Recorder
-
-from cluster.authorization.authorizer import Access
-from cluster.broker.control_planes.plane import ControlPlane, ZooKeeperParts
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.metadata.lifecycle import BrokerIdentity
-from cluster.broker.replicas.blocking_logs import BlockingLogs
-from cluster.broker.replicas.changes import ReplicaChanges
-from cluster.broker.replicas.fetch_sessions import FetchSessions
-from cluster.broker.replicas.manager import ReplicaManager
-from cluster.broker.replicas.record_deletion import RecordDeletion
-from cluster.clocks import WallClock
-from cluster.config import BrokerConfig
-from cluster.dynamic_settings import RunningConfig
-from cluster.groups.service import GroupService
-from cluster.messages.admin.broker_description import OwnKey
-from cluster.outbox import Outbox
-from cluster.quotas.client_quotas import ClientQuotas
-from cluster.server.accepted_connections import AcceptedConnections
-from cluster.server.request_handlers import HandlerTime
-from cluster.server.responder import Handler, Responder
-from cluster.transactions.service import TransactionService
-from replica.log.broker_logs import BrokerLogs
-from replica.rules import Rules
-from replica.trace.events import Recorder
 
 Values = dict[str, object]
 """Fields of a response, or of a structure in one."""
@@ -91,7 +68,7 @@ class BrokerParts:
     plane: ControlPlane
     cache: MetadataCache
     replicas: ReplicaManager
-    deletion: RecordDeletion
+    deletion: Callable[[], RecordDeletion]
     changes: ReplicaChanges
     logs: BlockingLogs
     directories: BrokerLogs

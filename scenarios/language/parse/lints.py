@@ -23,8 +23,8 @@ from scenarios.language.steps import DEFAULT, At, Payload, Step
 from scenarios.language.values.reading import Reader
 from scenarios.language.verbs.clients import Produce
 from scenarios.language.verbs.cluster import (
-    AddPartitions,
     CancelReassign,
+    MorePartitions,
     Reassign,
     RemoveGroup,
     RemoveOffsets,
@@ -41,7 +41,7 @@ from scenarios.language.verbs.process import Pause, Resume
 
 FIRINGS_MAX = 10_000
 _OF_KRAFT = (
-    AddPartitions, CancelReassign, Reassign, RemoveTopic, SetQuota, Throttle, Unregister, UpdateFeatures
+    MorePartitions, CancelReassign, Reassign, RemoveTopic, SetQuota, Throttle, Unregister, UpdateFeatures
 )  # fmt: skip
 _ERA_OF: Mapping[type[Payload], str] = {
     RemoveRecords: "kafka-0.11",

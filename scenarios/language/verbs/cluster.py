@@ -229,7 +229,7 @@ class RemoveTopic(Verb):
 
 
 @verb("create_partitions", example="{topic: t, count: 6}", usage="create_partitions orders 6")
-class AddPartitions(Verb):
+class MorePartitions(Verb):
     """A topic gets more partitions, up to `count` in all (`kafka-topics --alter --partitions`). Steps behind it in the
     file, and what the file expects, can name them. Clients learn of them with their metadata; a key may go to another
     partition from then on.

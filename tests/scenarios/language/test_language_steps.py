@@ -24,10 +24,10 @@ from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce, Seek
 from scenarios.language.verbs.clock import BumpClock, StrobeClock
 from scenarios.language.verbs.cluster import (
-    AddPartitions,
     CancelReassign,
     Elect,
     MakeTopic,
+    MorePartitions,
     Reassign,
     RemoveGroup,
     RemoveOffsets,
@@ -136,7 +136,7 @@ PAYLOADS = [
     ),
     ("create_topic: t", MakeTopic("t")),
     ("delete_topic: t", RemoveTopic("t")),
-    ("create_partitions: {topic: t, count: 3}", AddPartitions("t", 3)),
+    ("create_partitions: {topic: t, count: 3}", MorePartitions("t", 3)),
     ("delete_records: t-0", RemoveRecords(TopicPartition("t", 0))),
     ("delete_records: {partition: t-0, offset: 5}", RemoveRecords(TopicPartition("t", 0), 5)),
     ("delete_group: g", RemoveGroup("g")),

@@ -23,7 +23,7 @@ from replica.ids import TopicPartition
 
 class DeleteRecordsHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._deletion = broker.deletion
+        self._deletion = broker.deletion()
         self._answer = broker.responder.answer
 
     def __call__(
