@@ -20,6 +20,7 @@ from scenarios.cli.common import (
     style_for_stdout,
 )
 from scenarios.terminal.exit_codes import ExitCode
+from scenarios.terminal.folding import table_lines
 from scenarios.terminal.progress import ProgressLine
 
 CUT_SHORT = "its end may be missing: whatever wrote it was killed, or its files were changed"
@@ -69,12 +70,7 @@ def _table(rows: Sequence[Mapping[str, Any]], none: str) -> list[str]:
         for row in rows
     ]
     heads = ("RUN", "MADE", "SCENARIO", "SEED", "VERDICT", "EVENTS", "SIZE")
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    return ["  " + "  ".join(map(_padded, heads, line, widths)) for line in (heads, *cells)]
-
-
-def _padded(head: str, cell: str, width: int) -> str:
-    return cell.rjust(width) if head in ("SEED", "EVENTS", "SIZE") else cell.ljust(width)
+    return table_lines((heads, *cells), right=[heads.index(head) for head in ("SEED", "EVENTS", "SIZE")])
 
 
 def _day_and_time(made: datetime, now: datetime) -> str:

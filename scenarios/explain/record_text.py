@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from replica.ids import ACKS_ALL
 from scenarios.explain.explanation import Explanation
 from scenarios.explain.what_if import RecordFate
-from scenarios.terminal.folding import folded
+from scenarios.terminal.folding import folded, table_lines
 from scenarios.terminal.style import Style
 
 _TEXT_WIDTH = 76
@@ -84,7 +84,4 @@ def _table(story: Explanation) -> list[str]:
         row = [f"{holding.at_us / 1_000_000:.3f}", *cells, holding.producer]
         if rows[-1][1:] != row[1:]:
             rows.append(row)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return table_lines(rows)
