@@ -161,7 +161,7 @@ def judge(run: str | None, format_: str, plain: bool) -> int:
         with ProgressLine("judging") as line:
             scenario = load_file(run_dir / LOCK_FILE).scenario
             summary, story, _ = judge_run(
-                run_dir, scenario, former, lambda events: line.show(0.5, f"{events:,} events")
+                run_dir, scenario, former, lambda events: line.show(0.0, f"{events:,} events")
             )
     except RunNotFound as missing:
         fail(str(missing), ExitCode.USAGE)
