@@ -73,7 +73,7 @@ SHELLS = [
 
 OF_A_RUN = 300
 """Fewer of our modules are imported for a run of the first lesson; 623 were before they were imported by need."""
-HEAVY = ("trio", "pyspark", "networkx", "pyarrow", "kio", "pandas", "numpy", "altair", "jinja2", "rich")
+HEAVY = ("trio", "pyspark", "networkx", "pyarrow", "kio", "pandas", "numpy", "altair", "jinja2")
 
 
 class Import(NamedTuple):
@@ -193,7 +193,7 @@ def test_quick_commands_load_nothing_heavy(words: list[str], tmp_path: Path) -> 
 
 def test_a_run_and_its_readers_load_what_they_use(tmp_path: Path) -> None:
     """The first minutes of a lesson. kio would import hypothesis, which leaves a folder wherever it is loaded."""
-    for_spark_and_tests = ("pyspark", "pandas", "altair", "jinja2", "rich", "hypothesis", "pytest")
+    for_spark_and_tests = ("pyspark", "pandas", "altair", "jinja2", "hypothesis", "pytest")
     must_do_without((*for_spark_and_tests, "networkx"), ["run", "acks1-leader-kill", "--no-logs"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
     plays = ("trio", "kio", "networkx", "pyarrow.compute", "cluster.broker.broker", "controller.image")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -27,7 +28,6 @@ from cluster.live.control import (
 from cluster.live.gathering import EventSource, InPlace
 from cluster.live.node_life import Life
 from cluster.live.observations import ConnectionEnded
-from cluster.live.pickling import pickled
 from cluster.live.remote_core import RemoteCore
 from cluster.network.host import Host, Process
 from cluster.network.world import SETTLE_S, ProcessExit
@@ -70,7 +70,7 @@ class RemoteHost(Host):
         """Simplified: an order that a stopped process has no room for any more is dropped."""
         if self._life is not None:
             with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-                self._life.control.send(pickled(order))
+                self._life.control.send(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
 
     def _read(self, life: Life) -> list[InPlace]:
         told: list[InPlace] = []

@@ -43,7 +43,6 @@ out_option = click.option(
 
 SEEDS_MAX = 1_000_000
 SENTENCE_CHARACTERS_MAX = 200
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class CommandGroup(click.Group):
@@ -98,10 +97,12 @@ class TimeSpan(click.ParamType):  # type: ignore[type-arg]
         self._least_s, self._most_s = least_s, most_s
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)", str(value), re.ASCII)
+        from scenarios.language.values.reading import parse_time
+
+        found = parse_time(str(value), hours=True)
         if found is None:
             self.fail(f"`{value}` is no time: write it as 500ms, 1s, 5m or 1h", param, ctx)
-        seconds = float(found[1]) * _UNITS[found[2]]
+        seconds = found[0] / 1_000_000
         if not self._least_s <= seconds <= self._most_s:
             self.fail(f"`{value}`: from {self._least_s:g} s to {self._most_s:,.0f} s", param, ctx)
         return seconds

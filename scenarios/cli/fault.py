@@ -11,7 +11,7 @@ from scenarios.cli.common import fail, format_option, plain_option, print_json, 
 from scenarios.language.diagnostics import printable
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.interruption import ExitCode
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, table_lines
 
 SHOWN_CLIENTS_MAX = 20
 CODE_OF = {
@@ -122,8 +122,7 @@ def printable_line(line: str) -> str:
 def state_lines(state: dict[str, Any], style: Style) -> list[str]:
     """The table of `fault list`."""
     lines = [f"  {', '.join(state['bootstrap'])}   {state['profile']}, {state['at_s']:.1f} s", "", "  NODES"]
-    wide = max(len(node["node"]) for node in state["nodes"])
-    lines += [f"  {node['node']:<{wide}}  {_node_state(node, style)}" for node in state["nodes"]]
+    lines += table_lines([(node["node"], _node_state(node, style)) for node in state["nodes"]])
     outside = state["outside_clients"]
     if outside:
         more = f" and {len(outside) - SHOWN_CLIENTS_MAX} more" if len(outside) > SHOWN_CLIENTS_MAX else ""
@@ -159,17 +158,13 @@ def _node_state(node: dict[str, Any], style: Style) -> str:
 
 def _partition_lines(partitions: list[dict[str, Any]], style: Style) -> list[str]:
     """One line each: leader, ISR, and every replica's HW/LEO."""
-    wide = max(9, *(len(one["partition"]) for one in partitions))
-    leaders = [f"{one['leader'] or 'none'} e{one['leader_epoch']}" for one in partitions]
-    leader_wide = max(8, *map(len, leaders))
-    isr_wide = max(3, *(len(",".join(one["isr"])) for one in partitions))
-    lines = [f"  {'PARTITION':<{wide}}  {'LEADER':<{leader_wide}}  {'ISR':<{isr_wide}}  REPLICAS, HW/LEO"]
-    for one, leader in zip(partitions, leaders, strict=True):
-        isr = ",".join(one["isr"])
+    rows = [("PARTITION", "LEADER", "ISR", "REPLICAS, HW/LEO")]
+    for one in partitions:
+        leader = f"{one['leader'] or 'none'} e{one['leader_epoch']}"
         replicas = "  ".join(
             f"{replica['node']} {replica['high_watermark']}/{replica['log_end_offset']}" for replica in one["replicas"]
         )
         short = len(one["isr"]) < one["min_isr"]
-        isr = style.paint(f"{isr:<{isr_wide}}", "red" if short else "bold")
-        lines.append(f"  {one['partition']:<{wide}}  {leader:<{leader_wide}}  {isr}  {replicas}")
-    return lines
+        isr = style.paint(",".join(one["isr"]), "red" if short else "bold")
+        rows.append((one["partition"], leader, isr, replicas))
+    return table_lines(rows)

@@ -26,6 +26,7 @@ from scenarios.cli.completion import run_names
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
+from scenarios.terminal.style import table_lines
 
 if TYPE_CHECKING:
     from spark_reports.report import ReportResult
@@ -250,22 +251,16 @@ def _answer(
 
 
 def _as_text(columns: list[str], rows: list[list[Any]], more: bool) -> str:
-    """Columns as wide as their widest value, numbers to the right."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    right = [all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(columns))]
-
-    def line(words: list[str]) -> str:
-        places = zip(words, widths, right, strict=True)
-        return "  " + "  ".join(f"{w:>{n}}" if is_number else f"{w:<{n}}" for w, n, is_number in places).rstrip()
-
+    """Numbers are aligned to the right."""
+    right = [i for i in range(len(columns)) if all(isinstance(row[i], int | float | None) for row in rows)]
+    lines = table_lines([columns, *([_cell(value) for value in row] for row in rows)], right)
     last = (
         [f"  … and more: only {ROWS_SHOWN:,} rows are shown; --format json prints up to {ROWS_PRINTED:,}"]
         if more
         else []
     )
     counted = f"  ({len(rows):,} row{'' if len(rows) == 1 else 's'})"
-    return "\n".join([line(columns), *map(line, cells), *(last or [counted]), ""])
+    return "\n".join([*lines, *(last or [counted]), ""])
 
 
 def _cell(value: Any) -> str:

@@ -21,6 +21,7 @@ from scenarios.cli.common import (
 )
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
+from scenarios.terminal.style import table_lines
 
 CUT_SHORT = "its end may be missing: whatever wrote it was killed, or its files were changed"
 
@@ -69,12 +70,7 @@ def _table(rows: Sequence[Mapping[str, Any]], none: str) -> list[str]:
         for row in rows
     ]
     heads = ("RUN", "MADE", "SCENARIO", "SEED", "VERDICT", "EVENTS", "SIZE")
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    return ["  " + "  ".join(map(_padded, heads, line, widths)) for line in (heads, *cells)]
-
-
-def _padded(head: str, cell: str, width: int) -> str:
-    return cell.rjust(width) if head in ("SEED", "EVENTS", "SIZE") else cell.ljust(width)
+    return table_lines((heads, *cells), right=[heads.index(head) for head in ("SEED", "EVENTS", "SIZE")])
 
 
 def _day_and_time(made: datetime, now: datetime) -> str:
@@ -165,7 +161,7 @@ def judge(run: str | None, format_: str, plain: bool) -> int:
         with ProgressLine("judging") as line:
             scenario = load_file(run_dir / LOCK_FILE).scenario
             summary, story, _ = judge_run(
-                run_dir, scenario, former, lambda events: line.show(0.5, f"{events:,} events")
+                run_dir, scenario, former, lambda events: line.show(0.0, f"{events:,} events")
             )
     except RunNotFound as missing:
         fail(str(missing), ExitCode.USAGE)

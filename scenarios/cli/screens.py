@@ -27,7 +27,7 @@ from scenarios.observe.story import Story, grouped, ungrouped
 from scenarios.observe.wording import acked_of, count_of, lost_words, played_by, settings_of
 from scenarios.run.runs import RUNS_DIR
 from scenarios.terminal.ribbon import ribbon
-from scenarios.terminal.style import Style, folded
+from scenarios.terminal.style import Style, folded, table_lines
 
 Summary = Mapping[str, Any]
 
@@ -411,14 +411,12 @@ def table_of(columns: Sequence[tuple[str, dict[str, str]]], style: Style) -> tup
     shown = max(sum(end <= style.width - label_width - 2 for end in accumulate(widths)), 1)
     widths = widths[:shown]
     rule = "  " + style.sign("rule") * (label_width + sum(widths))
-    head = "".join(name.rjust(width) for (name, _), width in zip(columns, widths, strict=False))
-    lines = [f"  {'':<{label_width}}{head}", rule]
+    rows = [(" " * label_width, *(name for name, _ in columns[:shown]))]
     for label in labels:
-        known = [column.get(label, style.sign("none")) for _, column in columns]
-        cells = [cell.rjust(width) for cell, width in zip(known, widths, strict=False)]
-        coloured = [style.paint(cell, "red") if style.sign("lost") in cell else cell for cell in cells]
-        lines.append(f"  {label:<{label_width}}{''.join(coloured)}")
-    return [*lines, rule], shown
+        cells = [column.get(label, style.sign("none")) for _, column in columns[:shown]]
+        rows.append((label, *(style.paint(cell, "red") if style.sign("lost") in cell else cell for cell in cells)))
+    head, *lines = table_lines(rows, right=range(1, shown + 1), gap="   ")
+    return [head, rule, *lines, rule], shown
 
 
 def _column_name(summary: Summary) -> str:

@@ -71,10 +71,12 @@ class SlackType(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        found = re.fullmatch(r"(\d{1,6})(ms|s)", str(value), re.ASCII)
-        if found is None:
+        from scenarios.language.values.reading import TIME_MAX_US, parse_time
+
+        found = parse_time(str(value))
+        if found is None or found[0] > TIME_MAX_US:
             self.fail(f"`{value}` is no time such as 500ms or 2s", param, ctx)
-        return int(found[1]) * (1000 if found[2] == "ms" else 1_000_000)
+        return found[0]
 
 
 def kafka_options(command: C) -> C:

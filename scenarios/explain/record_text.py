@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from replica.ids import ACKS_ALL
 from scenarios.explain.explanation import Explanation
 from scenarios.explain.what_if import RecordFate
-from scenarios.terminal.style import Style, folded
+from scenarios.terminal.style import Style, folded, table_lines
 
 _TEXT_WIDTH = 76
 _MARGIN = 14
@@ -83,7 +83,4 @@ def _table(story: Explanation) -> list[str]:
         row = [f"{holding.at_us / 1_000_000:.3f}", *cells, holding.producer]
         if rows[-1][1:] != row[1:]:
             rows.append(row)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return table_lines(rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import pickle
 import signal
 import socket
 import traceback
@@ -45,7 +46,6 @@ from cluster.live.neighbours import NeighbourFabric
 from cluster.live.node_life import OwnProcess
 from cluster.live.observations import Observation, Topic
 from cluster.live.peers import Address
-from cluster.live.pickling import pickled, unpickled
 from cluster.live.processes import NodeOrder
 from cluster.live.time import LiveTime
 from cluster.network.host import Host
@@ -80,7 +80,7 @@ def launcher(scenario: Scenario, log_root: Path) -> Callable[[NodeOrder, socket.
     forks = Forks(__name__, "networkx", "scenarios.cli.main")
 
     def launch(order: NodeOrder, control: socket.socket) -> OwnProcess:
-        return forks.start(f"highwater {order.name}", run_node, pickled((scenario, log_root, order)), control)
+        return forks.start(f"highwater {order.name}", run_node, pickle.dumps((scenario, log_root, order)), control)
 
     return launch
 
@@ -94,7 +94,7 @@ def run_node(start: bytes, control: socket.socket) -> None:
     scenario: Scenario
     log_root: Path
     order: NodeOrder
-    scenario, log_root, order = unpickled(start)
+    scenario, log_root, order = pickle.loads(start)  # noqa: S301  # from the process that forked this one
     node = NodeProcess(scenario, log_root, order, control)
     try:
         trio.run(node.run)

@@ -15,6 +15,12 @@ from scenarios.terminal.safe_output import OutputFailed
 
 QUIET_S = 0.5
 REFRESH_S = 0.1
+ESTIMATE_FROM_S = 5.0
+"""Before that, the pace so far says little."""
+
+REPEAT_S = 10.0
+"""Where stderr is no terminal, a line is written at least so often."""
+
 COLUMNS_MAX = 120
 
 
@@ -29,13 +35,13 @@ def _room() -> int:
 
 class ProgressLine:
     """One line that is redrawn twice a second on a terminal, whether there is progress or not; where stderr is no
-    terminal, one line for every tenth done.
+    terminal, one line for every tenth done, and at least one every REPEAT_S. Both estimate the time that is left.
     """
 
     def __init__(self, label: str) -> None:
         self._label = label
         self._began_s = time.monotonic()
-        self._drawn_s = 0.0
+        self._drawn_s = self._began_s
         self._tenths = 0
         self._shown = False
         self._present: tuple[float, str] | None = None
@@ -44,8 +50,7 @@ class ProgressLine:
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
-        if self._terminal:
-            threading.Thread(target=self._redraw, daemon=True).start()
+        threading.Thread(target=self._redraw, daemon=True).start()
         return self
 
     def __exit__(
@@ -84,14 +89,35 @@ class ProgressLine:
                     self._draw(now_s)
             elif int(fraction * 10) > self._tenths:
                 self._tenths = int(fraction * 10)
-                sys.stderr.write(f"{self._label}: {self._tenths * 10} % {detail}\n")
-                sys.stderr.flush()
+                self._print(now_s, self._tenths * 10)
 
     def _redraw(self) -> None:
         while not self._over.wait(QUIET_S):
             with self._lock:
-                if self._present is not None and not self._over.is_set():
-                    self._draw(time.monotonic())
+                if self._present is None or self._over.is_set():
+                    continue
+                now_s = time.monotonic()
+                if self._terminal:
+                    self._draw(now_s)
+                elif now_s - self._drawn_s >= REPEAT_S:
+                    self._print(now_s, int(self._present[0] * 100))
+
+    def _print(self, now_s: float, percent: int) -> None:
+        """With the lock held, where stderr is no terminal."""
+        assert self._present is not None
+        self._drawn_s = now_s
+        sys.stderr.write(f"{self._label}: {percent} % {self._present[1]}{self._left(now_s)}\n")
+        sys.stderr.flush()
+
+    def _left(self, now_s: float) -> str:
+        """The time that is left at the pace so far; nothing where that is little or cannot be said yet."""
+        assert self._present is not None
+        fraction = self._present[0]
+        taken_s = now_s - self._began_s
+        if not 0.01 <= fraction < 1 or taken_s < ESTIMATE_FROM_S:
+            return ""
+        left_s = round(taken_s * (1 - fraction) / fraction)
+        return f", about {f'{left_s} s' if left_s < 120 else f'{left_s // 60} min'} left"
 
     def _draw(self, now_s: float) -> None:
         """With the lock held."""
@@ -101,14 +127,14 @@ class ProgressLine:
         self._shown = True
         filled = round(max(0.0, min(fraction, 1.0)) * 20)
         bar = "█" * filled + "·" * (20 - filled)
-        line = f"  {now_s - self._began_s:5.1f} s {bar} {self._label} {detail}"
+        line = f"  {now_s - self._began_s:5.1f} s {bar} {self._label} {detail}{self._left(now_s)}"
         sys.stderr.write(f"\r\x1b[K{line[: _room()]}")
         sys.stderr.flush()
 
 
 class WaitingLine:
     """The current wait and its length so far, where the progress is unknown: a line that is redrawn twice a second on a
-    terminal, else one line for each wait.
+    terminal, else one line for each wait and every REPEAT_S of it.
 
     Nothing is drawn after `end`, which may be called from any thread, and more than once.
     """
@@ -117,20 +143,18 @@ class WaitingLine:
         """what: `Spark starts`; said at once"""
         self._began_s = time.monotonic()
         self._for = what
+        self._printed_s = -REPEAT_S
         self._drawn = False
         self._terminal = sys.stderr.isatty()
         self._lock = threading.Lock()
         self._over = threading.Event()
         self.wait_for(what)
-        if self._terminal:
-            threading.Thread(target=self._redraw, daemon=True).start()
+        threading.Thread(target=self._redraw, daemon=True).start()
 
     def wait_for(self, what: str) -> None:
         with self._lock:
             self._for = what
-            if not self._terminal and not self._over.is_set():
-                sys.stderr.write(f"  {time.monotonic() - self._began_s:5.1f} s  {what}\n")
-                sys.stderr.flush()
+            self._printed_s = -REPEAT_S
         self._draw()
 
     def end(self) -> None:
@@ -146,10 +170,17 @@ class WaitingLine:
 
     def _draw(self) -> None:
         with self._lock:
-            if self._terminal and not self._over.is_set():
+            if self._over.is_set():
+                return
+            taken_s = time.monotonic() - self._began_s
+            line = f"  {taken_s:5.1f} s  {self._for}"
+            if self._terminal:
                 self._drawn = True
-                line = f"  {time.monotonic() - self._began_s:5.1f} s  {self._for}"
                 sys.stderr.write(f"\r\x1b[K{line[: _room()]}")
+                sys.stderr.flush()
+            elif taken_s - self._printed_s >= REPEAT_S:
+                self._printed_s = taken_s
+                sys.stderr.write(f"{line}\n")
                 sys.stderr.flush()
 
     def __enter__(self) -> Self:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from replica.trace.signs import BROKER_MARKS, SIGNS
 
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _WORDS: Mapping[str, str] = {
     "fault": "FAULT",
     "undone": "UNDONE",
@@ -125,3 +127,25 @@ def folded(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     """
     lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return lines or [first]
+
+
+def table_lines(
+    rows: Sequence[Sequence[str]], right: Collection[int] = (), *, indent: str = "  ", gap: str = "  "
+) -> list[str]:
+    """Align the cells in columns, each as wide as its widest cell; cells may be coloured.
+
+    Args:
+        rows: all with the same number of cells; heads are the first row.
+        right: indexes of the columns that are aligned to the right.
+    """
+    lengths = [[len(_COLOUR.sub("", cell)) for cell in row] for row in rows]
+    widths = [max(column) for column in zip(*lengths, strict=True)]
+    lines = []
+    for row, used in zip(rows, lengths, strict=True):
+        rooms = [" " * (width - length) for width, length in zip(widths, used, strict=True)]
+        cells = [
+            room + cell if place in right else cell + room
+            for place, (cell, room) in enumerate(zip(row, rooms, strict=True))
+        ]
+        lines.append(f"{indent}{gap.join(cells)}".rstrip())
+    return lines

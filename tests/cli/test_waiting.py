@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from scenarios.terminal import progress
 from scenarios.terminal.progress import ProgressLine, WaitingLine
 
 
@@ -75,3 +76,23 @@ def test_a_line_that_is_redrawn_fits_its_terminal(monkeypatch: pytest.MonkeyPatc
             said += shown.read(1000).decode()
     assert re.fullmatch(r"\r\x1b\[K +\d+\.\d s  Spark looks for the f.*\r\x1b\[K", said)
     assert len(said.split("\x1b[K")[1].rstrip("\r")) == 39
+
+
+def test_without_a_terminal_a_long_wait_is_said_again_with_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines come although nothing new is shown."""
+    monkeypatch.setattr(progress, "REPEAT_S", 0.2)
+    monkeypatch.setattr(progress, "ESTIMATE_FROM_S", 0.0)
+    for make, expected in (
+        (lambda: ProgressLine("sweep"), r"sweep: 5 % 1 of 20 runs, about \d.* left"),
+        (lambda: WaitingLine("Spark starts"), r" +\d+\.\d s  Spark starts"),
+    ):
+        text = ""
+        with make() as line:
+            if isinstance(line, ProgressLine):
+                line.show(0.05, "1 of 20 runs")
+            while text.count("\n") < 3:
+                time.sleep(0.05)
+                text += capsys.readouterr().err
+        assert all(re.fullmatch(expected, said) for said in text.splitlines()), text

@@ -13,7 +13,7 @@ from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
 from scenarios.logdirs.replica_log import StoredReplica
 from scenarios.logdirs.samples import samples
 from scenarios.logdirs.starting import old_formats, starting
-from scenarios.terminal.style import Style, folded
+from scenarios.terminal.style import Style, folded, table_lines
 
 WIDTH = 80
 FOLDED_FROM = 10
@@ -112,11 +112,11 @@ def _table(partition: PartitionReading, style: Style) -> Iterator[str]:
         offsets = (one.log_start_offset, one.log_end_offset, one.high_watermark, one.recovery_point)
         counts = (len(one.segments), one.batches, one.records, one.size)
         rows.append((one.node[:20] + leads, *map(_number, (*offsets, *counts))))
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    room = "  " if sum(widths) + 2 * len(widths) + 4 <= WIDTH else " "
-    for row in rows:
-        line = "    " + row[0].ljust(widths[0])
-        line += "".join(f"{room}{cell.rjust(width)}" for cell, width in zip(row[1:], widths[1:], strict=True))
+    numbers = range(1, len(rows[0]))
+    lines = table_lines(rows, numbers, indent="    ")
+    if max(map(len, lines)) > WIDTH:
+        lines = table_lines(rows, numbers, indent="    ", gap=" ")
+    for row, line in zip(rows, lines, strict=True):
         # Offsets of nineteen digits do not fit: they go on in the next line.
         yield from [line] if len(line) <= WIDTH else _wrapped(" ".join(row), 4)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from replica.wording import duration
 from scenarios.observe.wording import count_of
-from scenarios.terminal.style import Style, folded
+from scenarios.terminal.style import Style, folded, table_lines
 
 Row = Mapping[str, Any]
 
@@ -98,18 +98,11 @@ def _table(axes: Sequence[str], rows: Sequence[Row], style: Style) -> list[str]:
     values = [[setting.partition("=")[2] for setting in row["settings"]] for row in rows]
     body = [[*own, *(cells[place] for place in shown)] for own, cells in zip(values, figures, strict=True)]
     grid = [[upper for upper, _ in heads], [lower for _, lower in heads], *body]
-    widths = [max(len(cells[place]) for cells in grid) for place in range(len(heads))]
-    lines = [
-        "  " + "  ".join(
-            cell.ljust(width) if place < len(axes) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-        for cells in grid
-    ]  # fmt: skip
+    lines = table_lines(grid, right=range(len(axes), len(heads)))
+    rule = "  " + style.sign("rule") * (max(map(len, lines)) - 2)
     for number, cells in enumerate(figures, 2):
         if cells[_LOST] != "0":
             lines[number] = style.paint(lines[number], "red")
-    rule = "  " + style.sign("rule") * (sum(widths) + 2 * (len(widths) - 1))
     return [*lines[:2], rule, *lines[2:], rule]
 
 

@@ -36,7 +36,8 @@ SLUG_PATTERN = "[a-z0-9]+(-[a-z0-9]+)*"
 """The JSON Schema has them too."""
 
 _TIME = re.compile(TIME_PATTERN)
-_UNITS_US = {"us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000}
+_LONG_TIME = re.compile(TIME_PATTERN.replace("|m)", "|m|h)"))
+_UNITS_US = {"us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _ENDLESS_NUMBER = re.compile(r"[+-]?0*[1-9]\d{19,}", re.ASCII)
 _ENDLESS_TIME = re.compile(
@@ -311,14 +312,12 @@ class Reader:
         text = self.text(node, path, what)
         if not isinstance(node, Scalar):
             return low
-        found = _TIME.fullmatch(text)
+        found = parse_time(text)
         if found is None:
             self._bad_time(text, node.place, path, what)
             return low
-        whole, fraction, unit = found.groups()
-        scaled = int(whole + (fraction or "")) * _UNITS_US[unit]
-        us, rest = divmod(scaled, _power_of_ten(fraction))
-        if rest:
+        us, is_exact = found
+        if not is_exact:
             self.error("E122", f"{what}: `{text}` is finer than a microsecond", node.place, path=path)
         if us > TIME_MAX_US:
             self.error("E112", f"{what}: `{text}` is longer than 30 days", node.place, path=path)
@@ -555,6 +554,23 @@ def _as_mapping(node: SequenceNode, example: str) -> str:
     if not shown or len(shown) < len(node.items[:2]):
         return "one key for each, with its settings below it"
     return f"write {{{', '.join(shown)}{', ...' if len(node.items) > len(shown) else ''}}}: no list, one key for each"
+
+
+def parse_time(text: str, *, hours: bool = False) -> tuple[int, bool] | None:
+    """Parse `10.5s`, `250ms` or `2m`, for scenarios and for options of commands.
+
+    Args:
+        hours: accept `1h` as well; scenarios do not.
+
+    Returns:
+        Microseconds, rounded down, and whether nothing was rounded; None if `text` is no time.
+    """
+    found = (_LONG_TIME if hours else _TIME).fullmatch(text)
+    if found is None:
+        return None
+    whole, fraction, unit = found.groups()
+    us, rest = divmod(int(whole + (fraction or "")) * _UNITS_US[unit], _power_of_ten(fraction))
+    return us, not rest
 
 
 def _power_of_ten(fraction: str | None) -> int:

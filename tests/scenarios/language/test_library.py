@@ -154,7 +154,7 @@ def test_check_formats_and_exit_codes(tmp_path: Path) -> None:
 
 
 def test_list_and_check_load_nothing_heavy() -> None:
-    heavy = ("trio", "pyarrow", "pandas", "numpy", "networkx", "kio", "pyspark", "altair", "rich", "jinja2")
+    heavy = ("trio", "pyarrow", "pandas", "numpy", "networkx", "kio", "pyspark", "altair", "jinja2")
     program = (
         "import sys; from click.testing import CliRunner; from scenarios.cli.main import cli\n"
         "for words in (['list'], ['show', 'unclean-election'], ['check', 'unclean-election']):\n"
