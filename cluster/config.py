@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, replace
+from dataclasses import Field, replace
 from functools import cache
 from typing import Any, ClassVar, Final, Literal
 
@@ -21,6 +21,7 @@ from replica.config import (
     items_of,
     key,
 )
+from replica.frozen import dataclass
 from replica.ids import ACKS_ALL
 
 BASE_RELEASE: Final = "3.9"

@@ -6,12 +6,13 @@ Source: DynamicBrokerConfig.AllDynamicConfigs, .PerBrokerConfigs, DynamicConfig.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass
+from dataclasses import Field
 from functools import cache
 from typing import Any, ClassVar, Final
 
 from cluster.config import BrokerConfig
 from replica.config import INT32_MAX, NEVER, Config, DynamicBrokerConfig, key
+from replica.frozen import dataclass
 
 WITH_EFFECT: Final = frozenset(
     {

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from replica.errors import PeerViolation
+from replica.frozen import dataclass
 from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 
 QuotaEntity = tuple[tuple[str, str | None], ...]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, field, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Final, Protocol, Self
 
 from replica.errors import ErrorCode, KafkaError
+from replica.frozen import dataclass
 
 NEVER = 2**63 - 1
 """Long.MAX_VALUE: Kafka's own "never" for intervals and limits."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
+from replica.frozen import dataclass
 from replica.ids import TopicPartition
 from replica.trace.events import CLASS_OF_EVENT, columns_of_event
 from scenarios.language.selectors import Selector

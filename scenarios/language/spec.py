@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
@@ -25,6 +25,7 @@ from cluster.config import (
 )
 from cluster.server.request_handlers import CpuTimes
 from replica.config import Config, TopicConfig
+from replica.frozen import dataclass
 from replica.ids import Names, TopicPartition
 from replica.log.files.disk import ServiceTime
 from replica.rules import PROFILES, Rules

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, ClassVar, Literal
 
+from replica.frozen import dataclass
 from scenarios.language.expect import StateTest
 
 DEFAULT = "default"

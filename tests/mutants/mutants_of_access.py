@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutant import Mutant, mutant
 
 RULES = "controller.access"
-CONTROL = "controller.access"
+CONTROL = "controller.acl_control"
 GROUPS = "cluster.authorization.group_guards"
 TOPICS = "cluster.authorization.topic_guards"
 FORWARDED = "cluster.controller_node.forwarded_requests"

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 
 import yaml
 
+from replica.frozen import dataclass
 from scenarios.language.steps import Payload
 from scenarios.language.values.links import Schema
 from scenarios.language.values.reading import Fields, Reader
