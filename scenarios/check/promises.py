@@ -263,6 +263,9 @@ UNPROMISED = {
     " one piece of metadata it applies partitions before configuration (BrokerMetadataPublisher.onMetadataUpdate,"
     " Partition.effectiveMinIsr); the controller, which knows the larger one, keeps in the ELR what the leader no"
     " longer waits for",
+    "S19 reverted-isr": "no release of Kafka keeps it: a reassignment that is cancelled while its added replicas are"
+    " alone in the ISR puts the first of the others into it, fenced or not, where unclean elections are on"
+    " (PartitionReassignmentRevert)",
     "S6 removed-eligible": f"{_REMOVED_ELIGIBLE}, and may be elected once it is a replica again, with an empty log",
     "L2 removed-eligible": f"{_REMOVED_ELIGIBLE}; it cannot lead, and while it is there neither can the last leader",
     "L3 diverged-hw": "no release of Kafka keeps it: the answer that says where two logs part holds the high watermark,"

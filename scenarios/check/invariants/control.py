@@ -68,7 +68,8 @@ class LeaderInIsr(Invariant):
 
 
 class FencedOutOfIsr(Invariant):
-    """S19: a fenced broker is in no ISR, except without ELR as the sole member, and leads nothing.
+    """S19: a fenced broker is in no ISR, except without ELR as the sole member, and leads nothing. `S19 reverted-isr`:
+    but the one that a cancelled reassignment has put into the ISR because all its members were added by it.
 
     One that was the sole member as ELR was switched on stays so until the partition changes.
     Whether a broker is in controlled shutdown is not in the trace; only fencing is judged. Judged once the instant is
@@ -82,13 +83,23 @@ class FencedOutOfIsr(Invariant):
     def handlers(self) -> Mapping[type, Handler]:
         self.wrong: dict[TopicPartition, list[str]] = {}
         self.alone_without_elr: dict[TopicPartition, tuple[str, ...]] = {}
+        self.reverted: dict[TopicPartition, tuple[str, ...] | None] = {}
+        """The ISR since the latest reassignment was cancelled; None until its instant is over."""
         if self.checker.rules.membership == "zk-session":
             return {}
         brokers = (trace.BrokerFenced, trace.BrokerUnfenced, trace.BrokerRegistered)
-        return dict.fromkeys(brokers, self._broker_changed) | dict.fromkeys(_DECISIONS, self._decided)
+        return (
+            dict.fromkeys(brokers, self._broker_changed)
+            | dict.fromkeys(_DECISIONS, self._decided)
+            | {trace.ReassignmentCancelled: self._cancelled}
+        )
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.wrong, self.alone_without_elr)
+        return (self.wrong, self.alone_without_elr, self.reverted)
+
+    def _cancelled(self, row: TraceRow, event: trace.ReassignmentCancelled) -> None:
+        self.reverted[TopicPartition(event.topic, event.partition)] = None
+        self.checker.unsettle(row.at_us)
 
     def _decided(self, row: TraceRow, event: Any) -> None:
         partition = TopicPartition(event.topic, event.partition)
@@ -123,9 +134,14 @@ class FencedOutOfIsr(Invariant):
 
     def settled(self) -> None:
         wrong, self.wrong = self.wrong, {}
+        for partition, isr in self.reverted.items():
+            if isr is None and partition in self.view.partitions:
+                self.reverted[partition] = self.view.partitions[partition].isr
         for partition in self.view.partitions if wrong else ():
+            state = self.view.partitions[partition]
+            is_reverted = len(state.isr) == 1 and state.leader is None and self.reverted.get(partition) == state.isr
             for sentence in wrong.get(partition, ()):
-                self.broken(sentence, *partition)
+                self.broken(sentence, *partition, name="S19 reverted-isr" if is_reverted else "")
 
     def _fenced(self, node: str) -> bool:
         known = self.view.nodes.get(node)
