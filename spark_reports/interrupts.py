@@ -1,4 +1,5 @@
-"""Ctrl-C at places that can bear it: Py4J loses its connection when an exception comes in the middle of a call."""
+"""Ctrl-C at places that can bear it: Py4J loses its connection when an exception comes in the middle of a call, and
+DuckDB's cannot be closed while a thread asks."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ class Interrupts:
     nothing changes."""
 
     def __init__(self) -> None:
-        self._noted = False
+        self.noted = False
         self._before: Any = None
         self._in_main_thread = threading.current_thread() is threading.main_thread()
 
@@ -30,8 +31,8 @@ class Interrupts:
 
     def check(self) -> None:
         """raises: KeyboardInterrupt"""
-        if self._noted:
+        if self.noted:
             raise KeyboardInterrupt
 
     def _note(self, number: int, frame: object) -> None:
-        self._noted = True
+        self.noted = True

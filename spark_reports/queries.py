@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica.trace.events import OBSERVED_BY, OPTIONAL_TABLES, TABLES, columns_of_table
+from spark_reports.interrupts import Interrupts
 from spark_reports.results import COLUMNS, RESULT_TABLES
 from spark_reports.run_folders import RunFolderUnusable, must_be_told_apart
 from spark_reports.settings import driver_memory_mb
@@ -160,14 +161,14 @@ class Questions:
             return [column[0] for column in answer.description or ()], answer.fetchmany(rows_max)
 
         try:
-            with ThreadPoolExecutor(1) as beside:
+            # DuckDB does not look for signals while it fetches, and a connection that is busy cannot be closed.
+            with Interrupts() as interrupts, ThreadPoolExecutor(1) as beside:
                 asking = beside.submit(ask)
-                try:
-                    return asking.result()
-                except KeyboardInterrupt:  # DuckDB does not look for signals while it fetches.
-                    while wait([asking], 0.1).not_done:
+                while wait([asking], 0.1).not_done:
+                    if interrupts.noted:
                         database.interrupt()
-                    raise
+            interrupts.check()
+            return asking.result()
         except duckdb.OutOfMemoryException as error:
             limit = f"{driver_memory_mb():,} MB"
             raise self._refused(statement, f"it took more memory than the {limit} that a question may have") from error

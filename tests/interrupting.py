@@ -67,7 +67,7 @@ def interrupted(
         process.send_signal(by)
     out, errors = map(bytes.decode, process.communicate(timeout=200))
     assert sessions_left([process.pid]) == []
-    assert list(temporary.iterdir()) == []
+    assert [str(left.relative_to(temporary)) for left in temporary.rglob("*")] == []
     assert "Traceback" not in out + errors, out + errors
     if on == "stdout":
         out = "".join(heard) + out
