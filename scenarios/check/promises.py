@@ -268,9 +268,10 @@ UNPROMISED = {
     " (PartitionReassignmentRevert)",
     "S6 removed-eligible": f"{_REMOVED_ELIGIBLE}, and may be elected once it is a replica again, with an empty log",
     "L2 removed-eligible": f"{_REMOVED_ELIGIBLE}; it cannot lead, and while it is there neither can the last leader",
-    "L3 diverged-hw": "no release of Kafka keeps it: the answer that says where two logs part holds the high watermark,"
-    " the follower takes only where to truncate from it, and the fetch session sends a high watermark once"
-    " (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData); the next record brings it",
+    "L3 untaken-hw": "no release of Kafka keeps it: the follower takes no high watermark from an answer that says where"
+    " two logs part, nor from one that it asked for in an earlier leader epoch, and the fetch session sends a high"
+    " watermark once (AbstractFetcherThread.processFetchRequest, CachedPartition.maybeUpdateResponseData); the next"
+    " record brings it",
     "L2 cleared-elr": "no release of Kafka keeps it: a change of min.insync.replicas clears the ELR and the last known"
     " ELR where nobody is in the ISR, too (ReplicationControlManager.removeTopicElrs), and only an unclean election"
     " finds a leader then; so may a changed level of eligible.leader.replicas.version",

@@ -122,8 +122,8 @@ class Converges(Invariant):
 
     Where the controller's leader runs and does not know that it leads, it is `L4 unaware-leader`: of the record's
     partition, or of one of the transactions' topic, whose coordinator the producer needs.
-    A follower that its leader has told where their logs part, and that does not learn of the high watermark afterwards,
-    is `L3 diverged-hw` (promises.py).
+    A follower that did not use the answer that held its leader's high watermark is `L3 untaken-hw` (promises.py): the
+    answer said where their logs part, or had been asked in an earlier epoch of the same leader.
     Of a broker that an operator has unregistered nothing is expected while it runs on: it stays fenced and out of every
     ISR, and a partition that no other broker may lead stays without a leader (KIP-631).
     Where the ELR was cleared while the ISR was empty, or was switched on or off too late, it is `L2 cleared-elr`; where
@@ -149,8 +149,11 @@ class Converges(Invariant):
         """Brokers and the keys of their replication quotas."""
         self.throttled_topics: dict[tuple[str, str], None] = {}
         self.appended_us: dict[TopicPartition, int] = {}
-        self.diverged: dict[tuple[str, int, str], str] = {}
-        """Followers whose leader's last news were where their logs part, with that leader."""
+        self.followed: dict[tuple[str, int, str], str] = {}
+        """Followers with their leader: while it stays the same, so does their fetch session."""
+        self.untaken: dict[tuple[str, int, str], tuple[str, int]] = {}
+        """Followers that have left out an answer since they last learned of a high watermark: their leader and its
+        high watermark then."""
         self.elr_cleared: dict[TopicPartition, bool] = {}
         """Whether the last change left neither an eligible leader nor a last leader that may be elected."""
         self.metadata: tuple[int, dict[str, int]] = (0, {})
@@ -170,13 +173,14 @@ class Converges(Invariant):
             trace.ConfigAltered: self._altered,
             trace.BatchAppended: self._appended,
             trace.DivergenceFound: self._diverged,
+            trace.FollowingBegan: self._follows,
             trace.HighWatermarkLearned: self._learned,
             trace.IsrCommitted: self._isr,
             trace.ElrCommitted: self._elr,
         }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
-        return (self.appended_us, self.diverged, self.elr_cleared)
+        return (self.appended_us, self.followed, self.untaken, self.elr_cleared)
 
     def _isr(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """The last one leaves; the event of an ELR that this changes comes afterwards."""
@@ -246,14 +250,28 @@ class Converges(Invariant):
             self.appended_us[TopicPartition(event.topic, event.partition)] = row.at_us
 
     def _diverged(self, row: TraceRow, event: trace.DivergenceFound) -> None:
-        self.diverged[event.topic, event.partition, event.peer] = event.node
+        self._leaves_out(event.topic, event.partition, follower=event.peer, leader=event.node)
+
+    def _follows(self, row: TraceRow, event: trace.FollowingBegan) -> None:
+        follower = event.topic, event.partition, event.node
+        if event.broker is None:
+            self.followed.pop(follower, None)
+            return
+        if self.followed.get(follower) == event.broker and self.checker.rules.fetch_fencing != "none":
+            self._leaves_out(*follower, leader=event.broker)
+        self.followed[follower] = event.broker
+
+    def _leaves_out(self, topic: str, partition: int, follower: str, leader: str) -> None:
+        state = self.view.partitions[TopicPartition(topic, partition)]
+        self.untaken[topic, partition, follower] = leader, state.replica(leader).high_watermark
 
     def _learned(self, row: TraceRow, event: trace.HighWatermarkLearned) -> None:
-        self.diverged.pop((event.topic, event.partition, event.node), None)
+        self.untaken.pop((event.topic, event.partition, event.node), None)
 
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         """A dead client cannot learn the fate of its records."""
         self.quiescence.disturbed(row, event)
+        self.followed = {key: leader for key, leader in self.followed.items() if event.node not in (key[2], leader)}
         if event.node in self.view.clients:
             self.unanswered = {record: sent for record, sent in self.unanswered.items() if sent.client != event.node}
 
@@ -365,8 +383,9 @@ class Converges(Invariant):
             name = "L3"
             if is_committed and same_ends:
                 behind = [replica.node for replica in replicas if replica.high_watermark != leader_end]
-                diverged = all(self.diverged.get((*partition, node)) == state.leader for node in behind)
-                name = "L3 diverged-hw" if diverged else "L3 follower-hw"
+                told = state.leader, leader_end
+                untaken = all(self.untaken.get((*partition, node)) == told for node in behind)
+                name = "L3 untaken-hw" if untaken else "L3 follower-hw"
             shown = ", ".join(f"{one.node} {one.high_watermark}/{one.log_end_offset}" for one in replicas)
             yield Unsettled(name, f"the replicas of {partition} are at rest with HW/LEO {shown}", partition)
 

@@ -107,7 +107,7 @@ def test_a_partition_whose_elr_was_cleared_while_nobody_was_in_sync_is_a_case_of
 
 
 @pytest.mark.parametrize(
-    ("diverged", "name"), [(["b2", "b3"], "L3 diverged-hw"), (["b2"], "L3 follower-hw"), ([], "L3 follower-hw")]
+    ("diverged", "name"), [(["b2", "b3"], "L3 untaken-hw"), (["b2"], "L3 follower-hw"), ([], "L3 follower-hw")]
 )
 def test_what_a_follower_does_not_learn_because_it_was_told_to_truncate_is_a_case_of_its_own(
     diverged: list[str], name: str
@@ -125,6 +125,26 @@ def test_what_a_follower_does_not_learn_because_it_was_told_to_truncate_is_a_cas
     assert script.broken() == [name]
     (violation,) = script.checker.violations
     assert violation.event.promised is (name == "L3 follower-hw")
+
+
+@pytest.mark.parametrize(
+    ("leaders", "name"),
+    [(["b1"], "L3 untaken-hw"), ([None, "b1"], "L3 follower-hw")],
+    ids=["the same leader as before", "after no leader"],
+)
+def test_what_a_follower_does_not_learn_because_it_had_asked_in_an_earlier_epoch_is_such_a_case(
+    leaders: list[str | None], name: str
+) -> None:
+    script = TraceScript()
+    script.replicate("r0", "r1")
+    for follower in ("b2", "b3"):
+        script.learn(follower, 1)
+        for epoch, leader in enumerate(leaders, start=1):
+            script.follows(follower, leader, epoch)
+    script.at(100)
+    for node in script.brokers:
+        script.find(node, "r0", "r1")
+    assert script.broken() == [name]
 
 
 @pytest.mark.parametrize(("is_told", "broken"), [(False, ["L4 unaware-leader"]), (True, ["L4"])])
