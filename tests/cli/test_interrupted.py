@@ -83,15 +83,6 @@ def test_a_test_says_what_it_has_not_played(jobs: str, era: tuple[str, ...], tmp
     assert ended.errors[-1] == "Interrupted."
 
 
-@pytest.mark.soak
-def test_a_run_that_is_stopped_is_no_run(tmp_path: Path) -> None:
-    """In the middle of virtual time, where Trio decides when Ctrl-C comes."""
-    (tmp_path / "mini.yaml").write_text(MINI.replace("duration: 40s", "duration: 600m"))
-    ended = interrupted(tmp_path, "run", "mini.yaml", "--no-logs", by=signal.SIGTERM, sign="virtual")
-    assert (ended.code, ended.out, ended.errors) == (143, "", ["Interrupted."])
-    assert list((tmp_path / "runs").iterdir()) == []
-
-
 @pytest.mark.parametrize("imported", ["click.core", "scenarios.process.failures", "scenarios.cli.catalogue"])
 def test_a_command_is_stopped_while_its_modules_are_imported(imported: str, tmp_path: Path) -> None:
     """The first two before there is a command, the third one by the command. Python says what it imports (-v)."""

@@ -24,7 +24,7 @@ LASTS_S = int(os.environ.get("HIGHWATER_FORGETTING_S", "90"))
 GROUPS_PER_ROUND, MEMBERS, TOPICS_PER_ROUND, TRANSACTIONS_PER_ROUND = 5, 3, 4, 3
 
 COUNTING = """
-import json, scenarios.run.runner as runner, scenarios.observe.gone_topics as gone
+import json, scenarios.run.runner as runner, scenarios.observe.availability as gone
 from tests.entries import entries_in
 
 drop = gone.GoneTopics._drop
