@@ -123,6 +123,21 @@ def test_what_a_transform_makes_of_a_batch_that_was_forgotten_is_no_finding() ->
     assert findings == ()
 
 
+def test_what_a_reset_consumer_skips_is_no_finding() -> None:
+    """Its group's offset has expired, and auto.offset.reset=latest is its owner's wish; a position kept over a topic
+    that was made again is nobody's."""
+    result, findings = judge(Schedule(bundled("group-offsets-expired"), safe=True))
+    assert result.verdict.kinds == ("poll-skip",) and "poll-skip" not in kinds_of(findings)
+    tree = bundled("topic-deleted")
+    tree["timeline"] = [
+        {"at": "5s", "produce": {"from": "p1", "count": 5}},
+        {"at": "10s", "delete_topic": "t"},
+        {"at": "10.2s", "create_topic": "t"},
+        {"at": "10.21s", "produce": {"from": "p1", "count": 8, "batch": 8}},
+    ]
+    assert "poll-skip" in kinds_of(judge(Schedule(tree, safe=True))[1])
+
+
 def test_steps_that_share_a_list_are_written_without_an_anchor() -> None:
     tree = bundled("idempotent-restart-forgets")
     both = ["p1", "b1"]

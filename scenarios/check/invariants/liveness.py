@@ -262,8 +262,9 @@ class Converges(Invariant):
         self.followed[follower] = event.broker
 
     def _leaves_out(self, topic: str, partition: int, follower: str, leader: str) -> None:
-        state = self.view.partitions[TopicPartition(topic, partition)]
-        self.untaken[topic, partition, follower] = leader, state.replica(leader).high_watermark
+        state = self.view.partitions.get(TopicPartition(topic, partition))  # None: its topic is deleted.
+        if state is not None:
+            self.untaken[topic, partition, follower] = leader, state.replica(leader).high_watermark
 
     def _learned(self, row: TraceRow, event: trace.HighWatermarkLearned) -> None:
         self.untaken.pop((event.topic, event.partition, event.node), None)
