@@ -1,21 +1,20 @@
-"""The APIs of a broker: found in the files of `cluster/broker/apis`, by key, and called by the key of a request.
+"""The APIs of a broker, called by the key of a request. source: KafkaApis.handle
 
-A file named `api_NN_name.py` there, or in a folder there, is an API: `API` in it makes the handler of one broker. It is
-imported when the first request of its key comes. source: KafkaApis.handle
+A module of `cluster/broker/apis` has those of one subject: its `APIS` says for each what makes the handler of one
+broker. It is imported when the first request of one of its keys comes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cluster.broker.apis.offered import Ranges, offered_under
 from cluster.node import ConnectionId
-from cluster.protocol.versions import FORWARDED, GUARDED_WITHOUT_RULES, RequestHeader, api_name, read_request_header
+from cluster.protocol import versions
+from cluster.protocol.versions import FORWARDED, GUARDED_WITHOUT_RULES, RequestHeader, read_request_header
 from replica.errors import PeerViolation
 
 if TYPE_CHECKING:
@@ -24,35 +23,101 @@ if TYPE_CHECKING:
     from cluster.server.responder import Handler
 
 FOLDER: Final = "cluster.broker.apis"
-
-
-def collect(*folders: str) -> Mapping[int, str]:
-    """API key -> its module, in the order of keys, from all files of some packages and of the packages in them.
-
-    raises: ValueError where two files have one key, or a file is not named as its API
-    """
-    found: dict[int, str] = {}
-    for folder in folders:
-        root = Path(import_module(folder).__path__[0])
-        for path in root.rglob("api_*_*.py"):
-            module = ".".join((folder, *path.relative_to(root).with_suffix("").parts))
-            key = int(path.stem.split("_")[1])
-            if key in found:
-                raise ValueError(f"{module} and {found[key]} are both API {key}")
-            name = re.sub(r"(?<!^)(?=[A-Z])", "_", api_name(key)).lower()
-            if path.stem != f"api_{key:02}_{name}":
-                raise ValueError(f"{module} is {api_name(key)}: it should be named api_{key:02}_{name}")
-            found[key] = module
-    return dict(sorted(found.items()))
-
-
-APIS: Final = collect(FOLDER)
+_KEYS: Final[Mapping[str, tuple[int, ...]]] = {
+    "produce": (versions.PRODUCE,),
+    "fetch": (versions.FETCH,),
+    "log_offsets": (versions.LIST_OFFSETS, versions.DELETE_RECORDS, versions.OFFSET_FOR_LEADER_EPOCH),
+    "metadata": (versions.METADATA, versions.DESCRIBE_CLUSTER, versions.DESCRIBE_TOPIC_PARTITIONS),
+    "api_versions": (versions.API_VERSIONS,),
+    "by_controller": (
+        versions.CREATE_TOPICS,
+        versions.DELETE_TOPICS,
+        versions.ALTER_CONFIGS,
+        versions.CREATE_PARTITIONS,
+        versions.ELECT_LEADERS,
+        versions.INCREMENTAL_ALTER_CONFIGS,
+        versions.ALTER_PARTITION_REASSIGNMENTS,
+        versions.LIST_PARTITION_REASSIGNMENTS,
+        versions.DESCRIBE_QUORUM,
+        versions.UPDATE_FEATURES,
+        versions.UNREGISTER_BROKER,
+    ),
+    "configs": (versions.DESCRIBE_CONFIGS, versions.LIST_CONFIG_RESOURCES),
+    "log_dirs": (versions.ALTER_REPLICA_LOG_DIRS, versions.DESCRIBE_LOG_DIRS),
+    "client_quotas": (versions.DESCRIBE_CLIENT_QUOTAS, versions.ALTER_CLIENT_QUOTAS),
+    "security": (
+        versions.SASL_HANDSHAKE,
+        versions.DESCRIBE_ACLS,
+        versions.CREATE_ACLS,
+        versions.DELETE_ACLS,
+        versions.SASL_AUTHENTICATE,
+        versions.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        versions.ALTER_USER_SCRAM_CREDENTIALS,
+    ),
+    "group_members": (
+        versions.JOIN_GROUP,
+        versions.HEARTBEAT,
+        versions.LEAVE_GROUP,
+        versions.SYNC_GROUP,
+        versions.CONSUMER_GROUP_HEARTBEAT,
+    ),
+    "group_offsets": (
+        versions.OFFSET_COMMIT,
+        versions.OFFSET_FETCH,
+        versions.TXN_OFFSET_COMMIT,
+        versions.OFFSET_DELETE,
+    ),
+    "groups_described": (
+        versions.FIND_COORDINATOR,
+        versions.DESCRIBE_GROUPS,
+        versions.LIST_GROUPS,
+        versions.DELETE_GROUPS,
+        versions.CONSUMER_GROUP_DESCRIBE,
+    ),
+    "transactions": (
+        versions.INIT_PRODUCER_ID,
+        versions.ADD_PARTITIONS_TO_TXN,
+        versions.ADD_OFFSETS_TO_TXN,
+        versions.END_TXN,
+    ),
+    "transactions_described": (versions.DESCRIBE_PRODUCERS, versions.DESCRIBE_TRANSACTIONS, versions.LIST_TRANSACTIONS),
+    "transaction_markers": (versions.WRITE_TXN_MARKERS,),
+    "zookeeper_era": (
+        versions.LEADER_AND_ISR,
+        versions.STOP_REPLICA,
+        versions.UPDATE_METADATA,
+        versions.CONTROLLED_SHUTDOWN,
+        versions.ALTER_PARTITION,
+    ),
+    "refusals": (
+        versions.CREATE_DELEGATION_TOKEN,
+        versions.RENEW_DELEGATION_TOKEN,
+        versions.EXPIRE_DELEGATION_TOKEN,
+        versions.DESCRIBE_DELEGATION_TOKEN,
+        versions.SHARE_GROUP_HEARTBEAT,
+        versions.SHARE_GROUP_DESCRIBE,
+        versions.SHARE_FETCH,
+        versions.SHARE_ACKNOWLEDGE,
+        versions.ADD_RAFT_VOTER,
+        versions.REMOVE_RAFT_VOTER,
+        versions.INITIALIZE_SHARE_GROUP_STATE,
+        versions.READ_SHARE_GROUP_STATE,
+        versions.WRITE_SHARE_GROUP_STATE,
+        versions.DELETE_SHARE_GROUP_STATE,
+        versions.READ_SHARE_GROUP_STATE_SUMMARY,
+        versions.DESCRIBE_SHARE_GROUP_OFFSETS,
+        versions.ALTER_SHARE_GROUP_OFFSETS,
+        versions.DELETE_SHARE_GROUP_OFFSETS,
+    ),
+}
+"""Module -> its APIs"""
+APIS: Final[Mapping[int, str]] = dict(sorted((key, module) for module, keys in _KEYS.items() for key in keys))
 
 
 def serve_of(key: int) -> Serve:
     """What makes the handler of an API."""
-    api: Serve = import_module(APIS[key]).API
-    return api
+    apis: Mapping[int, Serve] = import_module(f"{FOLDER}.{APIS[key]}").APIS
+    return apis[key]
 
 
 class ServedApis:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster.authentication.gate import SaslGate
 from cluster.authentication.users import mechanisms
 from cluster.broker.apis.api import BrokerParts
-from cluster.broker.apis.api_18_api_versions import ApiVersionsHandler
+from cluster.broker.apis.api_versions import ApiVersionsHandler
 from cluster.security import ListenerSecurity
 from controller.metadata import UserScramCredentialRecord
 

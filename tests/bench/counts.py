@@ -51,7 +51,7 @@ _CALLS: dict[str, tuple[str, ...]] = {
     "CRCs checked": ("replica/log/batches/records.py check_crc",),
 }
 RECORDS, _FETCHES = "records", "fetches"
-_FETCH_HANDLER = "cluster/broker/apis/api_01_fetch.py FetchHandler.__call__"
+_FETCH_HANDLER = "cluster/broker/apis/fetch.py FetchHandler.__call__"
 
 
 class Price(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.apis.api_02_list_offsets import ListOffsetsHandler
+from cluster.broker.apis.log_offsets import ListOffsetsHandler
 from replica.ids import TopicPartition
 from replica.trace.events import RecordRead, RequestCrashed
 from scenarios.language.parse.loading import load_text

@@ -439,7 +439,7 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
     mutant(
         "old-assignments-are-not-described",
         "Since 4.0 what members had is described in a rebalance, too",
-        "cluster.broker.apis.groups.api_15_describe_groups",
+        "cluster.broker.apis.groups_described",
         "protocol is not None or self._tells_assignments",
         "protocol is not None",
         "test tests/cluster/broker/apis/groups/test_groups_broker.py::"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mutant import Mutant, mutant
 
-PRODUCE = "cluster.broker.apis.api_00_produce"
-FETCH = "cluster.broker.apis.api_01_fetch"
+PRODUCE = "cluster.broker.apis.produce"
+FETCH = "cluster.broker.apis.fetch"
 QUOTAS = "cluster.quotas.client_quotas"
 LIMITS = "cluster.quotas.client_quotas"
 MUTATIONS = "cluster.quotas.mutation_quotas"

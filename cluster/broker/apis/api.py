@@ -1,8 +1,8 @@
-"""The declaration in a file `api_NN_name.py`: one API that brokers answer, by Kafka's key.
+"""How a module here declares the APIs that brokers answer, by Kafka's key.
 
-    API = ListGroupsHandler
+    APIS: Final[Mapping[int, Serve]] = {LIST_GROUPS: ListGroupsHandler}
 
-`cluster/broker/api_table.py` finds these files here and in the folders below; `offered.py` has the versions on offer.
+`cluster/broker/api_table.py` says which module has which key; `offered.py` has the versions on offer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""An API is one file, which the table finds; brokers offer and answer it. Clashes and wrong names are refused."""
+"""Each API is in the module that the table says; brokers offer and answer it."""
+
+import sys
+from importlib import import_module
+from types import ModuleType
 
 import pytest
 from broker_world import BrokerWorld
@@ -12,30 +16,30 @@ from replica.rules import PROFILES
 
 TOY = """
 from cluster.broker.apis.refusals import ABSENT, Refused, always
+from cluster.protocol.versions import GET_TELEMETRY_SUBSCRIPTIONS
 
-API = Refused(always({"error_code": ABSENT}))
+APIS = {GET_TELEMETRY_SUBSCRIPTIONS: Refused(always({"error_code": ABSENT}))}
 """
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A package for APIs beside that of the broker; its name is this test's alone."""
-    name = f"apis_of_{tmp_path.name}"
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    return tmp_path / name
-
-
-def test_one_file_makes_an_api_that_brokers_offer_and_answer(folder, tmp_path, monkeypatch):
-    (folder / "api_71_get_telemetry_subscriptions.py").write_text(TOY)
-    monkeypatch.setattr(api_table, "APIS", {**api_table.APIS, **api_table.collect(folder.name)})
+def test_a_handler_and_two_rows_make_an_api_that_brokers_offer_and_answer(tmp_path, monkeypatch):
+    toy = ModuleType("toy")
+    exec(TOY, toy.__dict__)
+    monkeypatch.setitem(sys.modules, f"{api_table.FOLDER}.toy", toy)
+    monkeypatch.setattr(api_table, "APIS", {**api_table.APIS, GET_TELEMETRY_SUBSCRIPTIONS: "toy"})
     monkeypatch.setitem(offered.HIGHEST, GET_TELEMETRY_SUBSCRIPTIONS, {"4.1": 0})
     world = BrokerWorld(tmp_path, PROFILES["kafka-4.1"]).start()
     world.run(100)
     seen = {one.api_key: (one.min_version, one.max_version) for one in world.call("c").ask(API_VERSIONS, 4).api_keys}
     assert seen[GET_TELEMETRY_SUBSCRIPTIONS] == (0, 0)
     assert world.call("c").ask(GET_TELEMETRY_SUBSCRIPTIONS, 0).error_code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_each_module_has_the_apis_that_the_table_says():
+    named = sorted((key, module) for module, keys in api_table._KEYS.items() for key in keys)
+    assert dict(named) == api_table.APIS and len(named) == len(api_table.APIS)
+    for module, keys in api_table._KEYS.items():
+        assert sorted(import_module(f"{api_table.FOLDER}.{module}").APIS) == sorted(keys), module
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -48,25 +52,6 @@ def test_a_broker_offers_all_of_its_era_that_it_serves(profile, tmp_path):
     assert before and all(apis._handler(key) is not None for key in before)
     in_era = offered.offered_under(PROFILES[profile])
     assert before == {key: versions for key, versions in in_era.items() if apis._handler(key) is not None}
-
-
-def test_a_key_of_another_file_is_refused(folder):
-    (folder / "api_00_produce.py").write_text(TOY)
-    with pytest.raises(ValueError, match=r"api_00_produce and cluster\.broker\.apis\.api_00_produce are both API 0"):
-        api_table.collect(api_table.FOLDER, folder.name)
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("api_71_telemetry", "GetTelemetrySubscriptions: it should be named api_71_get_telemetry_subscriptions"),
-        ("api_72_get_telemetry_subscriptions", "PushTelemetry: it should be named api_72_push_telemetry"),
-    ],
-)
-def test_a_name_that_does_not_say_which_api_it_is_is_refused(folder, name, told):
-    (folder / f"{name}.py").write_text(TOY)
-    with pytest.raises(ValueError, match=f"{name} is {told}"):
-        api_table.collect(folder.name)
 
 
 def test_equal_answers_about_versions_have_the_correlation_id_of_their_request(tmp_path):

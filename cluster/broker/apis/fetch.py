@@ -1,0 +1,262 @@
+"""Fetch (1): records, for consumers and for followers. source: KafkaApis.handleFetchRequest
+
+ 4  isolation level, record batches of format 2: the oldest version that Kafka 4 takes
+ 5  log start offset, in request and answer
+ 6  KAFKA_STORAGE_ERROR may be the answer
+ 7  fetch sessions: only what has changed is asked for and answered (KIP-227)
+ 8  a throttled client is answered first and held back then (KIP-219)
+ 9  the request fences by the leader epoch it knows (KIP-320)
+10  zstd batches (KIP-110)
+11  the request names its rack, and a follower may answer (KIP-392)
+12  flexible; a diverging epoch in the answer makes a follower truncate (KIP-595)
+13  topics by id (KIP-516)
+14  OFFSET_MOVED_TO_TIERED_STORAGE may be the answer (KIP-405)
+15  a follower says in which of its lives it fetches (KIP-903)
+16  the answer says where the new leader is reached (KIP-951)
+17  directory id of a replica of the metadata log (KIP-853)
+18  a follower says which high watermark it knows (KIP-1166)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from cluster.broker.apis.api import BrokerParts, Serve
+from cluster.broker.apis.cluster_view import LeaderHints
+from cluster.broker.replicas.delayed import FetchParams, FetchResults
+from cluster.broker.replicas.fetch_sessions import Answered, FetchContext, Key, RequestedPartition
+from cluster.broker.replicas.resting import RestingPartitions
+from cluster.node import ConnectionId, OnSent, Sent
+from cluster.protocol.api_01_fetch import READ_COMMITTED, FetchPartitionResponse, FetchRequest, size_of
+from cluster.protocol.by_topic import Topic
+from cluster.protocol.fetch_request_codec import decode_fetch_request
+from cluster.protocol.fetch_response_codec import fetch_response_segments
+from cluster.protocol.versions import FETCH, RequestHeader
+from cluster.slices import MANY_PARTITIONS, Items, paced
+from controller.access import Operation
+from replica.errors import ErrorCode
+from replica.ids import Offset, TopicPartition
+from replica.trace.events import RecordsSent
+
+FIRST_FROM_ANY_REPLICA = 11
+FIRST_WITH_LEADER_HINTS = 16
+_SIZE_AND_CORRELATION_BYTES = 8
+MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class FetchHandler:
+    def __init__(self, broker: BrokerParts) -> None:
+        self._identity = broker.identity
+        self._fetch_max_bytes = broker.config.fetch_max_bytes
+        self._outbox = broker.outbox
+        self._connections = broker.connections
+        self._cache = broker.cache
+        self._fetches = broker.replicas.fetches
+        self._logs = broker.logs
+        self._fetch_sessions = broker.fetch_sessions
+        self._handler_time = broker.handler_time
+        self._quotas = broker.client_quotas
+        self._access = broker.access
+        self._recorder = broker.recorder
+        self._slices = broker.responder.slices
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = decode_fetch_request(header, frame)
+        context = self._fetch_sessions.context(request, header.api_version, now_us)
+        may_fetch = request.replica_id < 0 or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
+        resting = context.resting if may_fetch else None
+        if resting is not None:
+            self._fetches.fetched_again(resting, request.replica_id, now_us)
+        asked = context.asked()
+        fetch = partial(self._fetch, connection, peer, header, request, context, asked, may_fetch, resting, now_us)
+        if len(asked) < MANY_PARTITIONS or self._connections.is_of_node(connection):
+            fetch()
+        else:  # In a session a short request may be one for very many partitions.
+            self._slices.go_on(fetch)
+
+    def _fetch(
+        self,
+        connection: ConnectionId,
+        peer: str,
+        header: RequestHeader,
+        request: FetchRequest,
+        context: FetchContext,
+        asked_for: list[RequestedPartition],
+        may_fetch: bool,
+        resting: RestingPartitions | None,
+        now_us: int,
+    ) -> None:
+        """may_fetch: as the follower that it says it is"""
+        wanted: dict[TopicPartition, RequestedPartition] = {}
+        refused: dict[Key, FetchPartitionResponse] = {}
+        is_inconsistent = False
+        for asked in paced(asked_for):
+            error = self._refusal(asked)
+            if not may_fetch or (
+                self._access.is_on
+                and request.replica_id < 0
+                and asked.name
+                and not self._access.allows_topic(connection, Operation.READ, asked.name.topic)
+            ):
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if error is ErrorCode.NONE and asked.name is not None:
+                wanted[asked.name] = asked
+                continue
+            is_inconsistent |= error is ErrorCode.INCONSISTENT_TOPIC_ID
+            refused[asked.topic, asked.entry.partition] = FetchPartitionResponse(asked.entry.partition, error)
+        max_bytes = min(request.max_bytes, self._fetch_max_bytes)
+        if self._quotas.is_enabled and request.replica_id < 0:
+            max_bytes = min(max_bytes, self._quotas.most_to_fetch(connection, header))
+        params = FetchParams(
+            replica_id=request.replica_id,
+            replica_epoch=request.replica_epoch,
+            peer=peer,
+            connection=connection,
+            # The error of an old id is found by the read, which ends the wait; the other two are found before it.
+            max_wait_us=0 if is_inconsistent else request.max_wait_ms * 1000,
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_bytes=max_bytes,
+            leader_only=header.api_version < FIRST_FROM_ANY_REPLICA,
+            # -2 is a debugging consumer (FetchRequest.isValidBrokerId).
+            from_follower=may_fetch and request.replica_id >= 0,
+            resting=resting,
+            read_committed=request.isolation == READ_COMMITTED and request.replica_id < 0,
+        )
+        if resting:
+            resting.listeners = [lambda asked: _note(wanted, asked)]
+
+        def respond(results: FetchResults, now_us: int) -> None:
+            answer = partial(self._respond, params, header, context, wanted, refused, results, now_us)
+            self._slices.answer(len(results) + len(refused), answer)
+
+        # What the metadata does not know is answered beside the rest, and ends no waiting for it.
+        self._logs.fetch_records(params, [(name, asked.entry) for name, asked in wanted.items()], respond, now_us)
+
+    def _refusal(self, asked: RequestedPartition) -> ErrorCode:
+        """Why a partition is not even looked for, NONE if it is."""
+        if asked.name is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if self._cache.image.partition(asked.name.topic, asked.name.partition) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        # A session goes on asking for the topic that had this name when its id was resolved.
+        is_another = isinstance(asked.topic, UUID) and self._cache.topic_name(asked.topic) != asked.name.topic
+        return ErrorCode.INCONSISTENT_TOPIC_ID if is_another else ErrorCode.NONE
+
+    def _respond(
+        self,
+        params: FetchParams,
+        header: RequestHeader,
+        context: FetchContext,
+        wanted: Mapping[TopicPartition, RequestedPartition],
+        refused: Mapping[Key, FetchPartitionResponse],
+        results: FetchResults,
+        now_us: int,
+    ) -> None:
+        connection, peer = params.connection, params.peer
+        if connection not in self._connections:
+            return
+        hints: LeaderHints | None = None
+        by_key: dict[Key, FetchPartitionResponse] = {}
+        for name, result in paced(results):
+            if result.error in MOVED and header.api_version >= FIRST_WITH_LEADER_HINTS:
+                hints = hints or LeaderHints(self._cache, self._connections.listener(connection))
+                result = replace(result, current_leader=hints.leader_of(name))
+            by_key[wanted[name].topic, name.partition] = result
+        by_key |= refused
+        counts = self._quotas.is_enabled and not params.from_follower
+        if counts:
+            for _, result in results:
+                self._handler_time.found(result.slice)
+            throttle_ms = self._throttle_ms(connection, header, by_key)
+            if throttle_ms:
+                self._respond_empty(connection, header, context.throttled(), throttle_ms)
+                return
+        answered = context.answer(by_key, now_us)
+        # Whether a client may read a partition is asked with each of its requests.
+        may_rest = context.may_rest and (params.from_follower or not self._access.is_on)
+        if may_rest and answered.error is ErrorCode.NONE:
+            sent_back = answered.partitions
+            unchanged = [
+                (wanted[name], result.high_watermark)
+                for name, result in results
+                if (wanted[name].topic, name.partition) not in sent_back
+            ]
+            self._fetches.rest(params, unchanged)
+        sent: list[RecordsSent] = []
+        for name, result in results:
+            found = size_of(result.slice)
+            if found and (wanted[name].topic, name.partition) in answered.partitions:
+                if not counts:
+                    self._handler_time.found(result.slice)
+                sent.append(self._records_sent(peer, name, wanted[name].entry.fetch_offset, found))
+        topics: dict[Topic, list[FetchPartitionResponse]] = {}
+        for (topic, _), result in paced(answered.partitions.items()):
+            topics.setdefault(topic, []).append(result)
+        segments = fetch_response_segments(
+            header.api_version,
+            header.correlation_id,
+            Items((topic, Items(parts)) for topic, parts in topics.items()),
+            answered.error,
+            answered.session_id,
+            endpoints=() if hints is None else hints.endpoints,
+        )
+        self._outbox.respond(connection, segments, FETCH, on_sent=self._stated_when_sent(sent) if sent else None)
+
+    def _throttle_ms(
+        self, connection: ConnectionId, header: RequestHeader, results: Mapping[Key, FetchPartitionResponse]
+    ) -> int:
+        """How long the consumer has to wait if it gets these."""
+        # Simplified: of a fetch session Kafka counts only the partitions that have news.
+        topics: dict[Topic, list[FetchPartitionResponse]] = {}
+        for (topic, _), result in results.items():
+            topics.setdefault(topic, []).append(result)
+        segments = fetch_response_segments(header.api_version, header.correlation_id, list(topics.items()))
+        # source: FetchResponse.sizeOf: the body and four bytes
+        size_bytes = sum(map(size_of, segments)) - _SIZE_AND_CORRELATION_BYTES + 4
+        return self._quotas.fetched(connection, header, size_bytes)
+
+    def _respond_empty(
+        self, connection: ConnectionId, header: RequestHeader, answered: Answered, throttle_ms: int
+    ) -> None:
+        """source: FetchContext.getThrottledResponse"""
+        segments = fetch_response_segments(
+            header.api_version, header.correlation_id, [], answered.error, answered.session_id, throttle_ms
+        )
+        self._outbox.respond(connection, segments, FETCH)
+
+    def _records_sent(self, peer: str, name: TopicPartition, fetch_offset: Offset, size_bytes: int) -> RecordsSent:
+        return RecordsSent(
+            node=self._identity.name,
+            peer=peer,
+            topic=name.topic,
+            partition=name.partition,
+            fetch_offset=fetch_offset,
+            size_bytes=size_bytes,
+        )
+
+    def _stated_when_sent(self, events: Sequence[RecordsSent]) -> OnSent:
+        """The broker or the connection may end between the answer and its last byte: then nothing was sent."""
+        cause = self._recorder.cause
+
+        def state(_: Sent) -> None:
+            causes = () if cause is None else (cause,)
+            for event in events:
+                causes = (self._recorder.emit(event, *causes),)
+
+        return state
+
+
+def _note(wanted: dict[TopicPartition, RequestedPartition], asked: RequestedPartition) -> None:
+    if asked.name is not None:
+        wanted[asked.name] = asked
+
+
+APIS: Final[Mapping[int, Serve]] = {
+    FETCH: FetchHandler,
+}

@@ -1,0 +1,304 @@
+"""Where a log begins, ends and may be read, and where an operator lets it begin: ListOffsets (2), DeleteRecords (21),
+OffsetForLeaderEpoch (23).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from itertools import groupby, islice
+from typing import Final, NamedTuple
+
+from cluster.broker.apis.api import BrokerParts, Serve, Values
+from cluster.broker.replicas.partition import Partition
+from cluster.broker.replicas.record_deletion import Deleted
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.api_01_fetch import READ_COMMITTED, READ_UNCOMMITTED
+from cluster.protocol.entities import Entity
+from cluster.protocol.versions import DELETE_RECORDS, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, RequestHeader
+from cluster.slices import paced
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import (
+    DEBUGGING_CONSUMER,
+    NO_BROKER,
+    UNDEFINED_EPOCH,
+    UNKNOWN_OFFSET,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    TopicPartition,
+)
+from replica.log.batches.records import read_timestamps
+from replica.log.batches.validation import takes_long
+from replica.log.log import Log
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+
+
+FIRST_VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""Times that stand for something (ReplicaManager.timestampMinSupportedVersion); any other is milliseconds."""
+NO_TIMESTAMP = -1
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
+
+
+class FoundOffset(NamedTuple):
+    """leader_epoch: in which the record at `offset` was written; of the latest offset, the epoch that is now."""
+
+    offset: Offset = UNKNOWN_OFFSET
+    timestamp: int = NO_TIMESTAMP
+    leader_epoch: LeaderEpoch = UNDEFINED_EPOCH
+
+
+class TakesLong(Exception):
+    """The timestamps of this batch are not known yet, and reading them takes the processor some time."""
+
+    def __init__(self, batch: bytes) -> None:
+        super().__init__()
+        self.batch = batch
+
+
+class TimestampReader:
+    """The timestamps of batches; live, those of a large one are read apart, and asked for again."""
+
+    def __init__(self, *, works_apart: bool) -> None:
+        self._works_apart = works_apart
+        self._last: tuple[bytes, list[tuple[Offset, int]] | KafkaError] | None = None
+
+    def timestamps_of(self, batch: bytes) -> list[tuple[Offset, int]]:
+        """raises: TakesLong; call `read` and look up once more     KafkaError: as read_timestamps"""
+        if not self._works_apart or not takes_long([memoryview(batch)]):
+            return read_timestamps(batch)
+        if self._last is None or self._last[0] != batch:
+            raise TakesLong(batch)
+        found = self._last[1]
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    def read(self, batch: bytes) -> None:
+        try:
+            self._last = batch, read_timestamps(batch)
+        except KafkaError as refusal:
+            self._last = batch, refusal
+
+
+class ListOffsetsHandler:
+    """ListOffsets (2): where a log begins and ends, and the first record at a time or later.
+
+         1  one offset for each partition, with its timestamp: the oldest version that Kafka 4 takes
+         2  isolation level
+         3  a throttled client is answered first and held back then (KIP-219)
+         4  leader epoch, in request and answer (KIP-320)
+         5  OFFSET_NOT_AVAILABLE may be the answer (KIP-207)
+         6  flexible
+         7  the record with the largest timestamp, asked for as -3 (KIP-734)
+         8  the start of the log on this disk, asked for as -4 (KIP-405)
+         9  the last offset in tiered storage, asked for as -5 (KIP-1005)
+        10  a timeout, for what is looked up in tiered storage (KIP-1075)
+
+    source: KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffset, Partition.fetchOffsetForTimestamp
+    """
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._replicas = broker.replicas
+        self._outbox = broker.outbox
+        self._answer = broker.responder.answer
+        self._slices = broker.responder.slices
+        self._works_apart = broker.works_apart
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request, version = cold.decode_request(header, frame), header.api_version
+        replica_id = int(request.replica_id)
+        read_committed = int(getattr(request, "isolation_level", READ_UNCOMMITTED)) == READ_COMMITTED
+        wanted = [(str(topic.name), entry) for topic in request.topics for entry in topic.partitions]
+        asked = Counter((topic, int(entry.partition_index)) for topic, entry in paced(wanted))
+        reader = TimestampReader(works_apart=self._works_apart)
+        found: list[Values] = []
+
+        def go_on(now_us: int) -> None:
+            for topic, entry in paced(wanted[len(found) :]):
+                try:
+                    found.append(self._offset(topic, entry, version, replica_id, asked, reader, read_committed))
+                except TakesLong as long:
+                    self._outbox.work_apart(partial(reader.read, long.batch), begin_again)
+                    return
+            answers = iter(found)
+            topics = [
+                {"name": str(topic.name), "partitions": list(islice(answers, len(topic.partitions)))}
+                for topic in request.topics
+            ]
+            self._answer(connection, header, topics=topics)
+
+        def begin_again(now_us: int) -> None:
+            self._slices.begin(partial(go_on, now_us))
+
+        go_on(now_us)
+
+    def _offset(
+        self,
+        topic: str,
+        entry: Entity,
+        version: int,
+        replica_id: BrokerId,
+        asked: Counter[tuple[str, int]],
+        reader: TimestampReader,
+        read_committed: bool,
+    ) -> Values:
+        name = TopicPartition(topic, int(entry.partition_index))
+        epoch = int(getattr(entry, "current_leader_epoch", UNDEFINED_EPOCH))
+        error, found = ErrorCode.NONE, FoundOffset()
+        timestamp = int(entry.timestamp)
+        try:
+            if asked[name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is asked about more than once")
+            if timestamp < 0 and version < FIRST_VERSION_OF.get(timestamp, version + 1):
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} means nothing in version {version}")
+            partition = self._replicas.hosted(name)
+            if replica_id == DEBUGGING_CONSUMER:
+                partition.check_epoch(epoch)
+            else:
+                partition.check_leading(epoch)
+            from_follower = replica_id != NO_BROKER
+            found = find_offset(
+                partition, timestamp, reader, from_follower=from_follower, read_committed=read_committed
+            )
+        except KafkaError as refusal:
+            error = refusal.code
+            if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
+                error = ErrorCode.LEADER_NOT_AVAILABLE
+        return {"partition_index": name.partition, "error_code": error, **found._asdict()}
+
+
+def find_offset(
+    partition: Partition,
+    timestamp: int,
+    reader: TimestampReader,
+    *,
+    from_follower: bool,
+    read_committed: bool = False,
+) -> FoundOffset:
+    """-2 earliest, -1 latest, -3 the record with the largest timestamp, else the first one at that time or later.
+
+    -4 and -5 (earliest on this disk, latest in tiered storage): where nothing is tiered the earliest, and none.
+
+    raises: KafkaError OFFSET_NOT_AVAILABLE (KIP-207) for what a client may not see yet     TakesLong
+    """
+    log = partition.log
+    if timestamp == LATEST_TIERED:
+        return FoundOffset()  # There is no tiered storage.
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return FoundOffset(log.log_start_offset, leader_epoch=_epoch_of(log, log.log_start_offset))
+    end_offset = log.log_end_offset if from_follower else partition.consumer_limit
+    if read_committed and not from_follower:
+        end_offset = log.last_stable_offset(end_offset)
+    if timestamp == LATEST:
+        if not from_follower:
+            partition.check_high_watermark_caught_up()
+        return FoundOffset(end_offset, leader_epoch=partition.leader_epoch)
+    at_ms = log.max_timestamp_ms if timestamp == MAX_TIMESTAMP else timestamp
+    found = log.offset_for_timestamp(at_ms, reader.timestamps_of)
+    if found is not None and found[0] < end_offset:
+        return FoundOffset(*found, leader_epoch=_epoch_of(log, found[0]))
+    if not from_follower:
+        partition.check_high_watermark_caught_up()
+    return FoundOffset()
+
+
+def _epoch_of(log: Log, offset: Offset) -> LeaderEpoch:
+    epoch = log.leader_epochs.epoch_for_offset(offset)
+    return UNDEFINED_EPOCH if epoch is None else epoch
+
+
+class OffsetForLeaderEpochHandler:
+    """OffsetForLeaderEpoch (23): where a leader epoch ends in a log (KIP-101), for followers and consumers.
+
+         2  the request fences by the leader epoch it knows (KIP-320): the oldest version that Kafka 4 takes
+         3  replica id
+         4  flexible
+
+    source: KafkaApis.handleOffsetForLeaderEpochRequest, Partition.lastOffsetForLeaderEpoch
+    """
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._replicas = broker.replicas
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        topics = [
+            {
+                "topic": str(topic.topic),
+                "partitions": [self._epoch_end(str(topic.topic), entry) for entry in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+        self._answer(connection, header, topics=topics)
+
+    def _epoch_end(self, topic: str, entry: Entity) -> Values:
+        name = TopicPartition(topic, int(entry.partition))
+        error, epoch, end_offset = ErrorCode.NONE, UNDEFINED_EPOCH, UNKNOWN_OFFSET
+        try:
+            partition = self._replicas.hosted(name)
+            partition.check_leading(int(entry.current_leader_epoch))
+            epoch, end_offset = partition.log.end_offset_for_epoch(int(entry.leader_epoch))
+        except KafkaError as refusal:
+            error = refusal.code
+        return {"error_code": error, "partition": name.partition, "leader_epoch": epoch, "end_offset": end_offset}
+
+
+class DeleteRecordsHandler:
+    """DeleteRecords (21): partitions lose their records up to an offset (KIP-107).
+
+         0  first version
+         1  a throttled client is answered first and held back then (KIP-219)
+         2  flexible
+
+    source: KafkaApis.handleDeleteRecordsRequest
+    """
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._deletion = broker.deletion()
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        offsets = {
+            TopicPartition(str(topic.name), int(partition.partition_index)): int(partition.offset)
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+
+        def respond(results: Mapping[TopicPartition, Deleted]) -> None:
+            topics = (
+                {
+                    "name": topic,
+                    "partitions": [
+                        {
+                            "partition_index": name.partition,
+                            "low_watermark": results[name].low_watermark,
+                            "error_code": results[name].error,
+                        }
+                        for name in paced(names)
+                    ],
+                }
+                for topic, names in groupby(sorted(results), key=lambda name: name.topic)
+            )
+            self._answer(connection, header, topics=topics)
+
+        timeout_us = cold.milliseconds(request.timeout) * 1000
+        self._deletion.delete(offsets, peer, timeout_us, respond, now_us)
+
+
+APIS: Final[Mapping[int, Serve]] = {
+    LIST_OFFSETS: ListOffsetsHandler,
+    OFFSET_FOR_LEADER_EPOCH: OffsetForLeaderEpochHandler,
+    DELETE_RECORDS: DeleteRecordsHandler,
+}

@@ -1,0 +1,172 @@
+"""Producers and transactions as an operator looks for them: DescribeProducers (61), DescribeTransactions (65),
+ListTransactions (66).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from cluster.broker.apis.api import BrokerParts, Serve, Values
+from cluster.node import ConnectionId
+from cluster.protocol import cold
+from cluster.protocol.versions import DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, RequestHeader
+from cluster.slices import paced
+from cluster.topic_pattern import described_by
+from cluster.transactions.transaction import TransactionState as State
+from controller.topics import check_legal
+from replica.errors import ErrorCode, KafkaError
+from replica.ids import TopicPartition
+
+NO_TRANSACTION = -1
+
+
+class DescribeProducersHandler:
+    """DescribeProducers (61): the producers whose batches a partition remembers, and since when each has a
+    transaction open there (KIP-664).
+
+         0  the only version
+
+    source: ReplicaManager.activeProducerState
+    """
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._replicas = broker.replicas
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        topics = [
+            {
+                "name": str(topic.name),
+                "partitions": [
+                    self._producers(TopicPartition(str(topic.name), int(number))) for number in topic.partition_indexes
+                ],
+            }
+            for topic in request.topics
+        ]
+        self._answer(connection, header, topics=topics)
+
+    def _producers(self, name: TopicPartition) -> Values:
+        partition = self._replicas.partitions.get(name)
+        if partition is None:
+            try:
+                check_legal(name.topic)
+                error, message = self._replicas.missing_partition_error(name), None
+            except KafkaError as illegal:
+                error, message = illegal.code, illegal.message
+            return {"partition_index": name.partition, "error_code": error, "error_message": message}
+        return {
+            "partition_index": name.partition,
+            "error_code": ErrorCode.NONE,
+            "active_producers": [
+                {
+                    "producer_id": producer_id,
+                    "producer_epoch": entry.epoch,
+                    "last_sequence": entry.last_sequence,
+                    "last_timestamp": entry.last_timestamp_ms,
+                    "coordinator_epoch": entry.coordinator_epoch,
+                    "current_txn_start_offset": NO_TRANSACTION
+                    if entry.transaction_offset is None
+                    else entry.transaction_offset,
+                }
+                for producer_id, entry in sorted(partition.log.producers.producers.items())
+            ],
+        }
+
+
+class DescribeTransactionsHandler:
+    """DescribeTransactions (65): the state of transactions (KIP-664).
+
+    0  the only version
+    """
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._service = broker.transactions
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        asked = cold.decode_request(header, frame).transactional_ids
+        self._answer(connection, header, transaction_states=[self._state(str(name)) for name in asked])
+
+    def _state(self, transactional_id: str) -> Values:
+        try:
+            found = self._service.coordinator.describe(transactional_id)
+        except KafkaError as error:
+            return {"transactional_id": transactional_id, "error_code": error.code}
+        topics: dict[str, list[int]] = {}
+        for name in found.partitions:
+            topics.setdefault(name.topic, []).append(name.partition)
+        return {
+            "error_code": ErrorCode.NONE,
+            "transactional_id": transactional_id,
+            "transaction_state": found.state.value,
+            "transaction_timeout": found.timeout_ms,
+            "transaction_start_time": found.started_ms,
+            "producer_id": found.producer_id,
+            "producer_epoch": found.producer_epoch,
+            "topics": [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()],
+        }
+
+
+ANY_TIME = -1
+_STATES = {state.value: state for state in State}
+
+
+class ListTransactionsHandler:
+    """ListTransactions (66): the transactions of this coordinator (KIP-664).
+    source: KafkaApis.handleListTransactionsRequest
+
+    0  first version
+    1  by how long they have been open (KIP-994)
+    2  by a pattern of their ids (KIP-1152)
+    """
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._service = broker.transactions
+        self._answer = broker.responder.answer
+
+    def __call__(
+        self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
+    ) -> None:
+        request = cold.decode_request(header, frame)
+        names = [str(name) for name in request.state_filters]
+        states = [_STATES[name] for name in names if name in _STATES]
+        try:
+            found = self._service.coordinator.listed(
+                {int(one) for one in request.producer_id_filters},
+                states if names else None,
+                int(getattr(request, "duration_filter", ANY_TIME)),
+                now_us,
+            )
+            pattern = getattr(request, "transactional_id_pattern", None)
+            is_wanted = described_by(str(pattern), "Transaction ID pattern") if pattern else None
+        except KafkaError as error:
+            self._answer(connection, header, error_code=error.code)
+            return
+        self._answer(
+            connection,
+            header,
+            error_code=ErrorCode.NONE,
+            unknown_state_filters=[name for name in names if name not in _STATES],
+            transaction_states=[
+                {
+                    "transactional_id": one.transactional_id,
+                    "producer_id": one.producer_id,
+                    "transaction_state": one.state.value,
+                }
+                for one in paced(found)
+                if is_wanted is None or is_wanted(one.transactional_id)
+            ],
+        )
+
+
+APIS: Final[Mapping[int, Serve]] = {
+    DESCRIBE_PRODUCERS: DescribeProducersHandler,
+    DESCRIBE_TRANSACTIONS: DescribeTransactionsHandler,
+    LIST_TRANSACTIONS: ListTransactionsHandler,
+}
