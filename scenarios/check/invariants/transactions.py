@@ -341,7 +341,7 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
     transaction that is open in its log, or whose marker was never below its high watermark.
     `S32 forgotten-marker`: but for markers that the leader's producer state, loaded from a snapshot, does not know.
     Of a transaction whose first records are deleted or expired, the start of the log stands for the first
-    (UnifiedLog.maybeIncrementFirstUnstableOffset).
+    (UnifiedLog.maybeIncrementFirstUnstableOffset); before KAFKA-7190 it is forgotten with its last record so far.
 
     Judged through the probe. Not in internal topics: the records that a coordinator writes there have no sequence, as
     markers have none.
@@ -357,7 +357,13 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
         """The one that its state was loaded from."""
         self.is_undecided = False
         """Whether readers of what is committed wait for a transaction, in any log."""
-        return {**super().handlers(), trace.LogRecovered: self._reloaded, trace.LogTruncated: self._reloaded}
+        return {
+            **super().handlers(),
+            trace.LogRecovered: self._reloaded,
+            trace.LogTruncated: self._reloaded,
+            trace.LogStartOffsetAdvanced: self._begins,
+            trace.RecordsExpired: self._begins,
+        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (*super().kept(), self.snapshots, self.loaded)
@@ -370,6 +376,15 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
         kept = [offset for offset in self.snapshots.get(key, ()) if offset <= end]
         self.loaded[key] = end if isinstance(event, trace.LogRecovered) else max(kept, default=0)
         self.snapshots[key] = sorted({*kept, end})
+
+    def _begins(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
+        """Before KAFKA-7190 a log forgets a producer with its last record, and its transaction with it."""
+        log = self.logs.get((event.topic, event.partition, event.node))
+        if log is None or self.checker.rules.unknown_producer == "accepted":
+            return
+        batches = self.mirror.log(TopicPartition(event.topic, event.partition), event.node)
+        known = {batch.producer_id for batch in batches if batch.last_offset >= event.log_start_offset}
+        log.open = {producer_id: first for producer_id, first in log.open.items() if producer_id in known}
 
     def probed(self, probe: Probe) -> None:
         self.is_undecided = False

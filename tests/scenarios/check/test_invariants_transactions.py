@@ -426,6 +426,19 @@ def test_the_last_stable_offset_is_not_above_the_high_watermark() -> None:
     assert probed(script, 3) == ["S32"]
 
 
+@pytest.mark.parametrize(("profile", "broken"), [("kafka-2.1", []), ("kafka-2.7", ["S32"])])
+def test_with_its_last_record_a_transaction_was_forgotten_before_kafka_7190(profile: str, broken: list[str]) -> None:
+    script = TransactionScript(profile)
+    script.begin()
+    script.write("r0", "r1")
+    script.state(trace.LogStartOffsetAdvanced, node="b1", log_start_offset=2, reason="an operator asked")
+    script.replicate("s0")
+    script.state(
+        trace.HighWatermarkAdvanced, node="b1", high_watermark=3, previous_high_watermark=2, reason="all have it"
+    )
+    assert probed(script, 3) == broken
+
+
 def restart_b1(script: TransactionScript) -> None:
     script.stop("b1")
     script.start("b1")
