@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.authentication.gate import SaslGate
-from cluster.authentication.users import mechanisms
+from cluster.authentication.mechanisms import mechanisms
 from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.api_versions import ApiVersionsHandler
 from cluster.security import ListenerSecurity

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cluster.messages.admin.acl_requests import create_acls, delete_acls
-from cluster.messages.admin.broker_requests import unregister_broker
+from cluster.messages.admin.cluster_requests import unregister_broker, update_features
 from cluster.messages.admin.config_requests import alter_configs, incremental_alter_configs
-from cluster.messages.admin.feature_requests import update_features
 from cluster.messages.admin.partition_requests import (
     alter_partition_reassignments,
     elect_leaders,
@@ -18,8 +16,8 @@ from cluster.messages.admin.partition_requests import (
 )
 from cluster.messages.admin.quota_requests import alter_client_quotas
 from cluster.messages.admin.requests import AdminRequest, RequestEntries
+from cluster.messages.admin.security_requests import alter_user_scram_credentials, create_acls, delete_acls
 from cluster.messages.admin.topic_requests import create_partitions, create_topics, delete_topics
-from cluster.messages.admin.user_requests import alter_user_scram_credentials
 from cluster.protocol.versions import (
     ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,

@@ -13,7 +13,6 @@ from typing import Final
 
 from cluster.protocol.versions import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from cluster.quotas.client_quotas import INT32_MAX, Sensor, Sensors
-from cluster.quotas.token_bucket import TokenBucket
 from controller.client_quotas import CONTROLLER_MUTATION_RATE
 from controller.metadata import QuotaEntity
 
@@ -77,3 +76,24 @@ class MutationQuotas:
         if not self._sensors.is_enabled:
             return None
         return MutationQuota(self._sensors.of(user, client_id, now_us // 1000), is_strict=is_strict)
+
+
+class TokenBucket:
+    """burst_s: seconds of the quota that it holds when it is full, as a new one is"""
+
+    __slots__ = ("_burst_s", "_last_ms", "_tokens")
+
+    def __init__(self, burst_s: int) -> None:
+        self._burst_s = burst_s
+        self._tokens: float | None = None
+        self._last_ms = 0
+
+    def tokens(self, per_second: float, now_ms: int) -> float:
+        """Tokens there are now; less than zero while the quota is exceeded."""
+        burst = self._burst_s * per_second
+        filled = burst if self._tokens is None else self._tokens + per_second * (now_ms - self._last_ms) / 1000
+        self._tokens, self._last_ms = min(burst, filled), now_ms
+        return self._tokens
+
+    def take(self, count: int, per_second: float, now_ms: int) -> None:
+        self._tokens = min(self._burst_s * per_second, self.tokens(per_second, now_ms) - count)

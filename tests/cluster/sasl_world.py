@@ -9,7 +9,7 @@ from typing import Any
 from broker_world import BrokerWorld, Caller
 from scramp import ScramClient
 
-from cluster.authentication.plain import PLAIN
+from cluster.authentication.mechanisms import PLAIN
 from cluster.protocol import cold
 from cluster.protocol.versions import METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from cluster.security import ListenerSecurity

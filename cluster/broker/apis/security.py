@@ -7,8 +7,7 @@ from typing import Final
 
 from cluster.broker.apis.api import BrokerParts, Serve, Values, answered_by_controller
 from cluster.broker.apis.refusals import NO_AUTHORIZER, NOT_HERE, Refusal, Refused, always, each
-from cluster.messages.admin.acl_requests import described, filter_of
-from cluster.messages.admin.user_requests import describe_user_scram_credentials
+from cluster.messages.admin.security_requests import describe_user_scram_credentials, described, filter_of
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity

@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 from cluster.config import BrokerConfig, GroupConfig, kafkas_own, topic_defaults
 from cluster.dynamic_keys import DYNAMIC, PASSIVE, RATES
 from cluster.dynamic_settings import defaults_of
-from cluster.messages.admin.broker_description import OwnKey, is_of_the_era
-from cluster.messages.admin.passive_broker_keys import (
+from cluster.messages.admin.broker_description import (
     BOOLEAN,
     DOUBLE,
     INT,
@@ -25,7 +24,9 @@ from cluster.messages.admin.passive_broker_keys import (
     SHORT,
     STRING,
     UNKNOWN,
+    OwnKey,
     PassiveKey,
+    is_of_the_era,
 )
 from controller.topics import as_text
 from replica.config import BROKER_KEY_OF_TOPIC_KEY, INT32_MAX, TopicConfig

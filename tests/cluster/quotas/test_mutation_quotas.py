@@ -1,7 +1,6 @@
 """Partitions that a client may create and delete. source: ControllerMutationQuotaManagerTest, TokenBucketTest"""
 
-from cluster.quotas.mutation_quotas import MutationQuotas
-from cluster.quotas.token_bucket import TokenBucket
+from cluster.quotas.mutation_quotas import MutationQuotas, TokenBucket
 from controller.client_quotas import entity_of
 
 SECOND = 1_000_000

@@ -1,6 +1,6 @@
-"""UpdateFeatures between its message and the controller.
+"""UpdateFeatures and UnregisterBroker between their messages and the controller.
 
-source: FeatureControlManager.updateFeatures, QuorumController.updateFeatures
+source: FeatureControlManager.updateFeatures, QuorumController.updateFeatures, ControllerApis.handleUnregisterBroker
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from cluster.messages.admin.requests import AdminRequest, Entry, RequestEntries, error_fields
 from cluster.protocol.entities import Entity
 from controller.features import SAFE_DOWNGRADE, UPGRADE
-from controller.inputs import ChangeFeatureLevels, SingleReply
+from controller.inputs import ChangeFeatureLevels, SingleReply, UnregisterBroker
 from replica.errors import ErrorCode
 
 MESSAGE = "The update failed for all features since the following feature had an error: "
@@ -49,3 +49,13 @@ def _upgrade_type(update: Entity) -> int:
     if hasattr(update, "upgrade_type"):
         return int(update.upgrade_type)
     return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+
+
+def unregister_broker(asked: AdminRequest) -> RequestEntries:
+    entry = Entry(None, UnregisterBroker(now_us=asked.now_us, broker_id=int(asked.request.broker_id)))
+
+    def values(replies: Sequence[SingleReply]) -> dict[str, object]:
+        (reply,) = replies
+        return {"error_code": reply.error, "error_message": None}
+
+    return RequestEntries([entry], values)
