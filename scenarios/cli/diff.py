@@ -12,7 +12,7 @@ import click
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout, usable_runs
 from scenarios.cli.completion import run_names
 from scenarios.terminal.interruption import ExitCode
-from scenarios.terminal.style import folded
+from scenarios.terminal.style import beside, folded, pair_lines
 
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow
@@ -169,7 +169,8 @@ def _echo_first(names: Pair, found: Difference | None) -> None:
     click.echo(f"\n  The same for {found.same:,} events; then")
     for name, at_us, sentence in zip(names, found.at_us, found.sentences, strict=True):
         moment = "ended" if at_us is None else f"{at_us / 1e6:.3f} s"
-        click.echo(_beside(f"  {name:<{max(map(len, names))}}  {moment:>10}  ", sentence))
+        head = f"  {name:<{max(map(len, names))}}  {moment:>10}  "
+        click.echo("\n".join(beside(head, sentence, WIDTH)))
 
 
 def _echo_table(names: Pair, rows: Figures, style: Style) -> None:
@@ -186,20 +187,8 @@ def _echo_table(names: Pair, rows: Figures, style: Style) -> None:
 
 
 def _echo_pair(names: Pair, texts: Pair, indent: str = "  ") -> None:
-    width = max(map(len, names))
-    for name, text in zip(names, texts, strict=True):
-        if text:
-            click.echo(_beside(f"{indent}{name:<{width}}  ", text))
-
-
-def _beside(head: str, text: str) -> str:
-    """The text beside the head, or below it where the names of the runs leave too little room."""
-    if len(head) + len(text) <= WIDTH:
-        return (head + text).rstrip()
-    below = " " * (len(head) if len(head) <= WIDTH // 2 else 6)
-    first = head if len(head) <= WIDTH // 2 else below
-    lines = folded(text, WIDTH, first, below)
-    return "\n".join(lines if first is head else [head.rstrip(), *lines])
+    for line in pair_lines(names, texts, WIDTH, indent):
+        click.echo(line)
 
 
 def _document(

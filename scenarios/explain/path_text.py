@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scenarios.explain.request_journey import Journey, RequestJourneys, Stage, request_of
-from scenarios.terminal.style import Style, folded
+from scenarios.terminal.style import Style, folded, table_lines
 
 _NAME_WIDTH = 15
 _TEXT_WIDTH = 56
@@ -48,28 +48,23 @@ def _names(records: Sequence[str], most: int = 4) -> str:
 def requests_text(requests: RequestJourneys, style: Style, run: str) -> str:
     """A line per request, the latest ones."""
     rows = requests.completed[-LISTED_MAX:]
-    names = [f"{request_of(row).api} {requests.name_of(row)}" for row in rows]
-    width = max(map(len, names), default=7)
     head = style.bold(f"  {len(requests.completed):,} Produces, and Fetches that found something")
     lines = ["", f"{head}    {run}"]
     if len(rows) < len(requests.completed):
         lines.append(f"  the last {len(rows)} of them; all with --format json")
-    lines += [
-        "",
-        f"  {'done at':>12}  {'request':<{width}} {'total':>12} {'queue':>9} {'local':>9} {'remote':>11}  records",
-    ]
-    for row, name in zip(rows, names, strict=True):
+    table = [("done at", "request", "total", "queue", "local", "remote", "records")]
+    for row in rows:
         request = request_of(row)
-        times = (
-            f"{request.total_time_us:>9,} us {request.request_queue_time_us:>6,} us {request.local_time_us:>6,} us "
-            f"{request.remote_time_us:>8,} us"
-        )
-        what = (
-            f"{request.sendfile_bytes:,} bytes by sendfile"
-            if request.sendfile_bytes
-            else _names(requests.records_of(row), 3)
-        )
-        lines.append(f"  {_clock(row.at_us)}  {name:<{width}} {times}  {what}")
+        total, queue, local, remote = (
+            f"{took_us:,} us"
+            for took_us in (
+                request.total_time_us, request.request_queue_time_us, request.local_time_us, request.remote_time_us
+            )
+        )  # fmt: skip
+        sent = request.sendfile_bytes
+        what = f"{sent:,} bytes by sendfile" if sent else _names(requests.records_of(row), 3)
+        table.append((_clock(row.at_us), f"{request.api} {requests.name_of(row)}", total, queue, local, remote, what))
+    lines += ["", *table_lines(table, right=(0, 2, 3, 4, 5))]
     return "\n".join([*lines, "", "  highwater path RUN REQUEST shows the journey of one, for example of the last:",
                       f"    highwater path {run.split()[0]} {_last(requests)}", ""])  # fmt: skip
 
