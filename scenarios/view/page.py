@@ -16,7 +16,7 @@ from replica.trace.events import TraceRow
 from replica.trace.signs import BROKER_MARKS
 from scenarios.explain.kept_outcomes import KeptOutcome
 from scenarios.language.steps import ScenarioQuestion
-from scenarios.view.difference import first_difference
+from scenarios.observe.differences import first_difference
 from scenarios.view.head import head
 from scenarios.view.moments import decisive_place, slowest_story, stories_of, story_json
 from scenarios.view.questions import questions_of
@@ -102,7 +102,7 @@ def _difference(first: RunOfPage, run: RunOfPage) -> list[Any] | None:
         # Seen in other ways and by the wall clock, no two events are the same.
         nodes = {True: "the nodes are Apache Kafka's own", False: "the nodes are Highwater's"}
         return [0, nodes[is_real], nodes[was_real]]
-    found = None if run is first else first_difference(first.tape, run.tape)
+    found = None if run is first else first_difference(first.tape.told(), run.tape.told())
     if found is None:
         return None
     there, here = (sentence or "the run has ended" for sentence in found.sentences)
