@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from replica.trace.ranges import format_record_names, split_record_name
 from scenarios.agree.difference import RETRIES, VARIES, Runs, WorldDifference, elements_apart
 from scenarios.agree.facts import RunFacts
 from scenarios.agree.replicas import replica_differences
 from scenarios.agree.standings import TimeGap, standing_differences, time_gaps
-from scenarios.language.selectors import format_record_names, split_record_name
 
 SAME, NOISE, DIFFERS = "same", "noise", "differs"
 

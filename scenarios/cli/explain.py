@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replica.trace.ranges import format_record_names
 from scenarios.cli.common import (
     fail,
     format_option,
@@ -24,7 +25,6 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.completion import run_names
 from scenarios.cli.view import PAGE_NAME, page_text
-from scenarios.language.selectors import format_record_names
 from scenarios.process.work_folders import write_whole
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine

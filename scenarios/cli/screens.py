@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from replica.ids import OUTSIDE, TopicPartition, client_of
-from replica.trace.alike import cropped
+from replica.trace.ranges import cropped, format_record_names, split_record_name
 from replica.trace.signs import mark_places
 from replica.wording import duration
 from scenarios.check.verdict import HARMLESS_CLASSES
-from scenarios.language.selectors import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
 from scenarios.observe.columns.names import count_different

@@ -9,7 +9,7 @@ from typing import Any
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
-from scenarios.language.selectors import format_record_names
+from replica.trace.ranges import format_record_names
 from scenarios.language.steps import ScenarioQuestion
 from scenarios.observe.view import ClusterView
 from scenarios.view.own_questions import answered, place_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from replica.trace.ranges import format_record_names
 from replica.trace.signs import SIGNS
 from scenarios.language.expect import EventTest, Expect, NumberTest
-from scenarios.language.selectors import format_record_names
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import At, Step, When
 from scenarios.language.values.trees import records_text, state_sentence, time_text, window_text
