@@ -31,7 +31,7 @@ from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow
-    from scenarios.explain.blame_text import Findings
+    from scenarios.explain.blame import Findings
     from scenarios.explain.explanation import Explanation
     from scenarios.explain.what_if import RecordFate
     from scenarios.language.spec import Scenario
@@ -114,7 +114,7 @@ def _explain_invariant(
     run_dir: Path, rows: Sequence[TraceRow], invariant: str, what_if: bool, format_: str, plain: bool
 ) -> int:
     from replica.trace.events import InvariantBroken
-    from scenarios.explain.blame_text import invariant_text
+    from scenarios.explain.blame import invariant_text
 
     broken = [row.event for row in rows if isinstance(row.event, InvariantBroken)]
     names = list(dict.fromkeys(event.invariant for event in broken))
@@ -136,7 +136,7 @@ def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invarian
     """
     from replica.trace.events import InvariantBroken
     from scenarios.explain import blame
-    from scenarios.explain.blame_text import Findings
+    from scenarios.explain.blame import Findings
 
     if not any(isinstance(row.event, InvariantBroken) and not row.event.promised for row in rows):
         return Findings()
