@@ -56,8 +56,8 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
     """
     if record is None and re.fullmatch(r"[EWew]\d{3}", run):
         return _explain_code(run.upper())
+    from scenarios.explain.explanation import explanation_text
     from scenarios.explain.record import RecordUnknown, explain_record
-    from scenarios.explain.record_text import explanation_text
     from scenarios.run.runs import RunNotFound, find_run, list_runs, read_summary
 
     with usable_runs():
