@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from replica.ids import TopicPartition
-from scenarios.cli.watch.trouble import Trouble, TroubleOf, standings
+from scenarios.cli.watch.screen import Trouble, TroubleOf, standings
 from scenarios.terminal.style import Style
 from scenarios.watch.cluster_watch import ClusterWatch
 from scenarios.watch.watched import broker_name, names_of
