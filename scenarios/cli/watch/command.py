@@ -115,7 +115,7 @@ class _Session:
     def __init__(
         self, watcher: Watcher, recording: Recording | None, bootstrap: str, for_s: float | None, *, plain: bool
     ) -> None:
-        from scenarios.cli.watch.lines import Lines
+        from scenarios.cli.watch.screen import Lines
 
         self._watcher = watcher
         self._recording = recording
