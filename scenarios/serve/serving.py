@@ -313,8 +313,7 @@ class Server:
         if self._tape is None or self._page_place is None:
             return
         from scenarios.serve.page_server import PageServer
-        from scenarios.view.head import live_head
-        from scenarios.view.page import live_page, policy_of
+        from scenarios.view.page import live_head, live_page, policy_of
 
         door, listener = self._page_place
         page = live_page(live_head(run.scenario))
