@@ -6,9 +6,11 @@ or a file of another exercise is no answer, whatever its name is.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -222,3 +224,24 @@ def waited_us(result: RunResult, partition: TopicPartition) -> int:
 
 def first_partition(scenario: Scenario) -> TopicPartition:
     return next(iter(scenario.topics.values())).topic_partitions[0]
+
+
+# -------------------------------------------------------------------------------------------------------- all exercises
+#
+# All exercises, in the order of the lesson: one for each module of exercises/.
+
+
+def exercises() -> dict[str, Exercise]:
+    """By name."""
+    room = files("scenarios.lab.exercises")
+    modules = sorted(path.name.removesuffix(".py") for path in room.iterdir() if path.name.endswith(".py"))
+    made = [_exercise_of(name) for name in modules if name != "__init__"]
+    return {one.name: one for one in sorted(made, key=lambda one: one.place)}
+
+
+def _exercise_of(name: str) -> Exercise:
+    module = import_module(f"scenarios.lab.exercises.{name}")
+    classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
+    (found,) = (one for one in classes if issubclass(one, Exercise))
+    made: Exercise = found()
+    return made
