@@ -32,7 +32,7 @@ from scenarios.process.own_python import collect_in_short_pauses
 from scenarios.run.followed_trace import cut_parts_while_followed
 from scenarios.run.runner import RunResult, ScenarioRun, keep_unjudged, run_scenario
 from scenarios.run.worlds import live, processes
-from scenarios.serve.certificates import AUTHORITY
+from scenarios.serve.listeners import AUTHORITY
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
 from scenarios.serve.topic_news import TopicNews
 from scenarios.serve.trace_watches import DeletionWatch, JudgingProgress, LossWatch
