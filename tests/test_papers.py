@@ -43,7 +43,7 @@ from scenarios.language.parse.catalogue import bundled
 from scenarios.language.rules_table import as_markdown, rule_rows
 from scenarios.language.steps import ANSWER_KINDS, answer_table
 from scenarios.language.verbs.every import GROUPS
-from scenarios.language.write.step_table import step_table
+from scenarios.language.write.describe import step_table
 from spark_reports import results
 from tests.catalogue import bundled_file, bundled_files
 
