@@ -12,7 +12,7 @@ from itertools import groupby
 from replica.ids import TopicPartition
 from replica.trace.events import InvariantBroken
 from replica.trace.ranges import format_record_names
-from scenarios.language.anomalies import JEPSEN_CLASS
+from scenarios.language.expect import JEPSEN_CLASS
 from scenarios.observe.columns.names import LazyNames
 from scenarios.observe.columns.record_table import RecordEntry
 from scenarios.observe.final_logs import FinalReplica, LogEntry
