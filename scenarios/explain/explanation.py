@@ -1,4 +1,4 @@
-"""The story of one record as data and in words: moments, its holders over time, and changes that would have saved it."""
+"""The story of one record: moments, its holders over time, and changes that would have saved it; as data and in words."""
 
 from __future__ import annotations
 
