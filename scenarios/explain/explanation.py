@@ -1,4 +1,4 @@
-"""The story of one record: moments, its holders over time, and changes that would have saved it; as data and in words."""
+"""The story of one record as data and in words: moments, its holders, and changes that would have saved it."""
 
 from __future__ import annotations
 
