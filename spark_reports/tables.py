@@ -17,7 +17,6 @@ from spark_reports.io import Trace, brief_trace, read_trace
 from spark_reports.results import RESULT_TABLES
 from spark_reports.transforms.availability import availability, unavailability, write_stalls
 from spark_reports.transforms.compaction import gone_records
-from spark_reports.transforms.elections import elections
 from spark_reports.transforms.exposure import data_at_risk
 from spark_reports.transforms.fetching import catch_ups, fetch_efficiency
 from spark_reports.transforms.groups import group_assignments, group_unread
@@ -36,7 +35,7 @@ from spark_reports.transforms.partitions import (
 from spark_reports.transforms.reading import read_stalls
 from spark_reports.transforms.records import final_entries, record_counts, record_fates
 from spark_reports.transforms.replica_timeline import replica_timeline
-from spark_reports.transforms.terms import leader_terms
+from spark_reports.transforms.terms import elections, leader_terms
 from spark_reports.transforms.transaction_ends import known_of_records
 from spark_reports.transforms.transactions import lso_stalls, transactions
 from spark_reports.transforms.verdict import anomalies

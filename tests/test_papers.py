@@ -38,12 +38,12 @@ from replica.wording import listed
 from scenarios.check.invariants.checker import all_invariants
 from scenarios.check.promises import GAPS
 from scenarios.cli.main import cli
-from scenarios.language.anomalies import JEPSEN_CLASS
+from scenarios.language.expect import JEPSEN_CLASS
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.rules_table import as_markdown, rule_rows
 from scenarios.language.steps import ANSWER_KINDS, answer_table
 from scenarios.language.verbs.every import GROUPS
-from scenarios.language.write.step_table import step_table
+from scenarios.language.write.describe import step_table
 from spark_reports import results
 from tests.catalogue import bundled_file, bundled_files
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,10 +21,14 @@ from typing import NamedTuple
 
 from controller.sessions import CHECKS_PER_SESSION
 from replica.trace import events as trace
+from replica.trace.columns import TraceError
 from replica.trace.events import TraceRow
+from scenarios.agree.facts import RunFacts, epochs_in, facts_of
 from scenarios.language.spec import Phases, Scenario
 from scenarios.language.steps import At
+from scenarios.language.write import lock
 from scenarios.observe.trace_writer import read_rows
+from scenarios.run.runs import RunNotFound, list_runs, lock_sha256, read_summary
 
 PHASES = "phases.json"
 """In a run's folder: the phases by its processes' own words."""
@@ -222,3 +226,60 @@ def in_phase(scenario: Scenario, phases: MeasuredPhases) -> Scenario:
 
 def _over(written: Phases, measured: dict[str, int]) -> Phases:
     return {**(written if isinstance(written, dict) else {}), **measured} if measured else written
+
+
+# -------------------------------------------------------------------------------------------------------------- playing
+#
+# Plays a scenario in both worlds, again and again, below one folder; what is there already is not played twice.
+#
+# A repetition is the folder of its number, with the runs of both: `1/theirs/0001-NAME` first, then its simulated twin
+# in `1/ours`, whose brokers look for lagging followers when those of the other world did.
+
+Play = Callable[[Scenario, Path], Path]
+"""Plays a scenario and keeps the run in a folder of runs; returns the run's own folder."""
+
+
+class Repetition(NamedTuple):
+    """The folders of two runs."""
+
+    ours: Path
+    theirs: Path
+
+
+def why_no_two_are_alike(scenario: Scenario) -> str:
+    """Of one whose network or clients draw what happens in it; empty for all others."""
+    delays = [scenario.network.latency, *(link.latency for link in scenario.network.links)]
+    if any(delay is not None and delay.kind != "constant" for delay in delays):
+        return "its links draw their delays: no two runs of it are alike"
+    if any(work.arrival is not None and work.arrival.poisson for work in scenario.workloads.values()):
+        return "its records come by chance (`poisson`): no two runs of it are alike"
+    return ""
+
+
+def repetitions(
+    scenario: Scenario, folder: Path, times: int, *, play_ours: Play, play_theirs: Play
+) -> Iterator[Repetition]:
+    """raises: whatever the two raise"""
+    for number in range(1, times + 1):
+        place = folder / str(number)
+        theirs = _kept(scenario, place / "theirs") or play_theirs(scenario, place / "theirs")
+        twin = in_phase(scenario, phases_of_run(theirs, scenario))
+        yield Repetition(_kept(twin, place / "ours") or play_ours(twin, place / "ours"), theirs)
+
+
+def facts_in(run_dir: Path) -> RunFacts:
+    """raises: TraceError, OSError"""
+    return facts_of(read_rows(run_dir / "trace"), epochs_in(run_dir / "logs"))
+
+
+def _kept(scenario: Scenario, runs_dir: Path) -> Path | None:
+    """The newest whole run of exactly this scenario."""
+    digest = lock_sha256(lock.dump(scenario))
+    for run_dir in reversed(list_runs(runs_dir)):
+        try:
+            if read_summary(run_dir).get("lock_sha256") == digest:
+                next(iter(read_rows(run_dir / "trace")))
+                return run_dir
+        except (RunNotFound, TraceError, OSError, StopIteration):
+            continue
+    return None

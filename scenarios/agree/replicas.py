@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
+from replica.trace.ranges import format_record_names, split_record_name
 from replica.wording import listed
 from scenarios.agree.difference import DRAWN, TIE, Runs, WorldDifference, elements_apart
 from scenarios.agree.facts import FinalRecord, RunFacts
-from scenarios.language.selectors import format_record_names, split_record_name
 
 Place = tuple[str, str]
 """(partition, node)"""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scenarios.agree.comparison import DIFFERS, NOISE, SAME, Agreement, compare
-from scenarios.agree.playing import Repetition, facts_in
+from scenarios.agree.phases import Repetition, facts_in
 from scenarios.observe.wording import count_of
 
 NOT_PLAYED = "not played"

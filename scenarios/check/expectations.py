@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from replica.ids import TopicPartition
 from replica.trace.events import EndOffsetSeen, TraceRow
+from replica.trace.ranges import format_record_names
 from scenarios.check.event_watch import EventWatch, described, state_failures, state_findings, time_window
 from scenarios.check.verdict import Verdict, classify
 from scenarios.language.expect import (
@@ -23,7 +24,6 @@ from scenarios.language.expect import (
     TimeTest,
     UnavailableTest,
 )
-from scenarios.language.selectors import format_record_names
 from scenarios.language.values.trees import time_text
 from scenarios.language.verbs.checks import Check
 from scenarios.observe.availability import IsGone, ServiceTimes, Window

@@ -11,8 +11,8 @@ from itertools import groupby
 
 from replica.ids import TopicPartition
 from replica.trace.events import InvariantBroken
-from scenarios.language.anomalies import JEPSEN_CLASS
-from scenarios.language.selectors import format_record_names
+from replica.trace.ranges import format_record_names
+from scenarios.language.expect import JEPSEN_CLASS
 from scenarios.observe.columns.names import LazyNames
 from scenarios.observe.columns.record_table import RecordEntry
 from scenarios.observe.final_logs import FinalReplica, LogEntry
@@ -392,7 +392,7 @@ def _skipped_by(ledger: RecordLedger, jump: ReadJump) -> list[LogEntry]:
         entry
         for entry in ledger.final_log(jump.topic_partition)
         if jump.after < entry.offset < jump.offset
-        and not reads.covers(entry.offset)
+        and not reads.ranges.covers(entry.offset)
         and entry.record not in apart
         and not ledger.is_aborted(jump.topic_partition, entry.offset)
         and entry.record not in ledger.taken_by

@@ -6,7 +6,6 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +26,7 @@ from scenarios.language.parse import catalogue
 from scenarios.language.parse.catalogue import Outline, OutlinedRun
 from scenarios.observe.wording import count_of
 from scenarios.terminal.interruption import ExitCode
-from scenarios.terminal.style import Style, folded
+from scenarios.terminal.style import Style, folded, table_lines
 
 if TYPE_CHECKING:
     from scenarios.language.spec import Scenario, ScenarioFile
@@ -74,14 +73,12 @@ def _list_lines(found: Sequence[catalogue.Section], style: Style, *, begins: boo
         lines.append(f"  {style.bold('BEGIN WITH')}")
         lines += [f"    highwater run {name:<20} {by_id[name].title}" for name in FIRST_THREE]
         lines.append("")
-    width = max(len(file.id) for file in files)
-    title_width = style.width - width - _ENDS_WIDTH - 6
-    lines.append(style.bold(f"  {'SCENARIO':<{width}}  {'WHAT HAPPENS':<{title_width}}  ENDS"))
+    title_width = style.width - max(len(file.id) for file in files) - _ENDS_WIDTH - 6
+    rows: list[tuple[str, ...] | str] = [tuple(map(style.bold, ("SCENARIO", "WHAT HAPPENS", "ENDS")))]
     for section in found:
         head = f"LESSON {section.lesson}  {section.title}" if section.lesson else section.title.upper()
-        lines += ["", f"  {style.bold(head)}"]
-        for file in section.files:
-            lines += _list_row(file, style, width, title_width)
+        rows += ["", f"  {style.bold(head)}", *(_list_row(file, style, title_width) for file in section.files)]
+    lines += table_lines(rows)
     variants = sum(len(file.variants) for file in files)
     dot = style.sign("dot")
     counted = f"{count_of(len(files), 'scenario')}, {count_of(variants, 'variant')}"
@@ -93,16 +90,12 @@ def _list_lines(found: Sequence[catalogue.Section], style: Style, *, begins: boo
     ]
 
 
-def _list_row(file: Outline, style: Style, width: int, title_width: int) -> list[str]:
-    """One line, or more where the title or the verdicts are longer than their columns."""
-    titles = folded(file.title, title_width)
+def _list_row(file: Outline, style: Style, title_width: int) -> tuple[str, str, str]:
+    """In several lines where the title or the verdicts are longer than their columns."""
     outcomes = " / ".join(_worst([outcome.words for outcome in file.all]))
-    ends = [
-        re.sub(r"[a-z-]+", lambda word: style.paint(word[0], "green" if word[0] == "ok" else "red"), part)
-        for part in folded(outcomes, _ENDS_WIDTH)
-    ]
-    rows = zip_longest((file.id,), titles, ends, fillvalue="")
-    return [f"  {name:<{width}}  {title:<{title_width}}  {end}".rstrip() for name, title, end in rows]
+    ends = "\n".join(folded(outcomes, _ENDS_WIDTH))
+    painted = re.sub(r"[a-z-]+", lambda word: style.paint(word[0], "green" if word[0] == "ok" else "red"), ends)
+    return file.id, "\n".join(folded(file.title, title_width)), painted
 
 
 def _worst(outcomes: Sequence[str]) -> list[str]:

@@ -12,13 +12,13 @@ import click
 from scenarios.cli.common import fail, format_option, plain_option, print_json, style_for_stdout, usable_runs
 from scenarios.cli.completion import run_names
 from scenarios.terminal.interruption import ExitCode
-from scenarios.terminal.style import folded
+from scenarios.terminal.style import beside, folded, pair_lines
 
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow
     from scenarios.agree.comparison import Agreement
+    from scenarios.observe.differences import Difference
     from scenarios.terminal.style import Style
-    from scenarios.view.difference import Difference
 
 WIDTH = 80
 SLACK_US = 2_000_000
@@ -42,8 +42,8 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
     that differs: by the clock no two runs are alike.
     """
     from scenarios.cli.view import rows_of
+    from scenarios.observe.differences import first_difference
     from scenarios.run.runs import find_run
-    from scenarios.view.difference import first_difference, settings_that_differ
     from scenarios.view.tape import EVERY_EVENT, record_tape
 
     with usable_runs():
@@ -51,7 +51,7 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
     (summary, rows), (summary_of_other, rows_of_other) = map(rows_of, folders)
     style = style_for_stdout(plain)
     try:
-        settings = settings_that_differ(summary, summary_of_other)
+        settings = _settings_that_differ(summary, summary_of_other)
         figures = _figures(summary, summary_of_other, style)
         failed = _failed_in_one(summary, summary_of_other)
     except (KeyError, TypeError, AttributeError) as error:
@@ -59,7 +59,7 @@ def diff(one: str, other: str, format_: str, plain: bool) -> int:
     outcome = _outcome(folders, [rows, rows_of_other])
     first = None
     if are_simulated := not (summary.get("live") or summary_of_other.get("live")):
-        first = first_difference(record_tape(rows, EVERY_EVENT), record_tape(rows_of_other, EVERY_EVENT))
+        first = first_difference(*(record_tape(found, EVERY_EVENT).told() for found in (rows, rows_of_other)))
     if format_ == "json":
         document = _document(folders, settings, (summary, summary_of_other), outcome)
         if are_simulated:
@@ -86,6 +86,30 @@ def _outcome(folders: Sequence[Path], rows: Sequence[Sequence[TraceRow]]) -> Agr
 
     ours, theirs = (facts_of(found, epochs_in(folder / "logs")) for folder, found in zip(folders, rows, strict=True))
     return compare([ours], [theirs], slack_us=SLACK_US)
+
+
+def _settings_that_differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[Pair]:
+    """The differences between the settings of two summaries, as pairs of lines; empty where one has none."""
+    from scenarios.observe.wording import settings_of
+
+    left, right = ([*settings_of(summary), *_rules(summary)] for summary in (one, other))
+    only_left = [line for line in left if line not in right]
+    only_right = [line for line in right if line not in left]
+    width = max(len(only_left), len(only_right))
+    return [
+        (only_left[place] if place < len(only_left) else "", only_right[place] if place < len(only_right) else "")
+        for place in range(width)
+    ]
+
+
+def _rules(summary: Mapping[str, Any]) -> list[str]:
+    from scenarios.observe.wording import played_by
+
+    world = "live, by the clock" if summary.get("live") else "simulated"
+    if "cut_short" in summary:
+        world += f", cut short at {summary['cut_short']['at_s']:g} s"
+    rules = [f"scenario {summary['scenario']}", f"rules of {played_by(summary)}", f"seed {summary['seed']}"]
+    return [*rules, world]
 
 
 def _figures(one: Mapping[str, Any], other: Mapping[str, Any], style: Style) -> Figures:
@@ -169,7 +193,8 @@ def _echo_first(names: Pair, found: Difference | None) -> None:
     click.echo(f"\n  The same for {found.same:,} events; then")
     for name, at_us, sentence in zip(names, found.at_us, found.sentences, strict=True):
         moment = "ended" if at_us is None else f"{at_us / 1e6:.3f} s"
-        click.echo(_beside(f"  {name:<{max(map(len, names))}}  {moment:>10}  ", sentence))
+        head = f"  {name:<{max(map(len, names))}}  {moment:>10}  "
+        click.echo("\n".join(beside(head, sentence, WIDTH)))
 
 
 def _echo_table(names: Pair, rows: Figures, style: Style) -> None:
@@ -186,20 +211,8 @@ def _echo_table(names: Pair, rows: Figures, style: Style) -> None:
 
 
 def _echo_pair(names: Pair, texts: Pair, indent: str = "  ") -> None:
-    width = max(map(len, names))
-    for name, text in zip(names, texts, strict=True):
-        if text:
-            click.echo(_beside(f"{indent}{name:<{width}}  ", text))
-
-
-def _beside(head: str, text: str) -> str:
-    """The text beside the head, or below it where the names of the runs leave too little room."""
-    if len(head) + len(text) <= WIDTH:
-        return (head + text).rstrip()
-    below = " " * (len(head) if len(head) <= WIDTH // 2 else 6)
-    first = head if len(head) <= WIDTH // 2 else below
-    lines = folded(text, WIDTH, first, below)
-    return "\n".join(lines if first is head else [head.rstrip(), *lines])
+    for line in pair_lines(names, texts, WIDTH, indent):
+        click.echo(line)
 
 
 def _document(

@@ -18,7 +18,7 @@ import click
 
 from scenarios.cli.common import format_option, plain_option, print_json, style_for_stdout
 from scenarios.terminal.interruption import ExitCode
-from scenarios.terminal.style import Style
+from scenarios.terminal.style import Style, table_lines
 
 FREE_BYTES_MIN = 500_000_000
 """Runs take few megabytes each; Spark spills more."""
@@ -58,20 +58,16 @@ def doctor(format_: str, plain: bool) -> int:
         print_json({"ready": not missing, "checks": rows})
     else:
         style = style_for_stdout(plain)
-        for check in checks:
-            click.echo("\n".join(_lines(check, style)))
+        click.echo("\n".join(table_lines([_row(check, style) for check in checks])))
         words = f"missing: {', '.join(check.name for check in missing)}" if missing else "Everything needed is there."
         click.echo(f"\n  {words}")
     return ExitCode.MISSING if missing else ExitCode.HELD
 
 
-def _lines(check: Requirement, style: Style) -> list[str]:
+def _row(check: Requirement, style: Style) -> tuple[str, str, str]:
     sign, colour = {"ok": ("good", "green"), "missing": ("bad", "red"), "optional": ("none", "dim")}[check.state]
-    lines = [f"  {style.paint(style.sign(sign).ljust(2), colour)} {check.name:<12} {check.found}"]
-    if check.fix:
-        lines.append(f"     {'':<12} {check.state}; for {check.needed_for}")
-        lines.append(f"     {'':<12} = fix: {check.fix}")
-    return lines
+    needs = f"\n{check.state}; for {check.needed_for}\n= fix: {check.fix}" if check.fix else ""
+    return style.paint(style.sign(sign), colour), check.name, check.found + needs
 
 
 def _checks() -> Iterator[Requirement]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replica.trace.ranges import format_record_names
 from scenarios.cli.common import (
     fail,
     format_option,
@@ -24,14 +25,13 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.completion import run_names
 from scenarios.cli.view import PAGE_NAME, page_text
-from scenarios.language.selectors import format_record_names
 from scenarios.process.work_folders import write_whole
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine
 
 if TYPE_CHECKING:
     from replica.trace.events import TraceRow
-    from scenarios.explain.blame_text import Findings
+    from scenarios.explain.blame import Findings
     from scenarios.explain.explanation import Explanation
     from scenarios.explain.what_if import RecordFate
     from scenarios.language.spec import Scenario
@@ -56,8 +56,8 @@ def explain(run: str, record: str | None, lost: bool, what_if: bool, format_: st
     """
     if record is None and re.fullmatch(r"[EWew]\d{3}", run):
         return _explain_code(run.upper())
+    from scenarios.explain.explanation import explanation_text
     from scenarios.explain.record import RecordUnknown, explain_record
-    from scenarios.explain.record_text import explanation_text
     from scenarios.run.runs import RunNotFound, find_run, list_runs, read_summary
 
     with usable_runs():
@@ -114,7 +114,7 @@ def _explain_invariant(
     run_dir: Path, rows: Sequence[TraceRow], invariant: str, what_if: bool, format_: str, plain: bool
 ) -> int:
     from replica.trace.events import InvariantBroken
-    from scenarios.explain.blame_text import invariant_text
+    from scenarios.explain.blame import invariant_text
 
     broken = [row.event for row in rows if isinstance(row.event, InvariantBroken)]
     names = list(dict.fromkeys(event.invariant for event in broken))
@@ -136,7 +136,7 @@ def _find_blame(run_dir: Path, rows: Sequence[TraceRow], what_if: bool, invarian
     """
     from replica.trace.events import InvariantBroken
     from scenarios.explain import blame
-    from scenarios.explain.blame_text import Findings
+    from scenarios.explain.blame import Findings
 
     if not any(isinstance(row.event, InvariantBroken) and not row.event.promised for row in rows):
         return Findings()

@@ -45,7 +45,7 @@ def lab() -> None:
 @plain_option
 def list_exercises(format_: str, plain: bool) -> int:
     """The exercises in the order of the lesson."""
-    from scenarios.lab.catalogue import exercises
+    from scenarios.lab.exercise import exercises
 
     found = exercises().values()
     if format_ == "json":
@@ -148,7 +148,7 @@ def check(name: str, files: tuple[Path, ...], format_: str, plain: bool) -> int:
 
 
 def _exercise(name: str) -> Exercise:
-    from scenarios.lab.catalogue import exercises
+    from scenarios.lab.exercise import exercises
     from scenarios.language.diagnostics import did_you_mean
 
     found = exercises()

@@ -38,8 +38,7 @@ def path(run: str, request: str | None, format_: str, plain: bool) -> int:
     client:number, such as p1:7; without it they are listed. Where clients share a client.id, the list has their
     requests apart by the number of the connection: client/rdkafka:7@b1/31.
     """
-    from scenarios.explain.path_text import journey_text, requests_text
-    from scenarios.explain.request_journey import RequestJourneys, RequestUnknown
+    from scenarios.explain.request_journey import RequestJourneys, RequestUnknown, journey_text, requests_text
     from scenarios.run.runs import find_run, read_summary
 
     with usable_runs("make the run again"):

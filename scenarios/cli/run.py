@@ -28,7 +28,7 @@ from scenarios.cli.common import (
 )
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.worlds import ChosenWorld, WorldName, WorldsType, kafka_options, on_option
-from scenarios.language.anomalies import ANOMALIES
+from scenarios.language.expect import ANOMALIES
 from scenarios.run.runs import RUNS_DIR, RunInterrupted
 from scenarios.terminal.interruption import ExitCode
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 from replica.ids import OUTSIDE, TopicPartition, client_of
-from replica.trace.alike import cropped
+from replica.trace.ranges import cropped, format_record_names, split_record_name
 from replica.trace.signs import mark_places
 from replica.wording import duration
 from scenarios.check.verdict import HARMLESS_CLASSES
-from scenarios.language.selectors import format_record_names, split_record_name
 from scenarios.language.spec import PROFILE
 from scenarios.observe.availability import PATIENCE_US
 from scenarios.observe.columns.names import count_different
@@ -184,17 +183,12 @@ def _not_drawn(partitions: int) -> list[str]:
 
 def _told_and_true(summary: Summary, style: Style, producers_max: int | None = None) -> list[str]:
     rows = [*_told(summary, producers_max), ("The log says", "    ", _true(summary)), *_unwritten(summary)]
-    width = _label_width((label for label, _, _ in rows), 24)
+    width = max(24, min(max(len(label) for label, _, _ in rows) + 2, LABEL_WIDTH_MAX))
     lines = []
     for label, between, parts in rows:
         first, *rest = style.packed(parts, between, width + 2)
         lines += [f"  {label:<{width - 1}} {first.lstrip()}", *rest]
     return lines
-
-
-def _label_width(labels: Iterable[str], least: int) -> int:
-    """Of a first column: room for its longest label and a gap, unless a name pushes the rest off the screen."""
-    return max(least, min(max(len(label) for label in labels) + 2, LABEL_WIDTH_MAX))
 
 
 _Row = tuple[str, str, Sequence[str]]
@@ -261,21 +255,16 @@ def _for_less_long(partitions: int) -> str:
 
 def _unread(summary: Summary) -> list[str]:
     """How long no member of a group read which partition: it had no reader, or its reader was down or frozen."""
-    lines = []
+    rows: list[tuple[str, ...] | str] = []
     for group, partitions in summary.get("unread", {}).items():
         longest = sorted(partitions.items(), key=lambda item: -item[1]["unread_us"])
-        rows = [
-            (name, duration(one["longest_us"]), duration(one["unread_us"]), duration(one["observed_us"]), one["moved"])
-            for name, one in longest[:UNREAD_MAX]
-        ]
-        rows.insert(0, (f"No reader in {group}", "at a stretch", "in all", "of", "times moved"))
-        width = _label_width((row[0] for row in rows), 22)
-        lines += [
-            f"  {name:<{width}}{most:>14}{in_all:>12}{of:>12}{moved:>14}" for name, most, in_all, of, moved in rows
-        ]
+        rows.append((f"No reader in {group}", "at a stretch", "in all", "of", "times moved"))
+        for name, one in longest[:UNREAD_MAX]:
+            times = (duration(one[what]) for what in ("longest_us", "unread_us", "observed_us"))
+            rows.append((name, *times, str(one["moved"])))
         if len(longest) > UNREAD_MAX:
-            lines.append(f"  {_for_less_long(len(longest) - UNREAD_MAX)}")
-    return lines
+            rows.append(f"  {_for_less_long(len(longest) - UNREAD_MAX)}")
+    return table_lines(rows, right=(1, 2, 3, 4), widest=LABEL_WIDTH_MAX)
 
 
 _TITLES = {
@@ -389,18 +378,17 @@ def compare_table(summaries: Sequence[Summary], style: Style) -> str:
         table, shown = table_of(columns, style)
         lines += [*table, ""]
         columns = columns[shown:]
-    name_width = max(len(name) for name in names) + 2
-    room = style.width - name_width - 4
+    room = style.width - max(len(name) for name in names) - 6
     drawn: set[str] = set()
+    rows = []
     for name, summary in zip(names, summaries, strict=True):
         words = _fates(summary)
         if signs := _signs(summary, room - len(words) - 3):
             drawn.update(signs)
             words = f"{''.join(map(style.sign, signs))}   {words}"
-        row, *more = folded(words, room + 2)
-        lines += [f"  {name:<{name_width}}{row}", *(f"  {'':<{name_width}}{line}" for line in more)]
-    lines += [f"  {'':<{name_width}}{style.sign(sign)} {text}" for sign, text in _MEANING.items() if sign in drawn]
-    return "\n".join([*lines, ""])
+        rows.append((name, "\n".join(folded(words, room + 2))))
+    rows += [("", f"{style.sign(sign)} {text}") for sign, text in _MEANING.items() if sign in drawn]
+    return "\n".join([*lines, *table_lines(rows), ""])
 
 
 def table_of(columns: Sequence[tuple[str, dict[str, str]]], style: Style) -> tuple[list[str], int]:

@@ -237,9 +237,8 @@ def _security(
 
     if not (users or own_files or certificates) and super_users is None:
         return OPEN
-    from scenarios.serve.certificates import own_files as usable
-    from scenarios.serve.certificates import throw_away_files
-    from scenarios.serve.listeners import hosts_of
+    from scenarios.serve.listeners import hosts_of, throw_away_files
+    from scenarios.serve.listeners import own_files as usable
 
     try:
         passwords = passwords_of(users)

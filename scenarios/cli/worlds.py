@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +14,7 @@ import click
 
 from scenarios.cli.common import execute, fail, load_scenario
 from scenarios.terminal.interruption import ExitCode
-from scenarios.terminal.style import folded
+from scenarios.terminal.style import folded, table_lines
 
 if TYPE_CHECKING:
     from cluster.kafka.home import KafkaHome
@@ -267,7 +266,7 @@ def playable_on_kafka(version: str, names: Sequence[str]) -> list[dict[str, Any]
 def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style) -> list[str]:
     """A table that fits the screen."""
     width = max(len(row["id"]) for row in rows)
-    lines = [style.bold(f"  {'SCENARIO':<{width}}  RUNS ON KAFKA {version}")]
+    table = [("SCENARIO", f"RUNS ON KAFKA {version}")]
     for row in rows:
         kept_out = [run for run in row["runs"] if run["limits"]]
         played = len(row["runs"]) - len(kept_out)
@@ -275,10 +274,11 @@ def playable_lines(version: str, rows: Sequence[Mapping[str, Any]], style: Style
         texts = [f"{mark} {'all' if not kept_out else played or 'none'} of {len(row['runs'])}"]
         texts += [f"not {run['variant']}: {'; '.join(run['limits'])}" for run in kept_out]
         wrapped = [part for text in texts for part in folded(text, style.width - width - 4, rest="  ")]
-        lines += [f"  {name:<{width}}  {text}" for name, text in zip_longest((row["id"],), wrapped, fillvalue="")]
+        table.append((row["id"], "\n".join(wrapped)))
     runs = [run for row in rows for run in row["runs"]]
     played = sum(1 for run in runs if not run["limits"])
-    return [*lines, "", f"  {played} of {len(runs)} runs can be played on Kafka {version}"]
+    head, *lines = table_lines(table)
+    return [style.bold(head), *lines, "", f"  {played} of {len(runs)} runs can be played on Kafka {version}"]
 
 
 def version_to_list(name: WorldName) -> str:

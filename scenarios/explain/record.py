@@ -13,10 +13,15 @@ from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from replica.wording import duration, listed
 from scenarios.explain.explanation import Explanation, Holding, Moment
-from scenarios.explain.record_fate import copies_of, ending_of, fate_of, offsets_of
+from scenarios.explain.record_fate import (
+    TransactionOfRecord,
+    UnreadablePositions,
+    copies_of,
+    ending_of,
+    fate_of,
+    offsets_of,
+)
 from scenarios.explain.remedies import IN_THE_TRANSACTION, Remedies, remedies_for
-from scenarios.explain.transaction_of_record import TransactionOfRecord
-from scenarios.explain.unreadable import UnreadablePositions
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror

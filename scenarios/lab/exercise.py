@@ -6,16 +6,18 @@ or a file of another exercise is no answer, whatever its name is.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from replica.ids import TopicPartition
 from replica.trace.events import TraceEvent
-from scenarios.lab.draw import Draw
 from scenarios.lab.hand_in import HandIn, read_answers
 from scenarios.lab.sandbox import CannotBePlayed, Sandbox, TooMuch
 from scenarios.language.diagnostics import Diagnostic, ScenarioInvalid
@@ -222,3 +224,58 @@ def waited_us(result: RunResult, partition: TopicPartition) -> int:
 
 def first_partition(scenario: Scenario) -> TopicPartition:
     return next(iter(scenario.topics.values())).topic_partitions[0]
+
+
+# -------------------------------------------------------------------------------------------------------- all exercises
+#
+# All exercises, in the order of the lesson: one for each module of exercises/.
+
+
+def exercises() -> dict[str, Exercise]:
+    """By name."""
+    room = files("scenarios.lab.exercises")
+    modules = sorted(path.name.removesuffix(".py") for path in room.iterdir() if path.name.endswith(".py"))
+    made = [_exercise_of(name) for name in modules if name != "__init__"]
+    return {one.name: one for one in sorted(made, key=lambda one: one.place)}
+
+
+def _exercise_of(name: str) -> Exercise:
+    module = import_module(f"scenarios.lab.exercises.{name}")
+    classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
+    (found,) = (one for one in classes if issubclass(one, Exercise))
+    made: Exercise = found()
+    return made
+
+
+# -------------------------------------------------------------------------------------------------------------- drawing
+#
+# Numbers and names drawn from a student's name: each student has a scenario of their own, the same on every day.
+
+T = TypeVar("T")
+
+BROKERS = ("b1", "b2", "b3")
+TOPICS = ("orders", "payments", "clicks", "views", "parcels", "tickets", "sensors", "scores")
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """exercise: students get different values in each"""
+
+    exercise: str
+    student: str
+
+    def one_of(self, choices: Sequence[T], purpose: str) -> T:
+        name = " ".join(self.student.casefold().split())
+        digest = hashlib.sha256(f"{self.exercise}/{purpose}/{name}".encode()).digest()
+        return choices[int.from_bytes(digest[:8], "big") % len(choices)]
+
+    def number(self, low: int, high: int, purpose: str) -> int:
+        return self.one_of(range(low, high + 1), purpose)
+
+    def topic(self) -> str:
+        return self.one_of(TOPICS, "topic")
+
+    def brokers(self) -> tuple[str, ...]:
+        """The replicas in an order that is not always b1, b2, b3: the first one leads."""
+        first = self.number(0, len(BROKERS) - 1, "leader")
+        return BROKERS[first:] + BROKERS[:first]

@@ -247,3 +247,37 @@ def _kinds(event: str) -> dict[str, str]:
 def value_kind(event: str, column: str) -> str:
     """int64, string, bool, list<string> or list<int64>."""
     return _kinds(event)[column]
+
+
+# ------------------------------------------------------------------------------------------------------------ anomalies
+#
+# The kinds of anomaly a verdict can name, in the order it names them.
+
+ANOMALIES = (
+    "lost",
+    "unseen",
+    "dirty-read",
+    "diverged",
+    "duplicated",
+    "reordered",
+    "offset-regression",
+    "poll-skip",
+    "invariant",
+)
+
+
+# --------------------------------------------------------------------------------------------------------------- jepsen
+#
+# Our words for anomalies in a verdict's order, and Jepsen's class beside each (jepsen/tests/kafka.clj).
+
+JEPSEN_CLASS: Mapping[str, str | None] = {
+    "lost": "lost-write",
+    "unseen": "unseen",
+    "dirty-read": "G1a",
+    "diverged": "inconsistent-offsets",
+    "duplicated": "duplicate",
+    "reordered": "nonmonotonic-send",
+    "offset-regression": "nonmonotonic-poll",
+    "poll-skip": "poll-skip",
+    "invariant": None,  # a broken rule of the protocol; Jepsen sees clients only
+}

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -255,30 +255,3 @@ def _names_of(item: str, room: int) -> Iterator[str]:
     if last - int(first) >= room:
         raise RecordSetError(f"`{item}` stands for too many records")
     return (f"{prefix}{number}" for number in range(int(first), last + 1))
-
-
-def split_record_name(name: str) -> tuple[str, int]:
-    """`r12` -> ("r", 12); a name without number sorts as itself, number -1. Zeros before it are part of the name."""
-    digits = name[len(name.rstrip("0123456789")) :]
-    number = digits.lstrip("0") or digits[-1:]
-    return (name.removesuffix(number), int(number)) if number else (name, -1)
-
-
-def format_record_names(names: Sequence[str]) -> str:
-    """(r0, r1, r2, s5) -> `r0..r2, s5`; parsing it gives the same names in the same order."""
-    if not names:
-        return "none"
-    runs: list[tuple[str, int, int]] = []
-    for name in names:
-        prefix, number = split_record_name(name)
-        if runs and number >= 0 and runs[-1][0] == prefix and runs[-1][2] + 1 == number:
-            runs[-1] = (prefix, runs[-1][1], number)
-        else:
-            runs.append((prefix, number, number))
-    return ", ".join(_run_text(*run) for run in runs)
-
-
-def _run_text(prefix: str, first: int, last: int) -> str:
-    if first < 0:
-        return prefix
-    return f"{prefix}{first}" if first == last else f"{prefix}{first}..{prefix}{last}"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scenarios.logdirs.comparison import LogDifference
+from scenarios.logdirs.comparison import LogDifference, samples
 from scenarios.logdirs.files import path_text
 from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
 from scenarios.logdirs.replica_log import StoredReplica
-from scenarios.logdirs.samples import samples
 from scenarios.logdirs.starting import old_formats, starting
 
 Row = dict[str, Any]

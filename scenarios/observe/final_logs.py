@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
@@ -166,29 +166,6 @@ class LogEntries:
         if self._names is other._names:
             return place == their_place
         return self._names.name(place) == other._names.name(their_place)
-
-
-class OffsetRanges:
-    """Offsets as closed ranges, which are in order and apart however they come."""
-
-    __slots__ = ("_highs", "_lows")
-
-    def __init__(self) -> None:
-        self._lows: list[int] = []
-        self._highs: list[int] = []
-
-    def add(self, low: int, high: int) -> None:
-        first, behind = bisect_left(self._highs, low), bisect_right(self._lows, high)
-        if first < behind:
-            low, high = min(low, self._lows[first]), max(high, self._highs[behind - 1])
-        self._lows[first:behind], self._highs[first:behind] = [low], [high]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return zip(self._lows, self._highs, strict=True)
-
-    def covers(self, offset: int) -> bool:
-        at = bisect_left(self._highs, offset)
-        return at < len(self._lows) and self._lows[at] <= offset
 
 
 @dataclass(slots=True)

@@ -18,10 +18,11 @@ from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
+from replica.trace.ranges import OffsetRanges
 from scenarios.observe.availability import IsGone, WriteTimes, drop
 from scenarios.observe.columns.names import LazyNames, NameIndex
 from scenarios.observe.columns.record_table import ACKED, FAILED, FATES, SENT, RecordEntry, RecordTable
-from scenarios.observe.final_logs import FinalReplica, LogEntries, OffsetRanges, Presence
+from scenarios.observe.final_logs import FinalReplica, LogEntries, Presence
 from scenarios.observe.sent_batches import CompactedBatches
 from scenarios.observe.taken_records import TakenRecords, TransactionEnds
 
@@ -71,18 +72,15 @@ class ErrorTally:
 
 @dataclass(slots=True)
 class ReadRanges:
-    """Offsets one consumer has read of one partition, as closed ranges in reading order, neighbours merged."""
+    """Offsets one consumer has read of one partition."""
 
     last: int = -1
     last_seq: int = -1
     sought: bool = True
     """nothing read yet, or the user has moved the position since the last read"""
-    ranges: list[list[int]] = field(default_factory=list)
+    ranges: OffsetRanges = field(default_factory=OffsetRanges)
     apart: dict[str, None] | None = None
     """Records from brokers that have not said so far that they serve the topic of today: their offsets say nothing."""
-
-    def covers(self, offset: int) -> bool:
-        return any(low <= offset <= high for low, high in self.ranges)
 
 
 class RecordLedger:
@@ -370,10 +368,7 @@ class RecordLedger:
             reads.apart[event.record] = None
             return
         offset = event.offset
-        if reads.ranges and reads.ranges[-1][1] == offset - 1:
-            reads.ranges[-1][1] = offset
-        else:
-            reads.ranges.append([offset, offset])
+        reads.ranges.add(offset, offset)
         if not reads.sought and offset > reads.last + 1:
             self.jumps.append(ReadJump(event.client, partition, reads.last, offset, row.seq, reads.last_seq))
         reads.last, reads.last_seq, reads.sought = offset, row.seq, False

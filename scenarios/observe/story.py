@@ -9,9 +9,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
-from replica.trace.alike import Told, ranges_of_partitions, together
+from replica.trace.alike import Told, together
 from replica.trace.columns import GroupEvent
 from replica.trace.events import EVENT_NAMES, Handler, TraceEvent, TraceRow
+from replica.trace.ranges import ranges_of_partitions
 from replica.trace.signs import sign_of
 from replica.wording import duration
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE

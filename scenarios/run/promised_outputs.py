@@ -37,7 +37,7 @@ def state_promised_outputs(cluster: ClusterUnderTest, ledger: RecordLedger) -> N
                 continue
             for entry in ledger.final_log(partition):
                 is_done = entry.offset < committed and (partition, entry.offset) not in under_way
-                if is_done and reads.covers(entry.offset):
+                if is_done and reads.ranges.covers(entry.offset):
                     cluster.trace.emit(_promise(workload, partition, entry, committed))
 
 

@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 from replica.rules import Rules
-from scenarios.search.times import GAPS_MS, HEALED_MS, LAG_MS, LASTING_MS, SESSIONS_MS
+from scenarios.search.client_troubles import GAPS_MS, HEALED_MS, LAG_MS, LASTING_MS, SESSIONS_MS
 
 Tree = dict[str, Any]
 

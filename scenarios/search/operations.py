@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from replica.rules import Rules
-from scenarios.search.times import GAPS_MS, LASTING_MS, QUORUM_STANDS_MS, SENDING_ENDS_MS, STARTS_MS
+from scenarios.search.client_troubles import GAPS_MS, LASTING_MS, QUORUM_STANDS_MS, SENDING_ENDS_MS, STARTS_MS
 
 Tree = dict[str, Any]
 

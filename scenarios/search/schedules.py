@@ -19,10 +19,7 @@ from scenarios.language.parse.loading import load_text
 from scenarios.language.spec import Scenario
 from scenarios.language.write.lock import PlainDumper
 from scenarios.observe.wording import count_of
-from scenarios.search.era_troubles import leaders_over_links, may_miss_a_rule, old_troubles
-from scenarios.search.mix import Mix
-from scenarios.search.operations import add_operations
-from scenarios.search.times import (
+from scenarios.search.client_troubles import (
     CHAOS_BEGINS_MS,
     CHAOS_ENDS_MS,
     DELIVERY_MS,
@@ -39,6 +36,9 @@ from scenarios.search.times import (
     STARTS_MS,
     TROUBLES_MS,
 )
+from scenarios.search.era_troubles import leaders_over_links, may_miss_a_rule, old_troubles
+from scenarios.search.mix import Mix
+from scenarios.search.operations import add_operations
 from scenarios.search.transactional import add_transactions
 from scenarios.search.transforming import add_transforms
 

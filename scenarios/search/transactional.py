@@ -9,8 +9,7 @@ from typing import Any
 
 from replica.ids import TRANSACTIONS_TOPIC
 from replica.rules import Rules
-from scenarios.search.client_troubles import hold_of, lasting
-from scenarios.search.times import TROUBLES_MS
+from scenarios.search.client_troubles import TROUBLES_MS, hold_of, lasting
 
 COORDINATOR = f"leader({TRANSACTIONS_TOPIC}-0)"
 TIMEOUTS_MS = (4000, 15_000, 60_000)

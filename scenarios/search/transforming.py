@@ -16,8 +16,7 @@ from cluster.client.producer.transaction_level import FIRST_WITH_GROUP_METADATA
 from cluster.protocol.versions import TXN_OFFSET_COMMIT
 from replica.ids import OFFSETS_TOPIC
 from replica.rules import Rules
-from scenarios.search.client_troubles import hold_of, lasting
-from scenarios.search.times import CHAOS_ENDS_MS, QUORUM_STANDS_MS, REQUEST_MS, STARTS_MS
+from scenarios.search.client_troubles import CHAOS_ENDS_MS, QUORUM_STANDS_MS, REQUEST_MS, STARTS_MS, hold_of, lasting
 
 Tree = dict[str, Any]
 

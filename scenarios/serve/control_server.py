@@ -8,19 +8,36 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import trio
 import yaml
 
 from cluster.live.time import LiveTime
-from scenarios.language.diagnostics import ScenarioInvalid, as_dict, format_text
+from scenarios.language.diagnostics import (
+    Diagnostic,
+    Place,
+    Problems,
+    ScenarioInvalid,
+    SourceText,
+    TooManyProblems,
+    as_dict,
+    format_text,
+)
 from scenarios.language.parse.fault_shorthand import step_of
+from scenarios.language.parse.steps import read_labels, read_timeline
+from scenarios.language.steps import Step
+from scenarios.language.values.reading import Reader
+from scenarios.language.values.scope import Scope
+from scenarios.language.values.yaml_source import Mapping, Scalar, Sequence, parse
 from scenarios.language.verbs.command_words import ShorthandError
+from scenarios.language.verbs.process import Kill, Pause, PowerOff, Stop
+from scenarios.observe.view import ClusterView
 from scenarios.run.runner import ScenarioRun
-from scenarios.serve.cluster_state import cluster_state
+from scenarios.run.timeline import InForce
 from scenarios.serve.control_place import REQUEST_BYTES_MAX
-from scenarios.serve.operator_steps import read_operator_step
 
 ASK_WITHIN_S = 5.0
 DONE_WITHIN_S = 20.0
@@ -151,3 +168,161 @@ def _are_texts(words: list[object], lasts: object, label: object) -> bool:
 
 def _failed(kind: str, text: str) -> Answer:
     return {"ok": False, "kind": kind, "error": text}
+
+
+# --------------------------------------------------------------------------------------------------- steps of operators
+#
+# A step that an operator gives to a running cluster, read by the language's own rules against what is there now.
+
+NAME = "the step"
+
+
+def read_operator_step(text: str, run: ScenarioRun, index: int) -> Step:
+    """One step as YAML; without `at` and `when` it means now. index: its place among all steps of the run
+
+    raises: ScenarioInvalid
+    """
+    problems, step = Problems(), None
+    with suppress(TooManyProblems):
+        step = _read(text, run, index, problems)
+    if step is None or problems.any_error:
+        raise ScenarioInvalid(NAME, problems.sorted())
+    return step
+
+
+def _read(text: str, run: ScenarioRun, index: int, problems: Problems) -> Step | None:
+    source = SourceText.of(NAME, text)
+    node = parse(text, source, problems)
+    if not isinstance(node, Mapping):
+        if not problems.found:
+            title = "a step is a mapping such as {kill: b1}"
+            problems.add(Diagnostic(code="E111", title=title, place=Place(source, 0, 0)))
+        return None
+    scope = _scope_of(run, Reader(problems))
+    if "at" not in node.entries and "when" not in node.entries:
+        now = Scalar(node.place, "0s")
+        node = Mapping(node.place, {"at": (Scalar(node.place, "at"), now), **node.entries})
+    # Its place in the list is its number: the steps before it are over.
+    line = Sequence(node.place, [node])
+    read_labels(scope, line, "timeline")
+    for label, verb in _names_of_the_past(run).items():  # A fault that has ended leaves its name to another one.
+        scope.labels.setdefault(label, verb)
+    steps = read_timeline(scope, line, "timeline")
+    if not steps:
+        return None
+    (step,) = steps
+    return Step(
+        index=index,
+        trigger=step.trigger,
+        payload=step.payload,
+        label=step.label,
+        every_us=step.every_us,
+        times=step.times,
+        for_us=step.for_us,
+    )
+
+
+def _scope_of(run: ScenarioRun, reader: Reader) -> Scope:
+    """The names of the cluster as it is: topics may have come since it began. Names of faults in force are taken."""
+    scenario, view = run.scenario, run.view
+    cluster = scenario.cluster
+    scope = Scope(reader, brokers=list(cluster.brokers), controllers=list(cluster.controllers))
+    scope.log_dirs.update({name: cluster.log_dirs(name) for name in cluster.brokers})
+    scope.racks.extend(dict.fromkeys(cluster.racks.values()))
+    scope.outsiders.extend(run.cluster.fabric.outsiders)
+    for partition in sorted(view.partitions):
+        scope.topics[partition.topic] = max(scope.topics.get(partition.topic, 0), partition.partition + 1)
+    scope.producers.update({workload.name: workload.topic for workload in scenario.producers})
+    scope.consumers.update({workload.name: workload.topics for workload in scenario.consumers})
+    scope.workloads = scenario.workloads
+    scope.prefixes.update({workload.prefix: workload.name for workload in scenario.producers})
+    run.timeline.forget_unless(partial(still_holds, run))
+    scope.labels.update({fault.step.name: fault.step.verb for fault in run.timeline.in_force()})
+    return scope
+
+
+def _names_of_the_past(run: ScenarioRun) -> dict[str, str]:
+    """The steps to which `"@name"` may refer although they are over."""
+    verbs = {step.label: step.verb for step in run.scenario.timeline if step.label is not None}
+    return {name: verbs.get(name, "") for name in run.captured}
+
+
+# ------------------------------------------------------------------------------------------------- state of the cluster
+#
+# The state of a running cluster at this instant, as `fault list` shows it: nodes, partitions, faults in force.
+
+
+def cluster_state(run: ScenarioRun) -> dict[str, Any]:
+    """Plain values for JSON; offsets are exclusive ends, times in seconds of the run."""
+    view, time = run.view, run.cluster.time
+    return {
+        "profile": run.scenario.profile,
+        "at_s": round(time.now_us / 1e6, 3),
+        "bootstrap": [f"{host}:{port}" for host, port in run.cluster.bootstrap],
+        "nodes": [_node(view, name) for name in (*view.brokers, *view.controllers, *view.clients)],
+        "outside_clients": list(run.cluster.fabric.outsiders),
+        "partitions": [_partition(view, name) for name in sorted(view.partitions)],
+        "faults": [_fault(one) for one in run.timeline.in_force() if still_holds(run, one)],
+    }
+
+
+def _node(view: ClusterView, name: str) -> dict[str, Any]:
+    node = view.nodes[name]
+    is_broker = name in view.brokers
+    return {
+        "node": name,
+        "role": "broker" if is_broker else "controller" if name in view.controllers else "client",
+        "state": "paused" if node.running and node.paused else "running" if node.running else "down",
+        "fenced": node.fenced if is_broker else None,
+        "active_controller": name == view.controller if name in view.controllers else None,
+        "leads": [str(partition) for partition, state in sorted(view.partitions.items()) if state.leader == name],
+    }
+
+
+def _partition(view: ClusterView, name: Any) -> dict[str, Any]:
+    state = view.partitions[name]
+    return {
+        "partition": str(name),
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
+        "elr": list(state.elr),
+        "min_isr": state.min_isr,
+        "replicas": [
+            {
+                "node": node,
+                "role": replica.role,
+                "log_start_offset": replica.log_start_offset,
+                "high_watermark": replica.high_watermark,
+                "log_end_offset": replica.log_end_offset,
+            }
+            for node in state.assigned
+            for replica in [state.replica(node)]
+        ],
+    }
+
+
+def _fault(fault: InForce) -> dict[str, Any]:
+    step = fault.step
+    ends_us = None if step.for_us is None else fault.began_us + step.for_us
+    return {
+        "fault": step.name,
+        "verb": step.verb,
+        "targets": list(fault.done.targets),
+        "what": fault.done.sentence,
+        "since_s": round(fault.began_us / 1e6, 3),
+        "until_s": None if ends_us is None else round(ends_us / 1e6, 3),
+    }
+
+
+def still_holds(run: ScenarioRun, fault: InForce) -> bool:
+    """A `start` or `resume` ends the faults of a process, though it is a separate step."""
+    view, machines = run.view, run.cluster.machines
+    match fault.step.payload:
+        case Kill() | Stop() | PowerOff():
+            shuts_down = [name for name, machine in machines.items() if machine.stopping]
+            return any(not view.running(target) or target in shuts_down for target in fault.done.targets)
+        case Pause():
+            return any(view.nodes[target].paused for target in fault.done.targets)
+        case _:
+            return True

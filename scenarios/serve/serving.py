@@ -32,7 +32,7 @@ from scenarios.process.own_python import collect_in_short_pauses
 from scenarios.run.followed_trace import cut_parts_while_followed
 from scenarios.run.runner import RunResult, ScenarioRun, keep_unjudged, run_scenario
 from scenarios.run.worlds import live, processes
-from scenarios.serve.certificates import AUTHORITY
+from scenarios.serve.listeners import AUTHORITY
 from scenarios.serve.telling import PAUSE_S, LineWriter, SayLine
 from scenarios.serve.topic_news import TopicNews
 from scenarios.serve.trace_watches import DeletionWatch, JudgingProgress, LossWatch
@@ -313,8 +313,7 @@ class Server:
         if self._tape is None or self._page_place is None:
             return
         from scenarios.serve.page_server import PageServer
-        from scenarios.view.head import live_head
-        from scenarios.view.page import live_page, policy_of
+        from scenarios.view.page import live_head, live_page, policy_of
 
         door, listener = self._page_place
         page = live_page(live_head(run.scenario))

@@ -11,9 +11,9 @@ from typing import Literal
 
 from replica.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
-from replica.trace.alike import TOGETHER_US, cropped, ranges_of_partitions
+from replica.trace.alike import TOGETHER_US
 from replica.trace.events import TraceRow
-from scenarios.language.selectors import format_record_names, split_record_name
+from replica.trace.ranges import cropped, format_record_names, ranges_of_partitions, split_record_name
 from scenarios.language.values.reading import shortened
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import Handler, TraceRow
-from scenarios.language.selectors import format_record_names
+from replica.trace.ranges import format_record_names
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
 from scenarios.serve.telling import SayLine

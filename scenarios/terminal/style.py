@@ -7,6 +7,7 @@ import shutil
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TextIO
 
 from replica.trace.signs import BROKER_MARKS, SIGNS
@@ -130,22 +131,59 @@ def folded(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
 
 
 def table_lines(
-    rows: Sequence[Sequence[str]], right: Collection[int] = (), *, indent: str = "  ", gap: str = "  "
+    rows: Sequence[Sequence[str] | str],
+    right: Collection[int] = (),
+    *,
+    indent: str = "  ",
+    gap: str = "  ",
+    widest: int | None = None,
 ) -> list[str]:
-    """Align the cells in columns, each as wide as its widest cell; cells may be coloured.
+    """Align the cells in columns, each as wide as its widest cell; cells may be coloured, and have several lines.
 
     Args:
-        rows: all with the same number of cells; heads are the first row.
+        rows: all with the same number of cells; heads are the first row. A text is a line of its own between rows.
         right: indexes of the columns that are aligned to the right.
+        widest: of a column; a longer cell moves what follows it on its line. None: as wide as need be.
     """
-    lengths = [[len(_COLOUR.sub("", cell)) for cell in row] for row in rows]
-    widths = [max(column) for column in zip(*lengths, strict=True)]
+    whole = [row for row in rows if not isinstance(row, str)]
+    widths = [max(map(_width, column)) for column in zip(*whole, strict=True)]
+    if widest is not None:
+        widths = [min(width, widest) for width in widths]
     lines = []
-    for row, used in zip(rows, lengths, strict=True):
-        rooms = [" " * (width - length) for width, length in zip(widths, used, strict=True)]
-        cells = [
-            room + cell if place in right else cell + room
-            for place, (cell, room) in enumerate(zip(row, rooms, strict=True))
-        ]
-        lines.append(f"{indent}{gap.join(cells)}".rstrip())
+    for row in rows:
+        if isinstance(row, str):
+            lines.append(row)
+            continue
+        for cells in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+            rooms = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
+            aligned = [
+                room + cell if place in right else cell + room
+                for place, (cell, room) in enumerate(zip(cells, rooms, strict=True))
+            ]
+            lines.append(f"{indent}{gap.join(aligned)}".rstrip())
     return lines
+
+
+def _width(cell: str) -> int:
+    """Columns that its longest line takes."""
+    return max(len(line) for line in _COLOUR.sub("", cell).split("\n"))
+
+
+def pair_lines(names: tuple[str, str], texts: tuple[str, str], width: int, indent: str = "  ") -> list[str]:
+    """Two texts, each beside its name, without those that are empty."""
+    longest = max(map(len, names))
+    return [
+        line
+        for name, text in zip(names, texts, strict=True)
+        if text
+        for line in beside(f"{indent}{name:<{longest}}  ", text, width)
+    ]
+
+
+def beside(head: str, text: str, width: int) -> list[str]:
+    """The text beside the head, or below it where a long head leaves too little room."""
+    if len(head) + len(text) <= width:
+        return [(head + text).rstrip()]
+    if len(head) <= width // 2:
+        return folded(text, width, head, " " * len(head))
+    return [head.rstrip(), *folded(text, width, " " * 6, " " * 6)]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from replica.trace import events as trace
+from replica.trace.ranges import format_record_names
 from replica.wording import duration
-from scenarios.language.selectors import format_record_names
 from scenarios.observe.wording import with_error
 
 

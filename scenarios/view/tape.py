@@ -15,6 +15,7 @@ from replica.trace import events as trace
 from replica.trace.events import EVENT_NAMES, TraceRow
 from replica.trace.signs import mark_places
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
+from scenarios.observe.differences import ToldEvent
 from scenarios.observe.story import Story, is_internal
 from scenarios.observe.view import ClusterView, PartitionView
 from scenarios.view.coordinators import CoordinatorChanges, CoordinatorNames
@@ -143,6 +144,15 @@ class Tape:
 
     def __len__(self) -> int:
         return len(self.at_us)
+
+    def told(self) -> list[ToldEvent]:
+        """What is told, without what names the run or begins every run."""
+        nodes, kinds, texts = map(list, (self.nodes, self.kinds, self.texts))
+        return [
+            ToldEvent(at_us, nodes[node] if node != NOTHING else "", texts[text])
+            for at_us, kind, node, text in zip(self.at_us, self.kind, self.node, self.text, strict=True)
+            if kinds[kind] not in ("run_started", "node_started")
+        ]
 
     def nodes_as_json(self) -> dict[str, Any]:
         """brokers: in their order, the node of each and the place of its mark"""

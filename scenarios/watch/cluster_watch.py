@@ -8,6 +8,7 @@ same tables, with brokers called `b<ID>`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from replica.ids import UNKNOWN_OFFSET, BrokerId, Offset, TopicPartition
 from replica.trace import events as trace
@@ -19,7 +20,7 @@ from scenarios.watch.answers import ClusterAnswer, ListedBroker, PartitionAnswer
 from scenarios.watch.decisions import CONTROLLER
 from scenarios.watch.ends import LeaderEnds
 from scenarios.watch.holds import Holds
-from scenarios.watch.watched import WatchedBroker, WatchedPartition, WatchedReplica, broker_name
+from scenarios.watch.watched import WatchedBroker, WatchedPartition, WatchedReplica, broker_name, names_of
 
 SILENT, HOLDS_BACK = "no_answer", "holds_high_watermark"
 """Verbs of what a broker does in the trace, as those of faults: it does not answer; a high watermark waits for it."""
@@ -316,3 +317,33 @@ class ClusterWatch:
         """What was seen says nothing about what led to it."""
         self._trace.cause = None
         self._trace.emit(event)
+
+
+# -------------------------------------------------------------------------------------------------------------- outcome
+#
+# The end of a watch in plain values: who held back high watermarks, and for how long.
+
+
+def outcome_of(watch: ClusterWatch, bootstrap: str, now_us: int) -> dict[str, Any]:
+    """`watched` in summary.json; times in microseconds since the watch began"""
+    return {
+        "cluster_id": watch.cluster_id,
+        "bootstrap": bootstrap,
+        "lasted_us": now_us,
+        "holders": {
+            broker_name(broker_id): {"us": holder.us, "partitions": len(holder.partitions)}
+            for broker_id, holder in sorted(watch.holds.by_broker.items())
+        },
+        "holds": [
+            {
+                "partition": str(hold.name),
+                "high_watermark": hold.high_watermark,
+                "from_us": hold.from_us,
+                "until_us": hold.until_us,
+                "waiting_records": hold.waiting,
+                "held_by": list(names_of(hold.holders)),
+                "under_min_isr_us": hold.under_min_isr_us,
+            }
+            for hold in watch.holds.longest()
+        ],
+    }

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Generator
 from typing import TypeVar
 
 import trio
+from scramp import ScramClient, ScramException
 
 from cluster.protocol.framing import FrameReader
 from cluster.protocol.versions import response_correlation_id
 from replica.errors import ErrorCode, PeerViolation
 from replica.wording import shown, spelt_out
 from scenarios.watch import questions
-from scenarios.watch.client_properties import MECHANISMS, Security
+from scenarios.watch.client_properties import MECHANISMS, SaslSettings, Security
 from scenarios.watch.questions import NotSpoken, Speaks, WireQuestion
-from scenarios.watch.sasl import ServerNotProven, exchange
 
 REQUESTS_PER_SECOND = 10
 """To one broker, at most."""
@@ -218,3 +219,27 @@ def _tls_failed(place: str, error: ssl.SSLError) -> LinkFailed:
 
 
 __all__ = ["BrokerLink", "LinkFailed", "NotSpoken", "RequestPace"]
+
+
+# ----------------------------------------------------------------------------------------------------------------- SASL
+#
+# SASL as Kafka does it (KIP-152): messages in SaslAuthenticate, after a SaslHandshake. No sockets here.
+
+
+class ServerNotProven(Exception):
+    """The broker does not know the password either: it is not the one that it says it is."""
+
+
+def exchange(settings: SaslSettings) -> Generator[bytes, bytes, None]:
+    """Yields messages to the broker, and is sent its answers. raises: ServerNotProven"""
+    if settings.mechanism == "PLAIN":
+        yield f"\0{settings.username}\0{settings.password}".encode()
+        return
+    try:
+        client = ScramClient([settings.mechanism], settings.username, settings.password)
+        answer = yield client.get_client_first().encode()
+        client.set_server_first(answer.decode())
+        answer = yield client.get_client_final().encode()
+        client.set_server_final(answer.decode())
+    except (ScramException, ValueError) as error:
+        raise ServerNotProven("its SCRAM messages are not those of a broker that knows this user") from error

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import json
-from collections.abc import Mapping
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from replica.trace.signs import BROKER_MARKS
 from spark_reports.report import standstill, words
-from spark_reports.report.kept import kept
-from spark_reports.report.packing import packed
 
 
 @functools.cache
@@ -85,3 +88,65 @@ def chart_in_html(spec: Mapping[str, Any], description: str) -> str:
     written = json.dumps(chart, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     # The HTML parser ends a script at `</script`, also inside of a string.
     return written.replace("<", "\\u003c")
+
+
+# ----------------------------------------------------------------------------------------------------------------- kept
+#
+# Texts that take long to make and are always the same, kept in the user's cache.
+
+
+def cache_folder() -> Path:
+    """Of all that Highwater keeps for the user. raises: RuntimeError if the user has no home"""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "highwater"
+
+
+def kept(name: str, make: Callable[[], str]) -> str:
+    """The text kept under this name, or else made and kept; a damaged one is made again.
+
+    A cache that cannot be read or written only costs time.
+    name: states all that the text depends on
+    """
+    name = _digest(name.encode()).decode()
+    with contextlib.suppress(OSError, RuntimeError):
+        digest, _, stored = (cache_folder() / name).read_bytes().partition(b"\n")
+        if digest == _digest(stored):
+            return stored.decode()
+    text = make()
+    with contextlib.suppress(OSError, RuntimeError):
+        _keep(cache_folder() / name, text.encode())
+    return text
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
+
+
+def _keep(file: Path, text: bytes) -> None:
+    """Whole or not at all, for other processes may be reading it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
+        written = Path(scratch) / file.name
+        written.write_bytes(_digest(text) + b"\n" + text)
+        written.replace(file)
+
+
+# -------------------------------------------------------------------------------------------------------------- packing
+#
+# Charts' data as columns, each word once: a third of the room of one object per point. page.js unpacks it.
+
+
+def packed(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Points with the same keys -> their columns: a list of values, or of words {"of": words, "at": places in it}.
+
+    raises: ValueError if a point has other keys than the first
+    """
+    if any(point.keys() != points[0].keys() for point in points):
+        raise ValueError("the points of one dataset have different keys")
+    return {name: _column([point[name] for point in points]) for name in points[0]} if points else {}
+
+
+def _column(values: list[Any]) -> Any:
+    if not all(isinstance(value, str) for value in values):
+        return values
+    place = {word: number for number, word in enumerate(dict.fromkeys(values))}
+    return {"of": list(place), "at": [place[value] for value in values]}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from replica.trace.alike import Alike, Told, ranges_of_partitions, together
+from replica.trace.alike import Alike, Told, together
+from replica.trace.ranges import ranges_of_partitions
 from replica.trace.signs import sign_of
 from spark_reports.report.rows import Row, Rows
 

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from replica.trace.alike import Alike, Told, ranges_of_partitions, together
+from replica.trace.alike import Alike, Told, together
+from replica.trace.ranges import ranges_of_partitions
 from spark_reports.report import words
 from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.availability import LEADER_DOWN, LEADERLESS, UNDER_MIN_ISR

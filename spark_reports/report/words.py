@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from replica.trace.alike import Told, together
+from replica.trace.ranges import counted_up, range_text, split_record_name
 from spark_reports.report.rows import Row, Rows
 from spark_reports.transforms.records import UNDONE
 
@@ -56,49 +57,31 @@ def joined(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _parts(name: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(.*?)(\d+)", name)
-    return (found.group(1), int(found.group(2))) if found else (name, -1)
-
-
-def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-    """Each once, with its parts: r2 before r10. As there may be a million, their numbers are kept and not they."""
+def _in_order(names: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Each once: r2 before r10. As there may be a million, their numbers are kept and not they."""
     numbers: dict[str, array[int]] = {}
-    others: set[tuple[str, int, str]] = set()
+    large: set[tuple[str, int]] = set()
     for name in names:
-        prefix, number = _parts(name)
-        if number < 1 << 63 and name == f"{prefix}{number}":
+        prefix, number = split_record_name(name)
+        if number < 1 << 63:
             numbers.setdefault(prefix, array("q")).append(number)
         else:
-            others.add((prefix, number, name))
-    numbered = (
-        (prefix, number, f"{prefix}{number}")
-        for prefix in sorted(numbers)
-        for number, _ in itertools.groupby(sorted(numbers[prefix]))
-    )
-    return heapq.merge(numbered, sorted(others))
+            large.add((prefix, number))
+    small = ((prefix, number) for prefix in sorted(numbers) for number, _ in itertools.groupby(sorted(numbers[prefix])))
+    return heapq.merge(small, sorted(large))
 
 
 def name_ranges(names: Iterable[str], shown_most: int = NAMES_SHOWN) -> str:
     """{r10, r11, r12, r20} -> `r10..r12, r20`; of many stretches the first are named and the rest counted, if it is
     more than one name."""
-    stretches: list[tuple[str, str, int]] = []  # first name, last name, how many
+    shown: list[str] = []
     left_out, last_left_out = 0, ""
-    before = ("", -2)
-    for prefix, number, name in _in_order(names):
-        goes_on = number >= 0 and before == (prefix, number - 1)
-        before = (prefix, number)
-        if left_out or (not goes_on and len(stretches) == shown_most):
-            left_out, last_left_out = left_out + 1, name
-        elif goes_on:
-            first, _, length = stretches[-1]
-            stretches[-1] = (first, name, length + 1)
+    for prefix, first, last in counted_up(_in_order(names)):
+        if len(shown) < shown_most:
+            shown.append(range_text(prefix, first, last, of_two=", "))
         else:
-            stretches.append((name, name, 1))
-    shown = [
-        first if length == 1 else f"{first}, {last}" if length == 2 else f"{first}..{last}"
-        for first, last, length in stretches
-    ]
+            left_out += last - first + 1
+            last_left_out = range_text(prefix, first, last)
     if left_out == 1:
         shown.append(last_left_out)
     return ", ".join(shown) + (f" and {left_out} more" if left_out > 1 else "")

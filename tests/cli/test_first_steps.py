@@ -11,7 +11,7 @@ from command import MINI, Highwater, Outcome
 from scenarios.cli.catalogue import _list_lines
 from scenarios.cli.common import load_scenario, warn_of_mistakes
 from scenarios.cli.main import COMMANDS, cli
-from scenarios.lab.catalogue import exercises
+from scenarios.lab.exercise import exercises
 from scenarios.language.diagnostics import MISTAKES
 from scenarios.language.parse import catalogue
 from scenarios.language.parse.loading import load_text

@@ -8,7 +8,7 @@ from replica.ids import INTERNAL_TOPICS
 from replica.trace.events import PartitionCreated
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text
-from scenarios.run.coordinator_topics import coordinator_topics
+from scenarios.run.on_kafka import coordinator_topics
 from scenarios.run.runner import run_scenario
 
 TOO_FEW = """\

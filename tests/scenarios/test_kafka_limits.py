@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replica.rules import PROFILES
-from scenarios.agree.playing import why_no_two_are_alike
+from scenarios.agree.phases import why_no_two_are_alike
 from scenarios.language.expect import TimeTest
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file, load_text

@@ -18,7 +18,7 @@ from scenarios.observe.story import Story, StoryLine, grouped
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import count_of, replay_command
 from scenarios.terminal.style import Style
-from scenarios.view.head import head
+from scenarios.view.page import head
 
 
 def story_of(script: TraceScript) -> Story:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reports.report.packing import packed
+from spark_reports.report.embedding import packed
 
 VALUES = st.one_of(st.none(), st.integers(), st.floats(allow_nan=False), st.text())
 

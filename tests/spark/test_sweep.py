@@ -25,11 +25,11 @@ from scenarios.language.parse import catalogue
 from scenarios.process.identity import identity
 from scenarios.search.sweep import SweepScenario
 from spark_reports.sweep import build
+from spark_reports.sweep.build import write_code_zip
 from spark_reports.sweep.isolated import Broken, play_isolated
 from spark_reports.sweep.job import Task, WorkersUnfit, play_on_spark
 from spark_reports.sweep.page import headline
 from spark_reports.sweep.rows import Run, arrow_rows_schema, row_of
-from spark_reports.sweep.shipping import write_code_zip
 from spark_reports.sweep.store import SweepFolder, SweepFolderUnusable
 from spark_reports.sweep.tables import DOCS, PERCENTILES, by_setting
 

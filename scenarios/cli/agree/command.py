@@ -43,7 +43,7 @@ from scenarios.terminal.progress import ProgressLine
 if TYPE_CHECKING:
     from cluster.network.world import Fabric
     from replica.trace.events import TraceLog
-    from scenarios.agree.playing import Play
+    from scenarios.agree.phases import Play
     from scenarios.agree.sheet import Sheet, SheetRow
     from scenarios.language.spec import Scenario
     from scenarios.run.kafka_limits import RealKafka
@@ -260,7 +260,7 @@ def _jobs(names: Sequence[str], seeds: range | None, world: OtherWorld) -> list[
 
 def _in_the_era_of(world: OtherWorld, scenario: Scenario) -> tuple[Scenario, str]:
     """What both play, and why it cannot be played; empty if it can."""
-    from scenarios.agree.playing import why_no_two_are_alike
+    from scenarios.agree.phases import why_no_two_are_alike
     from scenarios.language.diagnostics import ScenarioInvalid
     from scenarios.search.era_runs import moved_to
 
@@ -299,7 +299,7 @@ def _show(line: ProgressLine, done: float, place: str, moment: str) -> None:
 
 def _row(job: Job, world: OtherWorld, folder: Path, sheet: Sheet, show: Callable[[str], None]) -> SheetRow:
     """show: gets the moment that the play is at, in words"""
-    from scenarios.agree.playing import repetitions
+    from scenarios.agree.phases import repetitions
     from scenarios.agree.sheet import SheetRow, compared
     from scenarios.run.cluster_under_test import NotPossibleNow
     from scenarios.run.worlds import simulated

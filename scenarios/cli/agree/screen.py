@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from scenarios.agree.comparison import DIFFERS, NOISE, SAME
 from scenarios.agree.difference import WorldDifference
 from scenarios.agree.sheet import NOT_PLAYED, VERDICTS, Sheet, SheetRow
 from scenarios.observe.wording import count_of, seconds
-from scenarios.terminal.style import Style, folded
+from scenarios.terminal.style import Style, folded, pair_lines
 
 WIDTH = 80
 DIFFERENCES_SHOWN = 6
@@ -48,16 +48,13 @@ def row_text(row: SheetRow, sheet: Sheet, style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _wrapped(text: str, hanging: int = 2) -> list[str]:
-    first, rest = " " * _INDENT, " " * (_INDENT + hanging)
-    return folded(text, WIDTH, first, rest)
+def _wrapped(text: str) -> list[str]:
+    return folded(text, WIDTH, " " * _INDENT, " " * (_INDENT + 2))
 
 
-def _difference(one: WorldDifference, sheet: Sheet) -> Iterator[str]:
-    yield from _wrapped(one.title)
-    width = max(len(sheet.ours), len(sheet.theirs))
-    for world, value in ((sheet.ours, one.ours), (sheet.theirs, one.theirs)):
-        yield from _wrapped(f"  {world:<{width}}  {value}", 4 + width)
+def _difference(one: WorldDifference, sheet: Sheet) -> list[str]:
+    worlds, values = (sheet.ours, sheet.theirs), (one.ours, one.theirs)
+    return [*_wrapped(one.title), *pair_lines(worlds, values, WIDTH, " " * (_INDENT + 2))]
 
 
 def _gap(row: SheetRow, sheet: Sheet) -> list[str]:

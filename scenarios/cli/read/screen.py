@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from replica.ids import LeaderEpoch, Offset
 from replica.wording import listed
-from scenarios.logdirs.comparison import LogDifference, Side
+from scenarios.logdirs.comparison import LogDifference, Side, samples
 from scenarios.logdirs.directory import LogDirectory
 from scenarios.logdirs.files import path_text
 from scenarios.logdirs.reading import FollowerReading, PartitionReading, Reading
 from scenarios.logdirs.replica_log import StoredReplica
-from scenarios.logdirs.samples import samples
 from scenarios.logdirs.starting import old_formats, starting
 from scenarios.terminal.style import Style, folded, table_lines
 

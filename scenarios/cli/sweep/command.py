@@ -27,7 +27,7 @@ from scenarios.cli.common import (
 from scenarios.cli.completion import scenario_names
 from scenarios.cli.run import set_option
 from scenarios.cli.spark import conf_option, master_option, spark_or_fail
-from scenarios.language.anomalies import ANOMALIES
+from scenarios.language.expect import ANOMALIES
 from scenarios.process.work_folders import write_whole
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.progress import ProgressLine

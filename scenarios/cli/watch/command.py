@@ -115,7 +115,7 @@ class _Session:
     def __init__(
         self, watcher: Watcher, recording: Recording | None, bootstrap: str, for_s: float | None, *, plain: bool
     ) -> None:
-        from scenarios.cli.watch.lines import Lines
+        from scenarios.cli.watch.screen import Lines
 
         self._watcher = watcher
         self._recording = recording
@@ -201,7 +201,7 @@ class _Session:
 
     def _end(self) -> None:
         from scenarios.cli.watch.screen import summary_lines
-        from scenarios.watch.outcome import outcome_of
+        from scenarios.watch.cluster_watch import outcome_of
 
         now_us = self._watcher.now_us
         click.echo("\n".join(summary_lines(self._watch, now_us, self._style, self._watcher.notes)))

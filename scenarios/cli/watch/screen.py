@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+from typing import NamedTuple
 
 from replica.errors import ErrorCode
+from replica.ids import TopicPartition
 from replica.wording import duration, listed, shown
-from scenarios.cli.watch.trouble import TITLES, Trouble, TroubleOf, standings
 from scenarios.terminal.style import Style
 from scenarios.watch.cluster_watch import ClusterWatch
-from scenarios.watch.holds import HeldWatermark
+from scenarios.watch.holds import HELD_FROM_US, HeldWatermark
 from scenarios.watch.watched import WatchedPartition, broker_name, names_of
 
 WIDTH = 80
@@ -163,3 +166,120 @@ def hold_lines(hold: HeldWatermark) -> list[str]:
         f"  {stood} (from {duration(hold.from_us)} on), {waiting} above it",
         f"  {'; '.join(said) or 'no follower was seen that held it'}",
     ]
+
+
+# ------------------------------------------------------------------------------------------------------------- troubles
+#
+# What is wrong with a watched partition, worst first.
+
+
+class Trouble(IntEnum):
+    """From the worst on; a partition has the first that fits."""
+
+    OFFLINE = 0
+    UNDER_MIN_ISR = 1
+    HELD = 2
+    UNDER_REPLICATED = 3
+    LAGGING = 4
+    NONE = 5
+
+
+TITLES = {
+    Trouble.OFFLINE: "without leader",
+    Trouble.UNDER_MIN_ISR: "under min ISR",
+    Trouble.HELD: "HW held",
+    Trouble.UNDER_REPLICATED: "under-replicated",
+}
+
+
+class TroubleOf(NamedTuple):
+    """known: the partition. weight: the larger, the worse of its kind. words: the trouble in a few"""
+
+    trouble: Trouble
+    weight: int
+    words: str
+    known: WatchedPartition
+
+
+def standing_of(watch: ClusterWatch, known: WatchedPartition, now_us: int) -> TroubleOf:
+    answer = known.answer
+    hold = watch.holds.now.get(known.name)
+    held_us = 0 if hold is None else hold.length_us
+    if answer.leader < 0:
+        return TroubleOf(Trouble.OFFLINE, 0, "no leader", known)
+    if known.under_min_isr:
+        return TroubleOf(Trouble.UNDER_MIN_ISR, held_us, f"ISR below min {known.min_isr}", known)
+    if hold is not None and held_us >= HELD_FROM_US:
+        who = listed(names_of(hold.holders)) or "no one seen"
+        return TroubleOf(Trouble.HELD, held_us, f"{who} holds HW {duration(held_us)}", known)
+    missing = [broker_id for broker_id in answer.replicas if broker_id not in answer.isr]
+    if missing:
+        words = f"{listed(names_of(missing))} not in ISR"
+        return TroubleOf(Trouble.UNDER_REPLICATED, len(missing), words, known)
+    lag = max((known.lag_records(broker_id) or 0 for broker_id in answer.replicas), default=0)
+    return TroubleOf(Trouble.LAGGING if lag else Trouble.NONE, lag, f"{lag:,} behind" if lag else "", known)
+
+
+def standings(watch: ClusterWatch, now_us: int, most: int) -> tuple[list[TroubleOf], dict[Trouble, int]]:
+    """The worst of all partitions, and how many have which trouble."""
+    counts = dict.fromkeys(Trouble, 0)
+
+    def counted() -> list[TroubleOf]:
+        found = [standing_of(watch, known, now_us) for known in watch.partitions.values()]
+        for one in found:
+            counts[one.trouble] += 1
+        return found
+
+    worst = heapq.nsmallest(most, counted(), key=lambda one: (one.trouble, -one.weight, one.known.name))
+    return worst, counts
+
+
+# --------------------------------------------------------------------------------------------------------- line by line
+#
+# A watch where nothing can be redrawn: one line for each partition whose trouble has changed.
+
+LINES_AT_ONCE = 20
+
+
+class Lines:
+    """Remembers what it has said."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._said: dict[TopicPartition, str] = {}
+        self._silent: dict[int, None] = {}
+
+    def news(self, watch: ClusterWatch, now_us: int) -> list[str]:
+        """At most LINES_AT_ONCE lines and one that counts the rest."""
+        at = time.strftime("%H:%M:%S")
+        found = [f"{at}  {text}" for text in self._brokers(watch)]
+        worst, _ = standings(watch, now_us, len(watch.partitions))
+        first_look = not self._said
+        for standing in worst:
+            said = self._state(standing)
+            name = standing.known.name
+            if self._said.get(name) != said and not (first_look and standing.trouble is Trouble.NONE):
+                found.append(f"{at}  {name}: {said}" + (f" ({standing.words})" if standing.words else ""))
+            self._said[name] = said
+        self._said = {name: said for name, said in self._said.items() if name in watch.partitions}
+        left = len(found) - LINES_AT_ONCE
+        return found if left <= 0 else [*found[:LINES_AT_ONCE], f"{at}  and {left:,} more changes"]
+
+    def _brokers(self, watch: ClusterWatch) -> list[str]:
+        silent = {known.broker_id: None for known in watch.brokers.values() if known.silent_since_us is not None}
+        texts = [
+            f"{broker_name(one)} does not answer ({watch.brokers[one].silence})"
+            for one in silent
+            if one not in self._silent
+        ]
+        texts += [f"{broker_name(one)} answers again" for one in self._silent if one not in silent]
+        self._silent = silent
+        return texts
+
+    def _state(self, standing: TroubleOf) -> str:
+        """Without what moves all the time."""
+        answer = standing.known.answer
+        leader = f"leader {broker_name(answer.leader)}" if answer.leader >= 0 else "no leader"
+        isr = ",".join(names_of(answer.isr)) or "empty"
+        held = ", HW held" if standing.trouble is Trouble.HELD else ""
+        return f"{leader}, epoch {standing.known.leader_epoch}, ISR {isr}{held}"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from replica.trace.events import LeaderElected, LogTruncated
-from scenarios.lab.draw import Draw
-from scenarios.lab.exercise import SheetExercise, last_event
+from scenarios.lab.exercise import Draw, SheetExercise, last_event
 from scenarios.lab.sandbox import Sandbox
 from scenarios.language.spec import Scenario
 

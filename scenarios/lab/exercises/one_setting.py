@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from scenarios.lab.draw import Draw
-from scenarios.lab.exercise import Criterion, ScenarioExercise, all_told_and_kept, lost
+from scenarios.lab.exercise import Criterion, Draw, ScenarioExercise, all_told_and_kept, lost
 from scenarios.lab.hand_in import HandIn
 from scenarios.lab.sandbox import Sandbox
 from scenarios.language.spec import Scenario

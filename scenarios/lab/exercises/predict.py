@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from replica.trace.events import LeaderElected, LogTruncated
-from scenarios.lab.draw import Draw
-from scenarios.lab.exercise import SheetExercise, last_event, lost
+from replica.trace.ranges import format_record_names
+from scenarios.lab.exercise import Draw, SheetExercise, last_event, lost
 from scenarios.lab.sandbox import Sandbox
 from scenarios.language.parse.loading import load_text
-from scenarios.language.selectors import RecordSetError, format_record_names, parse_record_names
+from scenarios.language.selectors import RecordSetError, parse_record_names
 
 
 class Predict(SheetExercise):

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scenarios.lab.draw import Draw
-from scenarios.lab.exercise import Criterion, ScenarioExercise, all_told_and_kept, first_partition, waited_us
+from scenarios.lab.exercise import Criterion, Draw, ScenarioExercise, all_told_and_kept, first_partition, waited_us
 from scenarios.lab.hand_in import HandIn
 from scenarios.lab.sandbox import Sandbox
 from scenarios.language.spec import Scenario

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenarios.language.anomalies import ANOMALIES
 from scenarios.language.diagnostics import Problems, ScenarioInvalid, SourceText, did_you_mean
+from scenarios.language.expect import ANOMALIES
 from scenarios.language.values.yaml_source import Mapping, Node, Scalar, Sequence, parse, read_text
 
 

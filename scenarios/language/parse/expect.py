@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from replica.errors import ERRORS_WITHOUT_A_NUMBER, ErrorCode
 from replica.trace.events import CLASS_OF_EVENT
-from scenarios.language.anomalies import ANOMALIES
 from scenarios.language.diagnostics import did_you_mean
 from scenarios.language.expect import (
     ALIASES_OF_EVENT,
+    ANOMALIES,
     LATENCY_STATISTICS,
     DivergedTest,
     ErrorTest,

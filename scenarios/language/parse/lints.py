@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from cluster.config import CONSUMER
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from replica.rules import PROFILES, WITH_BROKERS_PATTERNS, WITH_GROUP_SETTINGS
+from replica.trace.ranges import split_record_name
 from scenarios.language.diagnostics import Diagnostic, Place
 from scenarios.language.parse.process_order import (
     kills_of_a_dead_leader,
@@ -17,7 +18,7 @@ from scenarios.language.parse.process_order import (
     report_unchosen,
     sent_too_late,
 )
-from scenarios.language.selectors import Term, split_record_name
+from scenarios.language.selectors import Term
 from scenarios.language.spec import RUN_BYTES_MAX, RUN_RECORDS_MAX, Scenario, Workload
 from scenarios.language.steps import DEFAULT, At, Payload, Step
 from scenarios.language.values.reading import Reader

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.language.anomalies import ANOMALIES
-from scenarios.language.expect import LATENCY_STATISTICS, RECORD_KINDS
+from scenarios.language.expect import ANOMALIES, LATENCY_STATISTICS, RECORD_KINDS
 from scenarios.language.parse.cluster import BROKERS_MAX, CONTROLLERS
 from scenarios.language.parse.workloads import (
     COMMIT_ORDERS,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from cluster.config import BASE_RELEASE
 from replica.ids import INTERNAL_TOPICS, OUTSIDE, TopicPartition
+from replica.trace.ranges import split_record_name
 from scenarios.language.diagnostics import Place, did_you_mean
 from scenarios.language.selectors import (
     NO_NODES,
@@ -17,7 +18,6 @@ from scenarios.language.selectors import (
     parse_partition,
     parse_record_names,
     parse_term,
-    split_record_name,
     text_of,
 )
 from scenarios.language.spec import Workload

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from replica.trace.ranges import format_record_names
 from scenarios.language.expect import (
     LogTest,
     NodeTest,
@@ -15,7 +16,7 @@ from scenarios.language.expect import (
     StateTest,
     TimeTest,
 )
-from scenarios.language.selectors import Selector, format_record_names, text_of
+from scenarios.language.selectors import Selector, text_of
 
 Tree = dict[str, Any]
 

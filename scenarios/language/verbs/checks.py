@@ -6,8 +6,8 @@ from typing import Any
 
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
+from replica.trace.ranges import format_record_names
 from scenarios.language.expect import EndOffsetTest, LogTest, NumberTest, RecordsTest, StateTest, TimeTest
-from scenarios.language.selectors import format_record_names
 from scenarios.language.values.condition_reading import read_logs, read_records, read_state
 from scenarios.language.values.links import ref
 from scenarios.language.values.scope import NO_PARTITION

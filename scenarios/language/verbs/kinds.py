@@ -1,6 +1,6 @@
 """What may stand behind the keys of verbs: how it is read and written, and its JSON Schema.
 
-The schemas refer to the definitions in schema/definitions.py.
+The schemas refer to the definitions in schema/document.py.
 """
 
 from __future__ import annotations

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from replica.trace.ranges import format_record_names
 from replica.trace.signs import SIGNS
 from scenarios.language.expect import EventTest, Expect, NumberTest
-from scenarios.language.selectors import format_record_names
 from scenarios.language.spec import Scenario
 from scenarios.language.steps import At, Step, When
 from scenarios.language.values.trees import records_text, state_sentence, time_text, window_text
 from scenarios.language.verbs.checks import Check
 from scenarios.language.verbs.clients import Produce
+from scenarios.language.verbs.declaration import Declaration, Key
 from scenarios.language.verbs.network import Heal, Release
 from scenarios.language.verbs.process import Resume, Start
 
@@ -154,3 +157,27 @@ def _axis(scenario: Scenario) -> str:
         start = min(_SKETCH_WIDTH, quarter * _SKETCH_WIDTH // 4)
         cells[start : start + len(label)] = list(label)
     return f"{'':>8}  {''.join(cells).rstrip()}"
+
+
+# --------------------------------------------------------------------------------------------------- the table of steps
+#
+# The tables of steps in LANGUAGE.md, made of the declarations of the verbs.
+
+HEAD = "| step | what it does | may be left out | `for` |\n|---|---|---|---|\n"
+
+
+def step_table(verbs: Iterable[Declaration]) -> str:
+    return HEAD + "".join(row for verb in verbs for row in _rows(verb))
+
+
+def _rows(verb: Declaration) -> Iterable[str]:
+    may_miss = [key for key in verb.keys if not key.required and not key.bare and key.name not in verb.one_of]
+    optional = ", ".join(map(_optional, may_miss))
+    for number, (example, doc) in enumerate(verb.examples.items()):
+        notes = (optional, "undoes it" if verb.undoable else "") if number == 0 else ("", "")
+        yield f"| `{verb.name}: {example}` | {doc} | {notes[0]} | {notes[1]} |\n"
+
+
+def _optional(key: Key) -> str:
+    """`direction: both`, or only its name where nothing stands for it."""
+    return f"`{key.name}: {key.kind.write(key.default)}`" if key.default and not key.default_of else f"`{key.name}`"

@@ -11,8 +11,8 @@ import yaml
 
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.server.request_handlers import CpuTimes
+from replica.trace.ranges import format_record_names
 from scenarios.language.expect import EventTest, EventValue, Expect, NumberTest, TimeTest
-from scenarios.language.selectors import format_record_names
 from scenarios.language.spec import (
     SCHEMA,
     ClientQuota,

@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from replica.trace.events import BrokerFenced, FaultBegan, IsrCommitted, NodeStopped, TraceEvent, TraceRow
-from scenarios.agree.phases import MeasuredPhases, in_phase, phases_of_run, phases_shown, write_phases
-from scenarios.agree.playing import Play, repetitions
+from scenarios.agree.phases import (
+    MeasuredPhases,
+    Play,
+    in_phase,
+    phases_of_run,
+    phases_shown,
+    repetitions,
+    write_phases,
+)
 from scenarios.agree.schedules import APART_MS, schedule_of
 from scenarios.agree.sheet import compared
 from scenarios.language.parse.catalogue import find_scenario

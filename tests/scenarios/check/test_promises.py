@@ -14,8 +14,8 @@ from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.check.promises import BYTES_LOST, GAPS, RETURNED_UNFENCED, Circumstances, Gap, missing_rules
 from scenarios.cli.screens import test_line as line_of_test
+from scenarios.explain.explanation import explanation_text
 from scenarios.explain.record import explain_record
-from scenarios.explain.record_text import explanation_text
 from scenarios.terminal.style import Style
 
 INVARIANTS = (

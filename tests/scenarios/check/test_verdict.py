@@ -19,7 +19,7 @@ from replica.trace.events import (
     TransactionEnded,
     TransactionStateChanged,
 )
-from scenarios.language.anomalies import ANOMALIES, JEPSEN_CLASS
+from scenarios.language.expect import ANOMALIES, JEPSEN_CLASS
 
 
 def ledger_only() -> TraceScript:

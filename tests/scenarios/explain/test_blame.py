@@ -8,8 +8,16 @@ import pytest
 
 from replica.rules import PROFILES
 from scenarios.check.promises import GAPS, gaps
-from scenarios.explain.blame import Blame, Suspects, additions, blame, can_be_afforded, play_additions, suspects_of
-from scenarios.explain.blame_text import blame_text
+from scenarios.explain.blame import (
+    Blame,
+    Suspects,
+    additions,
+    blame,
+    blame_text,
+    can_be_afforded,
+    play_additions,
+    suspects_of,
+)
 from scenarios.language.parse.catalogue import bundled
 from scenarios.language.parse.loading import load_file
 from scenarios.language.write import lock

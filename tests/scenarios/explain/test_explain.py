@@ -11,8 +11,8 @@ from trace_script import TraceScript
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
 from scenarios.explain.causes import causal_chain
+from scenarios.explain.explanation import explanation_text
 from scenarios.explain.record import RecordUnknown, explain_record
-from scenarios.explain.record_text import explanation_text
 from scenarios.terminal.style import Style
 
 

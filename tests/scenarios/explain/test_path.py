@@ -9,9 +9,8 @@ from small_scenario import load
 from stories import compare_with_golden
 
 from replica.trace.events import RecordAcked, RecordsSent, RequestCompleted
-from scenarios.explain.path_text import journey_text, requests_text
 from scenarios.explain.record import explain_record
-from scenarios.explain.request_journey import RequestJourneys, RequestUnknown, request_of
+from scenarios.explain.request_journey import RequestJourneys, RequestUnknown, journey_text, request_of, requests_text
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
 from scenarios.run.worlds import measured, simulated

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from replica.trace.events import TraceRow
+from scenarios.explain.explanation import explanation_text
 from scenarios.explain.record import explain_record
-from scenarios.explain.record_text import explanation_text
 from scenarios.language.parse.catalogue import find_scenario
 from scenarios.language.parse.loading import load_file
 from scenarios.observe.trace_writer import read_rows

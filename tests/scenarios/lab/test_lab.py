@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.lab import hand_in
-from scenarios.lab.catalogue import exercises
-from scenarios.lab.draw import Draw
-from scenarios.lab.exercise import Judgement, SheetExercise
+from scenarios.lab.exercise import Draw, Judgement, SheetExercise, exercises
 from scenarios.lab.hand_in import BYTES_MAX, BadName, checked_name, read_hand_in
 from scenarios.lab.sandbox import EVENTS_MAX, Sandbox, TooMuch
 from scenarios.language.diagnostics import ScenarioInvalid

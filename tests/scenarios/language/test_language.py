@@ -15,6 +15,7 @@ from cluster.config import BrokerConfig, GroupConfig, GroupConsumerConfig, Produ
 from cluster.server.request_handlers import CpuTimes
 from replica.config import Config, ConfigError, TopicConfig
 from replica.ids import TopicPartition
+from replica.trace.ranges import format_record_names, split_record_name
 from scenarios.language.diagnostics import Place, Problems, SourceText
 from scenarios.language.expect import (
     DivergedTest,
@@ -34,11 +35,9 @@ from scenarios.language.selectors import (
     Selector,
     SelectorError,
     Term,
-    format_record_names,
     parse_record_names,
     parse_term,
     resolve,
-    split_record_name,
     text_of,
 )
 from scenarios.language.spec import Arrival, Scenario, Source, TransactionPattern

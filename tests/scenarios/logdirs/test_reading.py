@@ -18,8 +18,8 @@ from replica.log.files.disk import Disk
 from replica.log.manager import LogManager
 from replica.rules import PROFILES
 from scenarios.cli.read.screen import reading_text
+from scenarios.logdirs.comparison import samples
 from scenarios.logdirs.reading import open_all, read
-from scenarios.logdirs.samples import samples
 from scenarios.terminal.style import Style
 
 BATCH_BYTES = 61 + 10

@@ -11,7 +11,7 @@ from cluster.live.tls import server_context
 from cluster.security import OPEN, ListenerSecurity
 from scenarios.cli.serve import serve
 from scenarios.serve.access import AccessRefused, passwords_of, super_users_of
-from scenarios.serve.certificates import own_files, throw_away_files
+from scenarios.serve.listeners import own_files, throw_away_files
 from scenarios.serve.serving import client_settings
 
 

@@ -14,8 +14,7 @@ from scenarios.language.parse.loading import load_file, load_text
 from scenarios.observe.trace_writer import read_rows
 from scenarios.observe.view import ClusterView
 from scenarios.run.runner import run_scenario
-from scenarios.view.moments import decisive_place
-from scenarios.view.page import run_of_page
+from scenarios.view.page import decisive_place, run_of_page
 from scenarios.view.tape import Tape, record_tape
 
 Played = tuple[list[TraceRow], dict[str, Any]]

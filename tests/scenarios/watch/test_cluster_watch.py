@@ -12,8 +12,7 @@ from replica.errors import ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceLog, TraceRow
-from scenarios.cli.watch.screen import hold_lines, screen_lines
-from scenarios.cli.watch.trouble import standing_of
+from scenarios.cli.watch.screen import hold_lines, screen_lines, standing_of
 from scenarios.terminal.style import Style
 from scenarios.watch.answers import ClusterAnswer, ListedBroker, PartitionAnswer, ReplicaAnswer
 from scenarios.watch.cluster_watch import ClusterWatch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reports.report.kept import kept
+from spark_reports.report.embedding import kept
 
 
 def test_a_text_is_made_once_and_again_when_it_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
