@@ -197,7 +197,7 @@ class Partition:
                 rules=self._rules,
                 is_eligible=self._brokers.is_eligible,
             )
-            if self._unstated is not None:  # Its predecessor may have heard later that the topic is compacted, or never.
+            if self._unstated is not None:  # Its predecessor may have heard later, or never, of the compaction.
                 self._state_keys(self._unstated)
                 self._unstated = None
         if truncation_of(self._rules).begins_epoch_at_once:

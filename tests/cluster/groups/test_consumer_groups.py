@@ -99,6 +99,70 @@ def test_no_partition_is_read_by_two_and_in_the_end_each_by_one(steps: list[tupl
     assert group_of(world).kept() == live.kept(), "the log has the group as it was"
 
 
+class Epochs:
+    """What the coordinator says of the group, step by step: one owner, and epochs that never fall."""
+
+    def __init__(self, world: CoordinatorWorld) -> None:
+        self.world = world
+        self.group, self.target = 0, 0
+        self.members: dict[str, int] = {}
+
+    def look(self) -> None:
+        group = self.world.coordinator.index.consumer_groups.get("g")
+        if group is None:
+            return
+        owned = [one for member in group.members.values() for one in (*member.assigned, *member.pending_revocation)]
+        assert len(set(owned)) == len(owned), "a partition has two owners"
+        assert group.epoch >= self.group
+        assert self.target <= group.target_epoch <= group.epoch
+        for name, member in group.members.items():
+            assert self.members.get(name, 0) <= member.epoch <= group.epoch
+        self.group, self.target = group.epoch, group.target_epoch
+        self.members |= {name: member.epoch for name, member in group.members.items()}
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.integers(0, 3), st.sampled_from(["beat", "beat", "beat", "leave", "vanish", "grow", "move", "wait"])
+        )
+    )
+)
+def test_a_partition_has_one_owner_and_no_epoch_falls(steps: list[tuple[int, str]]) -> None:
+    """Members that fall silent are taken out: after their session, or where they do not give up partitions in time."""
+    world = CoordinatorWorld(consumer_session_timeout_ms=10_000)
+    clients = [Client(world, f"m{number}") for number in range(4)]
+    epochs, partitions = Epochs(world), 3
+    for number, what in steps:
+        match what:
+            case "beat":
+                clients[number].beat()
+            case "leave":
+                clients[number].leave()
+            case "vanish":
+                clients[number].begin_anew()
+            case "grow" if partitions < 9:
+                partitions += 1
+                world.make_topic("t", partitions)
+            case "move":
+                world.resign()
+                world.elect()
+            case "wait":
+                world.at(world.now_us + 4 * SECOND)
+        epochs.look()
+    for _ in range(20):
+        world.at(world.now_us + 2 * SECOND)
+        for client in clients:
+            client.beat()
+            epochs.look()
+    group = group_of(world)
+    assert group.state is ConsumerGroupState.STABLE
+    assert sorted(group.members) == sorted(client.member_id for client in clients)
+    owned = [one.partition for member in group.members.values() for one in member.assigned]
+    assert sorted(owned) == list(range(partitions))
+    assert [one.partition for one in hold(clients)] == list(range(partitions))
+
+
 @st.composite
 def specifications(draw: st.DrawFn) -> GroupSpecification:
     """With targets from an earlier assignment, as after a change of members, topics or subscriptions."""

@@ -34,7 +34,10 @@ workloads:
 timeline:
 {timeline}
 """
-WRITES = "  p1: {kind: producer, topic: t, rate: 10/s, start: 1s, stop: 40s, config: {delivery.timeout.ms: 9000, request.timeout.ms: 3000}}\n"
+WRITES = """\
+  p1: {kind: producer, topic: t, rate: 10/s, start: 1s, stop: 40s,
+       config: {delivery.timeout.ms: 9000, request.timeout.ms: 3000}}
+"""
 READS = "  c1r: {kind: consumer, topic: t, config: {auto.offset.reset: earliest}}\n"
 TRANSACTIONS = """\
   p1: {kind: producer, topic: t, rate: 20/s, start: 1s, stop: 40s, transaction: {records: 5, abort-every: 3},
@@ -195,23 +198,27 @@ CASES = {
             "at: 13s, start: m2",
             "at: 14s, pause: m3, for: 8s",
             "at: 16s, restart: m4, every: 700ms, times: 8",
-            'at: 24s, kill: "leader(__consumer_offsets-0)"',
+            'at: 24s, kill: "leader(__consumer_offsets-0)", for: 4s',
             "at: 25s, set_config: {group: g, config: {consumer.session.timeout.ms: 8000}}",
             "at: 30s, restart: m1",
             "at: 34s, stop: [m1, m2, m3, m4]",
-            "at: 36s, delete_offsets: {group: g, topic: t}",
-            "at: 37s, delete_group: g",
-            "at: 38s, start: [m1, m2, m3, m4]",
+            "at: 35s, kill: m1",
+            "at: 42s, delete_offsets: {group: g, topic: t}",
+            "at: 43s, delete_group: g",
+            "at: 44s, start: [m1, m2, m3, m4]",
         ),
         (
             happened(trace.GroupMemberReconciled),
             happened(trace.GroupMemberLeft, client_id="m3"),
             happened(trace.GroupRemoved, group="g"),
-            happened(trace.OffsetCommitted, partition=6),
+            happened(trace.PartitionCreated, partition=6),
         ),
         workloads=WRITES
         + member("m1", "0s", "group.protocol: consumer", "group.instance.id: one")
-        + "".join(member(name, start, "group.protocol: consumer") for name, start in (("m2", "0s"), ("m3", "6s"), ("m4", "6.05s"))),
+        + "".join(
+            member(name, start, "group.protocol: consumer")
+            for name, start in (("m2", "0s"), ("m3", "6s"), ("m4", "6.05s"))
+        ),
         config=GROUPS,
     ),
     # S34, S35: a group goes over to KIP-848 and back, with a static member in both.
@@ -273,7 +280,6 @@ CASES = {
     "a topic without keys becomes compacted": Everyday(
         ("at: 20s, set_config: {topic: t, config: {cleanup.policy: compact}}",),
         (happened(trace.BatchCompacted, new_crc=None),),
-        workloads="  p1: {kind: producer, topic: t}\n" + READS,
         config="log.cleaner.backoff.ms: 500",
         topic=SMALL_SEGMENTS,
     ),
@@ -286,9 +292,6 @@ CASES = {
         topic=SMALL_SEGMENTS,
     ),
 }
-CASES["a topic without keys becomes compacted"] = CASES["a topic without keys becomes compacted"]._replace(
-    workloads=WRITES + READS
-)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=[name.replace(" ", "-") for name in CASES])
