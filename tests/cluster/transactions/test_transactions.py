@@ -128,6 +128,26 @@ def test_an_id_with_an_open_transaction_does_not_expire() -> None:
     assert world.transaction.state is State.ONGOING
 
 
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_transaction_without_a_further_epoch_stays_open_and_holds_up_no_other(version: int) -> None:
+    """Nothing could fence its producer, whose commit counts where it needs no further epoch."""
+    world = TransactionWorld(version=version)
+    world.init()
+    world.use_up()
+    world.transaction.producer_epoch += 1
+    world.add("t-0", epoch=32_767)
+    world.init(name="later")
+    world.add("t-1", id=1001, name="later")
+    for at in (75, 150):
+        world.at(at * SECOND)
+        assert (world.transaction.state, world.transaction.producer_epoch) == (State.ONGOING, 32_767)
+        assert world.coordinator.describe("later").state is State.COMPLETE_ABORT
+    assert [str(one) for markers in world.markers for one in markers.partitions] == ["t-1"]
+    assert world.commit(epoch=32_767)[-1 if version else 1].startswith(
+        "-> UNKNOWN_SERVER_ERROR" if version else "-> NONE, producer id 1000, epoch 32767"
+    )
+
+
 def test_what_comes_late_of_an_election_is_passed_over() -> None:
     world = TransactionWorld()
     world.init()
