@@ -148,6 +148,46 @@ def test_a_transaction_without_a_further_epoch_stays_open_and_holds_up_no_other(
     )
 
 
+def test_a_transaction_is_open_since_its_first_partition() -> None:
+    world = TransactionWorld()
+    world.init()
+    world.add("t-0")
+    world.at(55 * SECOND)
+    world.add("t-1")
+    world.at(75 * SECOND)
+    assert world.transaction.state is State.COMPLETE_ABORT
+
+
+@pytest.mark.parametrize(
+    ("expected", "error"), [({}, "PRODUCER_FENCED"), ({"id": 1000, "epoch": 32_766}, "NONE, producer id 1001, epoch 0")]
+)
+def test_who_got_another_id_is_known_by_the_last_epoch_of_the_one_before(expected: dict[str, int], error: str) -> None:
+    """An instance that named none has fenced whoever had that epoch."""
+    world = TransactionWorld()
+    world.init()
+    world.use_up()
+    assert world.init(**expected)[-1] == "-> NONE, producer id 1001, epoch 0"
+    assert world.init(id=1000, epoch=32_766)[-1].startswith(f"-> {error}")
+
+
+def test_an_id_that_could_not_be_buried_is_of_use() -> None:
+    world = TransactionWorld(expiration_ms=600_000)
+    world.init()
+    world.hold_log()
+    world.refuse("NOT_ENOUGH_REPLICAS")
+    world.at(3601 * SECOND)
+    world.release_log()
+    assert world.transaction.pending is None
+    assert world.init()[-1] == "-> NONE, producer id 1000, epoch 1"
+
+
+def test_a_coordinator_that_reads_its_log_asks_to_be_asked_again() -> None:
+    world = TransactionWorld()
+    world.init()
+    world.coordinator.step(CoordinatorElected(now_us=0, partition=0, leader_epoch=9))
+    assert world.commit()[-1].startswith("-> COORDINATOR_LOAD_IN_PROGRESS")
+
+
 def test_what_comes_late_of_an_election_is_passed_over() -> None:
     world = TransactionWorld()
     world.init()
