@@ -20,7 +20,7 @@ from cluster.groups.assignors.specification import (
 from cluster.groups.inputs import ConsumerHeartbeatResult
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from cluster.groups.state.consumer_records import CONSUMER_KEYS, encode, read_consumer_key, read_consumer_record
-from replica.errors import ErrorCode, PeerViolation
+from replica.errors import ErrorCode, KafkaError, PeerViolation
 
 TOPICS = tuple(UUID(int=number) for number in (1, 2, 3))
 
@@ -298,3 +298,31 @@ def test_a_group_has_its_own_heartbeat_interval_and_session_timeout() -> None:
         "its session lasts 60 s from its last heartbeat on"
     )
     assert [line for line in world.at(62 * SECOND) if "the group's own consumer.session.timeout.ms=60000" in line]
+
+
+def test_a_full_group_takes_no_new_member_and_keeps_whom_it_has() -> None:
+    world = CoordinatorWorld(consumer_max_size=1)
+    member = Client(world, "m1")
+    member.beat()
+    world.beat("m2", 0)
+    refused = world.answers[len(world.requests)]
+    assert isinstance(refused, ConsumerHeartbeatResult)
+    assert refused.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    member.beat()
+    assert list(group_of(world).members) == [member.member_id]
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "error"),
+    [("m1", 1, None), ("m1", 0, ErrorCode.STALE_MEMBER_EPOCH), ("m2", 1, ErrorCode.UNKNOWN_MEMBER_ID)],
+    ids=["present", "earlier", "stranger"],
+)
+def test_offsets_are_told_to_members_of_the_present_epoch(member_id: str, epoch: int, error: ErrorCode | None) -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0)
+    found: ErrorCode | None = None
+    try:
+        world.coordinator.offsets("g", None, stable=True, member_id=member_id, member_epoch=epoch)
+    except KafkaError as refused:
+        found = refused.code
+    assert found is error
