@@ -895,7 +895,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         BEGINNING,
         "keeps = given.expected is not None",
         "keeps = True",
-        OF_TESTS + "test_who_got_another_id_is_known_by_the_last_epoch_of_the_one_before[expected0-PRODUCER_FENCED]",
+        OF_TESTS + "test_who_got_another_id_is_known_by_the_last_epoch_of_the_one_before[unnamed]",
     ),
     mutant(
         "refused-markers-are-not-sent-again",

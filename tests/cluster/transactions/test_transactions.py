@@ -159,14 +159,16 @@ def test_a_transaction_is_open_since_its_first_partition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "error"), [({}, "PRODUCER_FENCED"), ({"id": 1000, "epoch": 32_766}, "NONE, producer id 1001, epoch 0")]
+    ("known", "error"),
+    [((-1, -1), "PRODUCER_FENCED"), ((1000, 32_766), "NONE, producer id 1001, epoch 0")],
+    ids=["unnamed", "named"],
 )
-def test_who_got_another_id_is_known_by_the_last_epoch_of_the_one_before(expected: dict[str, int], error: str) -> None:
+def test_who_got_another_id_is_known_by_the_last_epoch_of_the_one_before(known: tuple[int, int], error: str) -> None:
     """An instance that named none has fenced whoever had that epoch."""
     world = TransactionWorld()
     world.init()
     world.use_up()
-    assert world.init(**expected)[-1] == "-> NONE, producer id 1001, epoch 0"
+    assert world.init(id=known[0], epoch=known[1])[-1] == "-> NONE, producer id 1001, epoch 0"
     assert world.init(id=1000, epoch=32_766)[-1].startswith(f"-> {error}")
 
 
