@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -59,7 +58,7 @@ class Everyday(NamedTuple):
     """took_place: each is true of an event of the run     may_break: what no release promises of such an operation"""
 
     steps: tuple[str, ...]
-    took_place: tuple[Callable[[Any], bool], ...]
+    took_place: tuple[partial[bool], ...]
     workloads: str = WRITES + READS
     config: str = ""
     topic: str = ""
