@@ -34,7 +34,7 @@ class KeysAppended(CompactionEvent):
     base_offset: Annotated[int, "first offset of the batch"]
     crc: column.Crc
     keys: Annotated[tuple[str, ...], "key of each record; one that is no short text by its digest"]
-    tombstones: Annotated[tuple[int, ...], "offsets of the records without a value"]
+    tombstones: Annotated[tuple[int, ...], "offsets of the records without a value, or without a key"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,4 +68,13 @@ COMPACTION: tuple[Mutant, ...] = (
         "",
         f"{TESTS}test_a_crash_in_a_swap_leaves_the_old_or_the_new[6]",
     ),
+    mutant(
+        "keys-are-unknown",
+        "What a topic has when it becomes compacted is judged by its keys, too",
+        "cluster.broker.replicas.partition",
+        "        if becomes_compacted:\n",
+        "        if False:\n",
+        "test tests/scenarios/check/test_everyday_operations.py::"
+        "test_what_is_done_every_day_breaks_nothing[a-topic-becomes-compacted]",
+    ),
 )

@@ -453,4 +453,38 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "given.member_epoch != JOINS",
         PLAYED + "[groups_requests]",
     ),
+    mutant(
+        "markers-are-missed-while-groups-are-read",
+        "A marker that comes while the groups are read counts once they are",
+        COORDINATOR,
+        "        if given.partition in self.index.loading:\n",
+        "        if False:\n",
+        PLAYED + "[groups_transactions]",
+    ),
+    mutant(
+        "offsets-are-told-to-anybody",
+        "Offsets are told to a member of its present epoch",
+        COORDINATOR,
+        "            if error is not ErrorCode.NONE:\n                raise KafkaError(error)\n        found",
+        "        found",
+        "test tests/cluster/groups/test_consumer_groups.py::"
+        "test_offsets_are_told_to_members_of_the_present_epoch[earlier]",
+    ),
+    mutant(
+        "consumer-groups-have-no-size",
+        "A group takes no more than group.consumer.max.size members",
+        "cluster.groups.consumer_steps",
+        "        if len(group.members) >= limit and member_id not in group.members:\n",
+        "        if False:\n",
+        "test tests/cluster/groups/test_consumer_groups.py::"
+        "test_a_full_group_takes_no_new_member_and_keeps_whom_it_has",
+    ),
+    mutant(
+        "instances-are-taken-over",
+        "A static member that has not left keeps its instance id",
+        "cluster.groups.consumer_steps",
+        "        if not is_classic and before.classic is None and before.epoch != LEAVES_FOR_A_WHILE:\n",
+        "        if False:\n",
+        PLAYED + "[groups_consumers]",
+    ),
 )

@@ -168,4 +168,22 @@ REPLICATION: tuple[Mutant, ...] = (
         "            self._deferred.append(then)",
         "test tests/simulation/test_fabric.py::test_a_paused_process_misses_its_alarm_and_catches_up[20]",
     ),
+    mutant(
+        "who-is-at-the-end-is-behind",
+        "A follower that fetches at the leader's end is caught up, in reports as in Kafka",
+        "spark_reports.folds.lag",
+        "known = has_end & (offset >= end)",
+        "known = has_end & (offset > end)",
+        "test tests/spark/folds/test_terms.py::"
+        "test_a_follower_is_behind_since_it_had_the_end_of_now_or_of_its_fetch_before",
+    ),
+    mutant(
+        "who-reached-the-last-end-is-behind",
+        "A follower that fetches at the end of its fetch before was caught up then",
+        "spark_reports.folds.lag",
+        "(offset[1:] >= end[:-1])",
+        "(offset[1:] > end[:-1])",
+        "test tests/spark/folds/test_terms.py::"
+        "test_a_follower_is_behind_since_it_had_the_end_of_now_or_of_its_fetch_before",
+    ),
 )

@@ -205,8 +205,7 @@ class ReplicaChanges:
             if topic is None:
                 continue
             for partition in partitions:
-                self._logs.set_config(partition.topic_partition, topic.log_config)
-                partition.configured(now_us)
+                partition.configured(topic.log_config, now_us)
 
     def _delete(self, name: TopicPartition, now_us: int) -> None:
         """source: stopPartitions; also the stray log of a topic that was deleted while we were down"""

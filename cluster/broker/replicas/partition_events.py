@@ -174,22 +174,21 @@ class PartitionEvents:
                 )
             )
 
-    def keys_appended(self, info: AppendInfo, batch: Bytes) -> None:
+    def keys_appended(self, header: BatchHeader, batch: Bytes) -> None:
         """To a compacted topic, so that it is known which of its records compaction may take."""
-        for header in info.batches:
-            records = read_records(batch)
-            self._recorder.aside(
-                KeysAppended(
-                    node=self.node,
-                    topic=self._topic,
-                    partition=self._number,
-                    leader_epoch=header.leader_epoch,
-                    base_offset=header.base_offset,
-                    crc=header.crc,
-                    keys=tuple(key_text(record.key) for record in records),
-                    tombstones=tuple(record.offset for record in records if record.value is None),
-                )
+        records = read_records(batch)
+        self._recorder.aside(
+            KeysAppended(
+                node=self.node,
+                topic=self._topic,
+                partition=self._number,
+                leader_epoch=header.leader_epoch,
+                base_offset=header.base_offset,
+                crc=header.crc,
+                keys=tuple(key_text(record.key) for record in records),
+                tombstones=tuple(one.offset for one in records if one.value is None or one.key is None),
             )
+        )
 
     def appended(self, info: AppendInfo, role: str) -> int | None:
         """One event per batch; returns the last one's seq, None for a duplicate, which appends nothing."""

@@ -50,7 +50,8 @@ class TransactionsAreWhole(Invariant):
 
     A producer that was not answered may find what it asked for, or that its coordinator has aborted by itself.
 
-    Judged by the logs of the last leaders, below their high watermarks; a record without a marker is undecided.
+    Judged by the logs of the last leaders, below their high watermarks; a record without a marker is undecided, and one
+    that compaction took is in no log any more.
     Weakened: not for records of a partition that was re-based.
     """
 
@@ -174,7 +175,11 @@ class TransactionsAreWhole(Invariant):
                 yield undecided.pop(batch.producer_id, [])
                 continue
             names = self.mirror.sent.records(partition, batch.base_offset, batch.crc)
-            undecided.setdefault(batch.producer_id, []).extend((name, batch.base_offset, batch.crc) for name in names)
+            undecided.setdefault(batch.producer_id, []).extend(
+                (name, batch.base_offset, batch.crc)
+                for offset, name in enumerate(names, batch.base_offset)
+                if offset not in log.compacted
+            )
 
     def _judge(self, transaction: _Transaction, name: str) -> None:
         if transaction.ended is not None and name == self.NAME:

@@ -20,7 +20,7 @@ from cluster.groups.assignors.specification import (
 from cluster.groups.inputs import ConsumerHeartbeatResult
 from cluster.groups.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from cluster.groups.state.consumer_records import CONSUMER_KEYS, encode, read_consumer_key, read_consumer_record
-from replica.errors import ErrorCode, PeerViolation
+from replica.errors import ErrorCode, KafkaError, PeerViolation
 
 TOPICS = tuple(UUID(int=number) for number in (1, 2, 3))
 
@@ -97,6 +97,70 @@ def test_no_partition_is_read_by_two_and_in_the_end_each_by_one(steps: list[tupl
     world.resign()
     world.elect()
     assert group_of(world).kept() == live.kept(), "the log has the group as it was"
+
+
+class Epochs:
+    """What the coordinator says of the group, step by step: one owner, and epochs that never fall."""
+
+    def __init__(self, world: CoordinatorWorld) -> None:
+        self.world = world
+        self.group, self.target = 0, 0
+        self.members: dict[str, int] = {}
+
+    def look(self) -> None:
+        group = self.world.coordinator.index.consumer_groups.get("g")
+        if group is None:
+            return
+        owned = [one for member in group.members.values() for one in (*member.assigned, *member.pending_revocation)]
+        assert len(set(owned)) == len(owned), "a partition has two owners"
+        assert group.epoch >= self.group
+        assert self.target <= group.target_epoch <= group.epoch
+        for name, member in group.members.items():
+            assert self.members.get(name, 0) <= member.epoch <= group.epoch
+        self.group, self.target = group.epoch, group.target_epoch
+        self.members |= {name: member.epoch for name, member in group.members.items()}
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.integers(0, 3), st.sampled_from(["beat", "beat", "beat", "leave", "vanish", "grow", "move", "wait"])
+        )
+    )
+)
+def test_a_partition_has_one_owner_and_no_epoch_falls(steps: list[tuple[int, str]]) -> None:
+    """Members that fall silent are taken out: after their session, or where they do not give up partitions in time."""
+    world = CoordinatorWorld(consumer_session_timeout_ms=10_000)
+    clients = [Client(world, f"m{number}") for number in range(4)]
+    epochs, partitions = Epochs(world), 3
+    for number, what in steps:
+        match what:
+            case "beat":
+                clients[number].beat()
+            case "leave":
+                clients[number].leave()
+            case "vanish":
+                clients[number].begin_anew()
+            case "grow" if partitions < 9:
+                partitions += 1
+                world.make_topic("t", partitions)
+            case "move":
+                world.resign()
+                world.elect()
+            case "wait":
+                world.at(world.now_us + 4 * SECOND)
+        epochs.look()
+    for _ in range(20):
+        world.at(world.now_us + 2 * SECOND)
+        for client in clients:
+            client.beat()
+            epochs.look()
+    group = group_of(world)
+    assert group.state is ConsumerGroupState.STABLE
+    assert sorted(group.members) == sorted(client.member_id for client in clients)
+    owned = [one.partition for member in group.members.values() for one in member.assigned]
+    assert sorted(owned) == list(range(partitions))
+    assert [one.partition for one in hold(clients)] == list(range(partitions))
 
 
 @st.composite
@@ -234,3 +298,31 @@ def test_a_group_has_its_own_heartbeat_interval_and_session_timeout() -> None:
         "its session lasts 60 s from its last heartbeat on"
     )
     assert [line for line in world.at(62 * SECOND) if "the group's own consumer.session.timeout.ms=60000" in line]
+
+
+def test_a_full_group_takes_no_new_member_and_keeps_whom_it_has() -> None:
+    world = CoordinatorWorld(consumer_max_size=1)
+    member = Client(world, "m1")
+    member.beat()
+    world.beat("m2", 0)
+    refused = world.answers[len(world.requests)]
+    assert isinstance(refused, ConsumerHeartbeatResult)
+    assert refused.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    member.beat()
+    assert list(group_of(world).members) == [member.member_id]
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "error"),
+    [("m1", 1, None), ("m1", 0, ErrorCode.STALE_MEMBER_EPOCH), ("m2", 1, ErrorCode.UNKNOWN_MEMBER_ID)],
+    ids=["present", "earlier", "stranger"],
+)
+def test_offsets_are_told_to_members_of_the_present_epoch(member_id: str, epoch: int, error: ErrorCode | None) -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0)
+    found: ErrorCode | None = None
+    try:
+        world.coordinator.offsets("g", None, stable=True, member_id=member_id, member_epoch=epoch)
+    except KafkaError as refused:
+        found = refused.code
+    assert found is error

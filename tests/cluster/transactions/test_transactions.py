@@ -128,6 +128,68 @@ def test_an_id_with_an_open_transaction_does_not_expire() -> None:
     assert world.transaction.state is State.ONGOING
 
 
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_transaction_without_a_further_epoch_stays_open_and_holds_up_no_other(version: int) -> None:
+    """Nothing could fence its producer, whose commit counts where it needs no further epoch."""
+    world = TransactionWorld(version=version)
+    world.init()
+    world.use_up()
+    world.transaction.producer_epoch += 1
+    world.add("t-0", epoch=32_767)
+    world.init(name="later")
+    world.add("t-1", id=1001, name="later")
+    for at in (75, 150):
+        world.at(at * SECOND)
+        assert (world.transaction.state, world.transaction.producer_epoch) == (State.ONGOING, 32_767)
+        assert world.coordinator.describe("later").state is State.COMPLETE_ABORT
+    assert [str(one) for markers in world.markers for one in markers.partitions] == ["t-1"]
+    assert world.commit(epoch=32_767)[-1 if version else 1].startswith(
+        "-> UNKNOWN_SERVER_ERROR" if version else "-> NONE, producer id 1000, epoch 32767"
+    )
+
+
+def test_a_transaction_is_open_since_its_first_partition() -> None:
+    world = TransactionWorld()
+    world.init()
+    world.add("t-0")
+    world.at(55 * SECOND)
+    world.add("t-1")
+    world.at(75 * SECOND)
+    assert world.transaction.state is State.COMPLETE_ABORT
+
+
+@pytest.mark.parametrize(
+    ("known", "error"),
+    [((-1, -1), "PRODUCER_FENCED"), ((1000, 32_766), "NONE, producer id 1001, epoch 0")],
+    ids=["unnamed", "named"],
+)
+def test_who_got_another_id_is_known_by_the_last_epoch_of_the_one_before(known: tuple[int, int], error: str) -> None:
+    """An instance that named none has fenced whoever had that epoch."""
+    world = TransactionWorld()
+    world.init()
+    world.use_up()
+    assert world.init(id=known[0], epoch=known[1])[-1] == "-> NONE, producer id 1001, epoch 0"
+    assert world.init(id=1000, epoch=32_766)[-1].startswith(f"-> {error}")
+
+
+def test_an_id_that_could_not_be_buried_is_of_use() -> None:
+    world = TransactionWorld(expiration_ms=600_000)
+    world.init()
+    world.hold_log()
+    world.refuse("NOT_ENOUGH_REPLICAS")
+    world.at(3601 * SECOND)
+    world.release_log()
+    assert world.transaction.pending is None
+    assert world.init()[-1] == "-> NONE, producer id 1000, epoch 1"
+
+
+def test_a_coordinator_that_reads_its_log_asks_to_be_asked_again() -> None:
+    world = TransactionWorld()
+    world.init()
+    world.coordinator.step(CoordinatorElected(now_us=0, partition=0, leader_epoch=9))
+    assert world.commit()[-1].startswith("-> COORDINATOR_LOAD_IN_PROGRESS")
+
+
 def test_what_comes_late_of_an_election_is_passed_over() -> None:
     world = TransactionWorld()
     world.init()
