@@ -86,16 +86,26 @@ class SimulatedConnection(Passage[bytearray]):
     def _transmit(
         self, segments: Sequence[Segment], api: int, part: str, cause: int | None, on_sent: OnSent | None
     ) -> None:
-        frame = self._received(segments) if on_sent is None else self._received_and_told(segments, on_sent)
-        self._depart(Message(frame, api, part, len(frame)), cause)
-
-    def _received_and_told(self, segments: Sequence[Segment], on_sent: OnSent) -> bytearray:
+        """The frame leaves as the other end receives it, without its size prefix.     raises: TornSend"""
         counts = self.host.bytes
-        calls, size_bytes = counts.sendfile_calls, counts.sendfile
-        frame = self._received(segments)
-        now_us = self.fabric.time.now_us
-        on_sent(Sent(now_us, now_us, counts.sendfile_calls - calls, counts.sendfile - size_bytes))
-        return frame
+        calls, from_files = counts.sendfile_calls, counts.sendfile
+        frame = bytearray()
+        for segment in segments:
+            if type(segment) is FileSlice:
+                self._send_from_file(segment, frame)
+                counts.sendfile += segment.length
+                continue
+            before = len(frame)
+            frame += segment
+            if type(segment) is memoryview:  # Records that are in memory travel as memoryviews.
+                counts.fetch_payload_through_python += len(frame) - before
+            else:
+                counts.protocol += len(frame) - before
+        del frame[:SIZE_PREFIX_BYTES]  # Cheap: a bytearray shrinks at its front without copying.
+        if on_sent is not None:
+            now_us = self._time.now_us
+            on_sent(Sent(now_us, now_us, counts.sendfile_calls - calls, counts.sendfile - from_files))
+        self._depart(Message(frame, api, part, len(frame)), cause)
 
     def _may_run(self, then: Callable[[], None]) -> bool:
         return self.host.may_run(then)
@@ -114,23 +124,6 @@ class SimulatedConnection(Passage[bytearray]):
         self.inbox.clear()
 
     # ------------------------------------------------------------------------------------------------ real bytes
-
-    def _received(self, segments: Sequence[Segment]) -> bytearray:
-        """The frame without its size prefix, as the other end receives it.     raises: TornSend"""
-        counts = self.host.bytes
-        frame = bytearray()
-        for segment in segments:
-            if isinstance(segment, FileSlice):
-                self._send_from_file(segment, frame)
-                counts.sendfile += segment.length
-                continue
-            frame += segment
-            if isinstance(segment, memoryview):  # Records that are in memory travel as memoryviews.
-                counts.fetch_payload_through_python += len(segment)
-            else:
-                counts.protocol += len(segment)
-        del frame[:SIZE_PREFIX_BYTES]  # Cheap: a bytearray shrinks at its front without copying.
-        return frame
 
     def _send_from_file(self, source: FileSlice, frame: bytearray) -> None:
         """From the file into a socket by sendfile, and from its other end into the frame.     raises: TornSend"""

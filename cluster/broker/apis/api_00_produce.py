@@ -26,7 +26,7 @@ from cluster.node import ConnectionId
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.versions import PRODUCE, RequestHeader
-from cluster.slices import Items, paced
+from cluster.slices import items, paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -85,7 +85,7 @@ class ProduceHandler:
         self._logs.append_records(
             request.acks,
             request.timeout_ms * 1000,
-            Items(entries),
+            items(entries),
             peer,
             header.api_version,
             respond,

@@ -35,7 +35,7 @@ from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.versions import FETCH, RequestHeader
-from cluster.slices import MANY_PARTITIONS, Items, paced
+from cluster.slices import MANY_PARTITIONS, items, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -200,7 +200,7 @@ class FetchHandler:
         segments = fetch_response_segments(
             header.api_version,
             header.correlation_id,
-            Items((topic, Items(parts)) for topic, parts in topics.items()),
+            items((topic, items(parts)) for topic, parts in topics.items()),
             answered.error,
             answered.session_id,
             endpoints=() if hints is None else hints.endpoints,

@@ -71,11 +71,11 @@ def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], *
         outbox=outbox,
         recorder=TraceLog(),
         listens_early=True,
-        handle=handle,
         requests=None,
         clock=lambda: 0,
         slices=Slices(now=lambda: 0, clock=None, at=outbox.timers.at),
     )
+    server.handle = handle
     server.open(0)
     return server
 

@@ -45,11 +45,11 @@ class ServerWorld:
             outbox=self.outbox,
             recorder=self.trace,
             listens_early=listens_early,
-            handle=self._handle,
             requests=RequestLog("b1", self.trace, lambda: self.now_us) if is_watched else None,
             clock=lambda: self.now_us,
             slices=Slices(now=lambda: self.now_us, clock=None, at=self.outbox.timers.at),
         )
+        self.server.handle = self._handle
         if is_open:
             self.server.open(0)
 

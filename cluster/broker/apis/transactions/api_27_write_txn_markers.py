@@ -15,7 +15,7 @@ from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import PRODUCE, VERSIONS, RequestHeader
-from cluster.slices import Items, paced
+from cluster.slices import items, paced
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
@@ -84,7 +84,7 @@ class WriteTxnMarkersHandler:
         self._replicas.append_records(
             ACKS_ALL,
             TIMEOUT_US,
-            Items(entries),
+            items(entries),
             peer,
             VERSIONS[PRODUCE][1],
             respond,
