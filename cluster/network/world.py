@@ -106,7 +106,7 @@ class World(Protocol):
 
     @property
     def tell_of_step(self) -> Callable[[], None] | None:
-        """To be called once a step is decided, and before anything that it wants is done; None: there is nothing to be told."""
+        """To be called once a step is decided, before anything that it wants is done; None: nothing is to be told."""
 
     def alarm(self) -> Alarm: ...
 

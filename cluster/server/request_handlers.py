@@ -44,7 +44,7 @@ class RequestHandlers:
         self._go_on(now_us)
 
     def submit(self, work: Work, now_us: int, done: Work | None = None) -> None:
-        """Handle a request as soon as a handler is free. done: called when the handler has finished with it, if given"""
+        """Handle a request as soon as a handler is free. done: called when the handler has finished with it"""
         if self._busy < self.num_io_threads and not self._waiting:  # As good as always: a request waits for nothing.
             self._busy += 1
             self._run(work, done, now_us)

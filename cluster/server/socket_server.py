@@ -19,7 +19,7 @@ from cluster.outbox import Outbox
 from cluster.protocol.versions import FETCH, PRODUCE, RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.network_thread import Acceptor, NetworkThread, ThreadTimes, ThrottledChannels
-from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers
+from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers, Work
 from cluster.server.request_log import RequestLog
 from cluster.slices import Slices
 from replica.errors import PeerViolation
@@ -218,7 +218,7 @@ class SocketServer:
     def _submit(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         if self.gate is not None and self.gate.takes(connection, frame, now_us):
             return
-        work = partial(self._execute, connection, frame)
+        work: Work = partial(self._execute, connection, frame)
         if self.handler_time.takes_any:
             work = self.handler_time.taken_by(work)
         if self._requests is None and not self.times_threads:

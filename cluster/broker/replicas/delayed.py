@@ -85,7 +85,7 @@ class DelayedFetch:
         """
         partition.check_fetch(self.params, entry)
         log = partition.log
-        upper_offset = partition.upper_offset(self.params)
+        upper_offset = log.log_end_offset if self.params.from_follower else partition.upper_offset(self.params)
         available = 0
         if entry.fetch_offset > upper_offset:
             return None  # Truncated below it; or a consumer is ahead of a new leader's high watermark.
@@ -98,7 +98,7 @@ class DelayedFetch:
             elif segment_base == upper_base:
                 available = min(log.bytes_available(entry.fetch_offset, upper_offset), entry.max_bytes)
         if entry.last_fetched_epoch != UNDEFINED_EPOCH:
-            epoch, end_offset = log.end_offset_for_epoch(entry.last_fetched_epoch)
+            epoch, end_offset = log.leader_epochs.end_offset_for(entry.last_fetched_epoch, log.log_end_offset)
             if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
                 return None
         return available
