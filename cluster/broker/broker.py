@@ -27,9 +27,8 @@ from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
-from cluster.node import Action, ConnectionId
+from cluster.node import Action, ConnectionId, Outbox
 from cluster.operated import BrokerInput, DeleteGroup, DeleteRecords
-from cluster.outbox import Outbox
 from cluster.protocol.primitives import MAX_INT32
 from cluster.protocol.versions import FETCH
 from cluster.quotas.client_quotas import ClientQuotas

@@ -11,7 +11,7 @@ from functools import partial
 
 from cluster.broker.replicas.delayed import ProduceResults
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.versions import PRODUCE, VERSIONS
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, Offset, TopicPartition

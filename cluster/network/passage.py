@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from cluster.network.cards import Road
-from cluster.network.links import HoldRule, Network
+from cluster.network.links import HoldRule, Network, Road
 from cluster.network.world import Fabric, TornSend
 from cluster.node import OnSent, Segment
 from replica.log.files.open_files import FileSlice

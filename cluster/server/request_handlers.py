@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from replica.log.files.open_files import FileSlice
 
 Work = Callable[[int], None]

@@ -14,8 +14,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from cluster.config import BrokerConfig
-from cluster.node import Action, ConnectionId, ResumeReading, Send
-from cluster.outbox import Outbox
+from cluster.node import Action, ConnectionId, Outbox, ResumeReading, Send
 from cluster.protocol.versions import FETCH, PRODUCE, RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.network_thread import Acceptor, NetworkThread, ThreadTimes, ThrottledChannels

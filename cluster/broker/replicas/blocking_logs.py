@@ -16,7 +16,7 @@ from functools import partial
 
 from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceResults
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, size_of
 from cluster.server.request_handlers import RequestHandlers
 from cluster.slices import Slices

@@ -19,7 +19,7 @@ from cluster.broker.replicas.transaction_checks import TransactionChecks
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError

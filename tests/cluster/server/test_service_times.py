@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cluster.config import BrokerConfig
-from cluster.node import Action, Send
-from cluster.outbox import Outbox
+from cluster.node import Action, Outbox, Send
 from cluster.protocol.versions import METADATA, RequestHeader
 from cluster.sampled_rate import Rate
 from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from cluster.config import BrokerConfig
-from cluster.node import Close, Listen, Send, Sent
-from cluster.outbox import Outbox
+from cluster.node import Close, Listen, Outbox, Send, Sent
 from cluster.protocol.versions import METADATA, RequestHeader
 from cluster.server.accepted_connections import ANONYMOUS
 from cluster.server.request_handlers import CpuTimes, RequestHandlers
