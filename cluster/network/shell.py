@@ -127,7 +127,8 @@ class NodeShell:
             end.identify(frame)
             self._step(self.core.identified, connection, end.peer)
         try:
-            self._received(connection, frame)
+            if not self._is_over:
+                self._perform_all(self.core.received(connection, frame, self._time.now_us))
         except Exception as failure:  # A bug in Highwater; in a live run it costs this connection only.
             if not self._world.contains(end.peer, failure):
                 raise

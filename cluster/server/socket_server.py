@@ -287,7 +287,7 @@ class SocketServer:
             actions = self._requests.outgoing(actions)
         if self._throttled.until_us:
             actions = self._throttled.outgoing(actions, now_us)
-        return self.connections.answered(actions, now_us)
+        return self.connections.answered(actions, now_us) if actions else actions
 
     def _through_threads(self, actions: list[Action]) -> list[Action]:
         out = [action for thread in self._threads for action in thread.take_ready()]

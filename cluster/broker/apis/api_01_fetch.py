@@ -68,7 +68,11 @@ class FetchHandler:
     ) -> None:
         request = decode_fetch_request(header, frame)
         context = self._fetch_sessions.context(request, header.api_version, now_us)
-        may_fetch = request.replica_id < 0 or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
+        may_fetch = (
+            request.replica_id < 0
+            or not self._access.is_on
+            or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
+        )
         resting = context.resting if may_fetch else None
         if resting is not None:
             self._fetches.fetched_again(resting, request.replica_id, now_us)

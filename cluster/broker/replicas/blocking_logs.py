@@ -214,7 +214,10 @@ class BlockingLogs:
 
         def fetch(now_us: int) -> None:
             def answer(results: FetchResults, answered_us: int) -> None:
-                self._answer(results, respond, answered_us, is_read=answered_us == now_us)
+                if answered_us == now_us:
+                    respond(results, answered_us)
+                else:
+                    self._answer(results, respond, answered_us)
 
             self._replicas.fetches.fetch_records(params, wanted, answer, now_us)
 
@@ -236,18 +239,15 @@ class BlockingLogs:
                 read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us))
         return read_us
 
-    def _answer(
-        self, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int, *, is_read: bool
-    ) -> None:
+    def _answer(self, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int) -> None:
         """A fetch that waited for records has them read when they come, by their handler. Simplified: that one is
         not held up."""
         read_us = now_us
-        if not is_read:
-            for name, result in results:
-                partition = self._replicas.partitions.get(name)
-                if partition is not None and partition.log.disk.speed.in_force:
-                    found = size_of(result.slice)
-                    read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us) if found else now_us)
+        for name, result in results:
+            partition = self._replicas.partitions.get(name)
+            if partition is not None and partition.log.disk.speed.in_force:
+                found = size_of(result.slice)
+                read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us) if found else now_us)
         if read_us == now_us:
             respond(results, now_us)
         else:
