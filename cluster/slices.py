@@ -93,9 +93,9 @@ class Items(tuple[Any, ...]):
         return iter(paced(super().__iter__()))
 
 
-def items(made: Iterable[T]) -> tuple[T, ...]:
-    """Of an answer: iterating over them pauses where a request is sliced."""
-    return Items(made) if Sliced.are_any else tuple(made)
+def array_type() -> type[tuple[Any, ...]]:
+    """Of the arrays of an answer: iterating over one pauses where requests are sliced."""
+    return Items if Sliced.are_any else tuple
 
 
 def reads_request(

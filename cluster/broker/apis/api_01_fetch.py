@@ -35,7 +35,7 @@ from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.versions import FETCH, RequestHeader
-from cluster.slices import MANY_PARTITIONS, items, paced
+from cluster.slices import MANY_PARTITIONS, array_type, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -68,11 +68,7 @@ class FetchHandler:
     ) -> None:
         request = decode_fetch_request(header, frame)
         context = self._fetch_sessions.context(request, header.api_version, now_us)
-        may_fetch = (
-            request.replica_id < 0
-            or not self._access.is_on
-            or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
-        )
+        may_fetch = request.replica_id < 0 or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
         resting = context.resting if may_fetch else None
         if resting is not None:
             self._fetches.fetched_again(resting, request.replica_id, now_us)
@@ -201,10 +197,11 @@ class FetchHandler:
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in paced(answered.partitions.items()):
             topics.setdefault(topic, []).append(result)
+        array = array_type()
         segments = fetch_response_segments(
             header.api_version,
             header.correlation_id,
-            items((topic, items(parts)) for topic, parts in topics.items()),
+            array((topic, array(parts)) for topic, parts in topics.items()),
             answered.error,
             answered.session_id,
             endpoints=() if hints is None else hints.endpoints,

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
-from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceResults
+from cluster.broker.replicas.delayed import FetchParams, FetchResults, Produce
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.node import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, size_of
@@ -113,42 +114,23 @@ class BlockingLogs:
         self._slices = slices
         self._works_apart = works_apart
 
-    def append_records(
-        self,
-        required_acks: int,
-        timeout_us: int,
-        entries: Entries,
-        peer: str,
-        api_version: int,
-        respond: Callable[[ProduceResults, int | None], None],
-        now_us: int,
-        transactional_id: str | None = None,
-    ) -> None:
-        append = partial(
-            self._replicas.append_records,
-            required_acks,
-            timeout_us,
-            entries,
-            peer,
-            api_version,
-            respond,
-            transactional_id=transactional_id,
-        )
+    def append_records(self, produce: Produce, now_us: int) -> None:
+        entries = produce.entries
         is_apart = self._works_apart and takes_long(records for _, records in entries)
         if not is_apart and self._pass_at_once(entries):
-            append(now_us)
+            self._replicas.append_records(produce, now_us)
             return
         names = [name for name, _ in entries]
         inspected: list[Inspected | None] = []
 
         def write(now_us: int) -> None:
-            append(now_us, inspected=inspected)
+            self._replicas.append_records(replace(produce, inspected=inspected), now_us)
             self._locks.end_append(names, now_us)
 
         def begin(now_us: int) -> None:
-            written_us = self._written_us(required_acks, entries, now_us)
+            written_us = self._written_us(produce.acks, entries, now_us)
             if written_us == now_us:
-                append(now_us, inspected=inspected)
+                self._replicas.append_records(replace(produce, inspected=inspected), now_us)
                 return
             self._locks.begin_append(names)
             self._timers.at(written_us, self._handlers.block(write))
