@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from cluster.broker.replicas.delayed import Produce, ProduceResults
+from cluster.broker.replicas.delayed import ProduceParams, ProduceResults
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.node import Outbox
 from cluster.protocol.versions import PRODUCE, VERSIONS
@@ -56,7 +56,7 @@ class TopicLog:
                 result = results[name]
                 self.written.append((write, result.error, result.base_offset))
 
-        produce = Produce(
+        produce = ProduceParams(
             acks=0 if write is None else ACKS_ALL,
             timeout_us=timeout_us,
             entries=[(name, memoryview(batch))],

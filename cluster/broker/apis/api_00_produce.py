@@ -21,7 +21,7 @@ from uuid import UUID
 
 from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.cluster_view import LeaderHints
-from cluster.broker.replicas.delayed import Produce, ProduceResults
+from cluster.broker.replicas.delayed import ProduceParams, ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.protocol.by_topic import Topic
@@ -82,7 +82,7 @@ class ProduceHandler:
         if self._access.is_on:
             entries = self._only_allowed(connection, entries, ids, refused)
         self._handler_time.produced([records for _, records in entries])
-        produce = Produce(
+        produce = ProduceParams(
             acks=request.acks,
             timeout_us=request.timeout_ms * 1000,
             entries=array_type()(entries),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cluster.broker.replicas.delayed import FetchParams, FetchResults, Produce
+from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceParams
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.node import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, size_of
@@ -114,7 +114,7 @@ class BlockingLogs:
         self._slices = slices
         self._works_apart = works_apart
 
-    def append_records(self, produce: Produce, now_us: int) -> None:
+    def append_records(self, produce: ProduceParams, now_us: int) -> None:
         entries = produce.entries
         is_apart = self._works_apart and takes_long(records for _, records in entries)
         if not is_apart and self._pass_at_once(entries):

@@ -27,7 +27,7 @@ FetchResults = list[tuple[TopicPartition, FetchPartitionResponse]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Produce:
+class ProduceParams:
     """Batches to be appended: what a client's request, a coordinator or a marker wants, and who is answered.
 
     acks: -1 for all in-sync replicas, 0 or 1     timeout_us: how long they are waited for

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Protocol, cast
 
-from cluster.broker.replicas.delayed import DelayedProduce, Produce, ProduceResults
+from cluster.broker.replicas.delayed import DelayedProduce, ProduceParams, ProduceResults
 from cluster.broker.replicas.fetches import Fetches
 from cluster.broker.replicas.log_life import LogCleaner
 from cluster.broker.replicas.partition import Partition, ProducedBatch
@@ -214,7 +214,7 @@ class ReplicaManager:
 
     # ------------------------------------------------------------------------------------------------------ produce
 
-    def append_records(self, produce: Produce, now_us: int) -> None:
+    def append_records(self, produce: ProduceParams, now_us: int) -> None:
         """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
 
         What the coordinator of KIP-848 writes is appended whatever the size of the ISR, and waits for the high
@@ -241,7 +241,7 @@ class ReplicaManager:
 
     def _append(
         self,
-        produce: Produce,
+        produce: ProduceParams,
         guards: Mapping[TopicPartition, int],
         errors: Mapping[TopicPartition, ErrorCode],
         now_us: int,
@@ -315,7 +315,7 @@ class ReplicaManager:
         self,
         appended: dict[TopicPartition, ProducedBatch],
         results: ProduceResults,
-        produce: Produce,
+        produce: ProduceParams,
         now_us: int,
     ) -> None:
         """A duplicate waits, too: its original may not be committed yet."""

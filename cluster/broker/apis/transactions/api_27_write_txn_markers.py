@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from cluster.broker.apis.api import BrokerParts, Values
-from cluster.broker.replicas.delayed import Produce, ProduceResults
+from cluster.broker.replicas.delayed import ProduceParams, ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
@@ -81,7 +81,7 @@ class WriteTxnMarkersHandler:
                     self._replicas.on_transaction_ended(name, int(marker.producer_id), committed)
             written(results, cause)
 
-        produce = Produce(
+        produce = ProduceParams(
             acks=ACKS_ALL,
             timeout_us=TIMEOUT_US,
             entries=array_type()(entries),
