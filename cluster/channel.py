@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cluster.clocks import Timer
-from cluster.node import ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId, Outbox
 
 OnAnswer = Callable[[bytearray | None, str, int], None]
 """(frame or None, reason when None, now_us)"""

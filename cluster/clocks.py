@@ -13,28 +13,27 @@ CANCELLED_MAX = 64
 """A heap forgets cancelled deadlines at once when there are more of them than this, and more than live ones."""
 
 
-class Timer:
-    """One deadline; `cancel` is idempotent, and lets go of what the callback holds.
+DUE_US, CALLBACK, TIMERS = 0, 2, 3
+"""Places in a Timer; the order of scheduling is between them."""
 
-    callback: None once it was called or cancelled
+
+class Timer(list[Any]):
+    """One deadline: due time, order of scheduling, callback, and its heap, in which it lies as it is.
+
+    The callback is None once it was called or cancelled; `cancel` is idempotent, and lets go of what it holds.
     """
 
-    __slots__ = ("_timers", "callback")
-
-    def __init__(self, timers: Timers[Any], callback: Callable[[int], Any]) -> None:
-        self._timers = timers
-        self.callback: Callable[[int], Any] | None = callback
+    __slots__ = ()
 
     def cancel(self) -> None:
-        if self.callback is not None:
-            self.callback = None
-            self._timers.cancelled += 1
+        if self[CALLBACK] is not None:
+            self[CALLBACK] = None
+            self[TIMERS].cancelled += 1
 
-    def take(self) -> Callable[[int], Any]:
-        """The callback, for the one time that it is called."""
-        callback, self.callback = self.callback, None
-        assert callback is not None, "a cancelled deadline is not run"
-        return callback
+    @property
+    def callback(self) -> Callable[[int], Any] | None:
+        found: Callable[[int], Any] | None = self[CALLBACK]
+        return found
 
 
 class Timers(Generic[T]):
@@ -46,34 +45,36 @@ class Timers(Generic[T]):
     __slots__ = ("_heap", "_scheduled", "cancelled")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Timer]] = []
+        self._heap: list[Timer] = []
         self._scheduled = 0
         self.cancelled = 0
 
     def at(self, due_us: int, callback: Callable[[int], list[T] | None]) -> Timer:
         """Call `callback(now_us)` once when the time has come."""
         if self.cancelled > CANCELLED_MAX and self.cancelled * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].callback is not None]
+            self._heap = [timer for timer in self._heap if timer[CALLBACK] is not None]
             heapq.heapify(self._heap)
             self.cancelled = 0
-        timer = Timer(self, callback)
-        heapq.heappush(self._heap, (due_us, self._scheduled, timer))
+        timer = Timer((due_us, self._scheduled, callback, self))
+        heapq.heappush(self._heap, timer)
         self._scheduled += 1
         return timer
 
     @property
     def next_deadline_us(self) -> int | None:
         heap = self._heap
-        while heap and heap[0][2].callback is None:
+        while heap and heap[0][CALLBACK] is None:
             heapq.heappop(heap)
             self.cancelled -= 1
-        return heap[0][0] if heap else None
+        return heap[0][DUE_US] if heap else None
 
     def run_due(self, now_us: int) -> list[T]:
         """Run all that is due at `now_us`, including what these callbacks schedule for now or earlier."""
         actions: list[T] = []
         while (due_us := self.next_deadline_us) is not None and due_us <= now_us:
-            actions += heapq.heappop(self._heap)[2].take()(now_us) or []
+            timer = heapq.heappop(self._heap)
+            callback, timer[CALLBACK] = timer[CALLBACK], None
+            actions += callback(now_us) or []
         return actions
 
 

@@ -93,6 +93,11 @@ class Items(tuple[Any, ...]):
         return iter(paced(super().__iter__()))
 
 
+def array_type() -> type[tuple[Any, ...]]:
+    """Of the arrays of an answer: iterating over one pauses where requests are sliced."""
+    return Items if Sliced.are_any else tuple
+
+
 def reads_request(
     most: int, most_bytes: int = MAX_BYTES
 ) -> Callable[[Callable[[Header, Frame], T]], Callable[[Header, Frame], T]]:
@@ -105,6 +110,8 @@ def reads_request(
     def decorate(decode: Callable[[Header, Frame], T]) -> Callable[[Header, Frame], T]:
         @functools.wraps(decode)
         def wrapped(header: Header, frame: Frame) -> T:
+            if not Sliced.are_any:
+                return decode(header, frame)
             current = getcurrent()
             if not isinstance(current, Sliced):
                 return decode(header, frame)
@@ -123,6 +130,8 @@ def reads_request(
 
 def counted(count: int) -> Iterable[int]:
     """`range(count)`, for the items of an array that is read."""
+    if not Sliced.are_any:
+        return range(count)
     current = getcurrent()
     if not isinstance(current, Sliced) or current.items_left is None:
         return range(count)
@@ -134,13 +143,15 @@ def counted(count: int) -> Iterable[int]:
 
 def array(items: list[Any]) -> tuple[Any, ...]:
     """What is read of an array."""
+    if not Sliced.are_any:
+        return tuple(items)
     current = getcurrent()
     return Items(items) if isinstance(current, Sliced) and current.items_left is not None else tuple(items)
 
 
 def undivided(work: Callable[[], None]) -> None:
     """Do at once what changes a state that others see, also within a slice."""
-    if isinstance(getcurrent(), Sliced):
+    if Sliced.are_any and isinstance(getcurrent(), Sliced):
         greenlet(work).switch()
     else:
         work()
@@ -164,6 +175,7 @@ class Slices:
         at: Callable[[int, Work], object],
         take_up: Callable[[Work, int], None] = lambda work, now_us: work(now_us),
     ) -> None:
+        self.are_on = clock is not None
         self._now = now
         self._clock = clock
         self._at = at
@@ -187,14 +199,14 @@ class Slices:
 
     def go_on(self, work: Callable[[], None]) -> None:
         """Go on with a request in slices, if it is not in one already."""
-        if isinstance(getcurrent(), Sliced):
+        if Sliced.are_any and isinstance(getcurrent(), Sliced):
             work()
         else:
             self.begin(work)
 
     def answer(self, partitions: int, work: Callable[[], None]) -> None:
         """Answer a Produce or a Fetch: few partitions at once, unless a slice of another request is in progress."""
-        if partitions < MANY_PARTITIONS and not isinstance(getcurrent(), Sliced):
+        if partitions < MANY_PARTITIONS and not (Sliced.are_any and isinstance(getcurrent(), Sliced)):
             work()
         else:
             self.begin(work)

@@ -40,7 +40,6 @@ SHELLS = [
     "cluster/network/shell.py",
     "cluster/network/world.py",
     "cluster/network/fabric.py",
-    "cluster/network/simulated_connection.py",
     "cluster/network/host.py",
     "cluster/network/virtual_time.py",
     "cluster/live/time.py",

@@ -12,8 +12,7 @@ from functools import partial
 from cluster.authentication.mechanisms import SaslServer
 from cluster.authentication.sasl import Earlier, Failed, GivenUp, Replied, SaslAuthenticator
 from cluster.config import BrokerConfig
-from cluster.node import ConnectionId, is_outside
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId, Outbox, is_outside
 from cluster.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE, RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.responder import Refusals

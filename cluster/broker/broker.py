@@ -27,11 +27,10 @@ from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
-from cluster.node import Action, ConnectionId
+from cluster.node import Action, ConnectionId, Outbox
 from cluster.operated import BrokerInput, DeleteGroup, DeleteRecords
-from cluster.outbox import Outbox
 from cluster.protocol.primitives import MAX_INT32
-from cluster.protocol.versions import FETCH, RequestHeader
+from cluster.protocol.versions import FETCH
 from cluster.quotas.client_quotas import ClientQuotas
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.request_handlers import CpuTimes
@@ -135,7 +134,6 @@ class BrokerCore:
             outbox=self._outbox,
             recorder=recorder,
             listens_early=rules.startup_port == "open",
-            handle=self._handle,
             on_gone=self._connection_gone,
             requests=requests,
             clock=stopwatch or now,
@@ -265,6 +263,7 @@ class BrokerCore:
         )
         parts = self._parts()
         self._apis = ServedApis(parts)
+        self._server.handle = self._apis.handle
         if self._security.is_on:
             from cluster.broker.outside_clients import gate_before
 
@@ -515,11 +514,10 @@ class BrokerCore:
         return self._actions(now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
-        channel = self._channels.of(connection)
-        if channel is not None:
-            channel.received(frame, now_us)
-        else:
+        if connection < 0:
             self._server.received(connection, frame, now_us)
+        elif (channel := self._channels.of(connection)) is not None:
+            channel.received(frame, now_us)
         return self._actions(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
@@ -538,10 +536,8 @@ class BrokerCore:
     def _actions(self, now_us: int) -> list[Action]:
         if self._log_dir_failures.reported and self.is_open:
             self._log_dir_failures.handle(now_us)
-        self._server.settle(now_us)
+        if self._server.is_place_free:
+            self._server.settle(now_us)
         if self.is_open:
             self._coordinators.settle(now_us)
         return self._server.outgoing(self._outbox.take(), now_us)
-
-    def _handle(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> RequestHeader:
-        return self._apis.handle(connection, peer, frame, now_us)

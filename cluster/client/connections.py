@@ -114,7 +114,7 @@ class ClientConnections:
             return False
         if state.connection is None and now_us >= state.retry_at_us:
             self._connect(state, now_us)
-        return self._can_send(state, now_us) and not self._metadata_due(now_us)
+        return state.can_send(self._max_in_flight, now_us) and not self._metadata_due(now_us)
 
     def is_unavailable(self, node_id: int, now_us: int) -> bool:
         """The last attempt has failed, and it is too early for the next. source: NetworkClientUtils.isUnavailable"""
@@ -226,9 +226,6 @@ class ClientConnections:
                 best = (*rank, position)
         return None if best is None else nodes[(start + best[2]) % len(nodes)]
 
-    def _can_send(self, state: NodeConnection, now_us: int) -> bool:
-        return state.can_send(self._max_in_flight, now_us)
-
     def throttled(self, api_key: int, version: int, throttle_ms: int, now_us: int) -> None:
         """The answer that is being handed over says that its broker wants to hear nothing for so long.
 
@@ -262,7 +259,7 @@ class ClientConnections:
             # Differs from Kafka: from 4.0 on it goes back to bootstrap.servers (DefaultMetadataUpdater.rebootstrap).
             return False
         state = self._nodes[node_id]
-        if self._can_send(state, now_us):
+        if state.can_send(self._max_in_flight, now_us):
             self._ask_metadata(node_id, now_us)
         elif state.connection is None:
             self._connect(state, now_us)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cluster.channel import Channel, Channels
 from cluster.messages.quorum import api_of, decode_answer, encode_request
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from controller.inputs import EmitNumbered, OnReply, Reply
 from controller.quorum.messages import AnyAnswer, ControllerEpoch, Request
 from replica.ids import BrokerId, Offset

@@ -17,8 +17,7 @@ from cluster.controller_node.admin import READERS
 from cluster.messages.admin.requests import AdminRequest
 from cluster.messages.controller_requests import encoded
 from cluster.messages.envelopes import NODE, enclosed_answer, opened
-from cluster.node import ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId, Outbox
 from cluster.protocol.cold import decode_request
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import DESCRIBE_QUORUM, ENVELOPE, RequestHeader

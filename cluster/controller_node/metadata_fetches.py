@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from cluster.clocks import Timer, WallClock
 from cluster.controller_node.metadata_log import MetadataLog
-from cluster.node import ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId, Outbox
 from cluster.protocol.api_01_fetch import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     FetchPartition,

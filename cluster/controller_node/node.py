@@ -33,8 +33,7 @@ from cluster.messages.quorum import (
     encode_snapshot_answer,
     file_name,
 )
-from cluster.node import Action, ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import Action, ConnectionId, Outbox
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import ENVELOPE, FETCH, FETCH_SNAPSHOT, RequestHeader, read_request_header
 from cluster.security import OPEN, ListenerSecurity

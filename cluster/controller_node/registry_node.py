@@ -12,8 +12,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from cluster.config import BrokerConfig
 from cluster.messages.topic_files import brokers_settings, creation
-from cluster.node import Action, ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import Action, ConnectionId, Outbox
 from cluster.protocol.versions import ZOOKEEPER
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from cluster.broker.replicas.delayed import ProduceResults
+from cluster.broker.replicas.delayed import ProduceParams, ProduceResults
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.versions import PRODUCE, VERSIONS
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, Offset, TopicPartition
@@ -56,17 +56,17 @@ class TopicLog:
                 result = results[name]
                 self.written.append((write, result.error, result.base_offset))
 
-        self._replicas.append_records(
-            0 if write is None else ACKS_ALL,
-            timeout_us,
-            [(name, memoryview(batch))],
-            self._node,
-            VERSIONS[PRODUCE][1],
-            appended,
-            now_us,
-            internal_topics_allowed=True,
+        produce = ProduceParams(
+            acks=0 if write is None else ACKS_ALL,
+            timeout_us=timeout_us,
+            entries=[(name, memoryview(batch))],
+            peer=self._node,
+            api_version=VERSIONS[PRODUCE][1],
+            respond=appended,
+            from_broker=True,
             guard=guard,
         )
+        self._replicas.append_records(produce, now_us)
 
     def load(
         self,

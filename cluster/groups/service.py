@@ -38,8 +38,7 @@ from cluster.groups.inputs import (
 from cluster.groups.state.loading import Replay
 from cluster.groups.state.records import VALUE_VERSIONS
 from cluster.groups.topic_directory import TopicDirectory
-from cluster.node import ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId, Outbox
 from cluster.slices import undivided
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition

@@ -33,7 +33,7 @@ class KafkaHost(Host):
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
         """To its stand-in."""
-        method(self.now_us())
+        method(self.time.now_us)
 
     def stand_in(self, incarnation: int, disks: Mapping[str, Disk], clock: WallClock) -> KafkaNode:
         self._node = KafkaNode(self, disks)

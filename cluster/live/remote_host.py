@@ -53,7 +53,7 @@ class RemoteHost(Host):
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
         """To its stand-in, which passes it on."""
-        method(self.now_us())
+        method(self.time.now_us)
 
     def ask(self, method: str, *arguments: object, answer: Callable[..., None] | None = None) -> list[Action]:
         assert self._life is not None, f"{self.name} is not running"

@@ -112,12 +112,15 @@ class Host:
     """One machine: powered or not, running a process or not, paused or not. Also the `World` its process sees.
 
     reports_all: False where its process may end before it has reported what it did
+    tell_of_step: as of World; what a process here has stated is in the trace already
     """
 
     reports_all = True
+    tell_of_step: Callable[[], None] | None = None
 
     def __init__(self, fabric: Fabric, name: str) -> None:
         self.fabric = fabric
+        self.time = fabric.time
         self.name = name
         self.powered = True
         self.paused = False
@@ -128,9 +131,6 @@ class Host:
         self._first_place: Parking | None = None
 
     # ---------------------------------------------------------------------------------------- World, for the shell
-
-    def now_us(self) -> int:
-        return self.fabric.time.now_us
 
     def alarm(self) -> HostAlarm:
         return HostAlarm(self)
@@ -152,9 +152,6 @@ class Host:
 
     def contains(self, peer: str, failure: Exception) -> bool:
         return self.fabric.contains(self.name, peer, failure)
-
-    def decided(self) -> None:
-        pass  # What it has stated is in the trace already.
 
     def exited(self, halted: str, refused: str) -> None:
         self._end_process()

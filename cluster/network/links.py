@@ -8,10 +8,14 @@ elsewhere in the cluster never shifts its latencies.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
-from cluster.network.cards import Card
+if TYPE_CHECKING:
+    from cluster.network.world import Time
 
 RETRANSMISSION_TIMEOUT_US = 200_000
 """Linux's minimum RTO: the delay of one lost segment, doubled for each further loss of the same one."""
@@ -64,7 +68,8 @@ class Link:
             rate = min(self.bytes_per_second.values())
             self.busy_until_us = max(now_us, self.busy_until_us) + size_bytes * 1_000_000 // rate
             leaves_us = self.busy_until_us
-        delay_us = self.base.draw_us(self.stream)
+        base = self.base
+        delay_us = base.low_us if base.kind == "constant" else base.draw_us(self.stream)
         if self.added:
             for latency in self.added.values():
                 delay_us += latency.draw_us(self.stream)
@@ -152,3 +157,159 @@ class Network:
             if hold.matches(source, target, api, part):
                 return hold
         return None
+
+
+# ---------------------------------------------------------------------------------------------------------------- cards
+#
+# Network cards: all connections of a machine share one rate in each direction; and the way over two of them.
+#
+# A card serves its connections in turn, each for as many bytes: nothing small waits for the whole of something large,
+# and a sender of many small pieces gets as much as a sender of few large ones. The other machine's card takes a piece
+# in while it is still leaving the first (switches forward packets, not messages): two equal cards in a row take the
+# time of one. source: Linux segmentation offload, fq (deficit round robin)
+
+TURN_BYTES = 65_536
+"""GSO_LEGACY_MAX_SIZE: the most that Linux hands to a card at once."""
+
+
+@dataclass(slots=True)
+class Parcel:
+    """Something to be carried. begins, ends: told of each of its pieces, when that begins and when it is through"""
+
+    left_bytes: int
+    cause: int | None = None
+    begins: Callable[[Piece], None] | None = None
+    ends: Callable[[Piece], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The data a card carries in one go, in microseconds from the first byte to the last."""
+
+    parcel: Parcel
+    size_bytes: int
+    begins_us: int
+    ends_us: int
+    is_last: bool
+
+
+@dataclass(slots=True)
+class Lane:
+    """One direction of a card. No clock: the caller calls `advance` when `current` is through."""
+
+    bytes_per_second: int
+    current: Piece | None = None
+    _waiting: dict[object, deque[Parcel]] = field(default_factory=dict)
+    """Of each connection that has something to carry, whose turn it is first."""
+    _turn_of: object | None = None
+    _left_of_turn_bytes: int = 0
+    _busy_from_us: int = 0
+    _carried_bytes: int = 0
+    """Since then, without a pause: times come from the sum, so that rounding never adds up."""
+
+    def add(self, connection: object, parcel: Parcel, now_us: int) -> bool:
+        """Carry it when its turn comes. returns: whether that is now"""
+        self._waiting.setdefault(connection, deque()).append(parcel)
+        if self.current is not None:
+            return False
+        self._busy_from_us, self._carried_bytes = now_us, 0
+        self._begin(now_us)
+        return True
+
+    def advance(self) -> None:
+        """The current piece is through: begin the next piece, if there is one."""
+        assert self.current is not None
+        ended_us, self.current = self.current.ends_us, None
+        if self._waiting:
+            self._begin(ended_us)
+
+    def takes_us(self, size_bytes: int) -> int:
+        return -(-size_bytes * 1_000_000 // self.bytes_per_second)
+
+    def _begin(self, now_us: int) -> None:
+        parcels = self._whose_turn()
+        parcel = parcels[0]
+        size_bytes = min(parcel.left_bytes, self._left_of_turn_bytes)
+        parcel.left_bytes -= size_bytes
+        self._left_of_turn_bytes -= size_bytes
+        if not parcel.left_bytes:
+            parcels.popleft()
+        if not parcels:
+            del self._waiting[self._turn_of]
+        self._carried_bytes += size_bytes
+        ends_us = self._busy_from_us + self.takes_us(self._carried_bytes)
+        self.current = Piece(parcel, size_bytes, now_us, ends_us, not parcel.left_bytes)
+
+    def _whose_turn(self) -> deque[Parcel]:
+        connection = next(iter(self._waiting))
+        if connection is self._turn_of and not self._left_of_turn_bytes:
+            self._waiting[connection] = self._waiting.pop(connection)  # behind the others
+            connection = next(iter(self._waiting))
+        if connection is not self._turn_of or not self._left_of_turn_bytes:
+            self._turn_of, self._left_of_turn_bytes = connection, TURN_BYTES
+        return self._waiting[connection]
+
+
+class Card:
+    def __init__(self, bytes_per_second: int) -> None:
+        """bytes_per_second: of frames of the protocol, in each direction"""
+        self.out = Lane(bytes_per_second)
+        self.into = Lane(bytes_per_second)
+
+
+class Road:
+    """The frames of one end of a connection pass it in order: through its machine's card, then the other's.
+
+    Simplified: data that waits in a card leaves even if the machine loses its power; connecting takes cards no time.
+    """
+
+    def __init__(self, time: Time, source: Card | None, target: Card | None) -> None:
+        """None: a machine whose card is never short of anything"""
+        self._time = time
+        self._out = None if source is None else source.out
+        self._into = None if target is None else target.into
+        self._entered_us = 0
+
+    def carry(self, size_bytes: int, delay_us: int, arrive: Callable[[], None], cause: int | None) -> None:
+        """delay_us: between the two cards     arrive: called when the last byte is there"""
+        left = partial(self._left, delay_us, arrive)
+        now_us = self._time.now_us
+        cause = self._time.cause if cause is None else cause
+        if self._out is None:
+            left(Piece(Parcel(0, cause), size_bytes, now_us, now_us, True))
+        else:
+            self._load(self._out, Parcel(size_bytes, cause, begins=left))
+
+    def _left(self, delay_us: int, arrive: Callable[[], None], piece: Piece) -> None:
+        """A piece begins to leave: when does it begin to come in? A card that is faster than the first waits for it."""
+        takes_us = 0 if self._into is None else self._into.takes_us(piece.size_bytes)
+        enters_us = max(piece.begins_us, piece.ends_us - takes_us) + delay_us
+        self._entered_us = enters_us = max(enters_us, self._entered_us)
+        cause = piece.parcel.cause
+        if self._into is not None:
+
+            def passed(entered: Piece) -> None:
+                if piece.is_last and entered.is_last:
+                    arrive()
+
+            entering = Parcel(piece.size_bytes, cause, ends=passed)
+            self._time.at(enters_us, partial(self._load, self._into, entering), cause)
+        elif piece.is_last:
+            self._time.at(enters_us, arrive, cause)
+
+    def _load(self, lane: Lane, parcel: Parcel) -> None:
+        if lane.add(self, parcel, self._time.now_us):
+            self._began(lane)
+
+    def _began(self, lane: Lane) -> None:
+        piece = lane.current
+        if piece is not None:
+            self._time.at(piece.ends_us, partial(self._through, lane, piece), piece.parcel.cause)
+            if piece.parcel.begins is not None:
+                piece.parcel.begins(piece)
+
+    def _through(self, lane: Lane, piece: Piece) -> None:
+        lane.advance()
+        self._began(lane)
+        if piece.parcel.ends is not None:
+            piece.parcel.ends(piece)

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from cluster.network.links import HoldRule, Network
-from cluster.network.road import Road
+from cluster.network.links import HoldRule, Network, Road
 from cluster.network.world import Fabric, TornSend
 from cluster.node import OnSent, Segment
 from replica.log.files.open_files import FileSlice
@@ -179,8 +178,7 @@ class Passage(ABC, Generic[Frame]):
             if self.gone == RESET:  # A failed write is the last that Kafka has to do with it: Selector, NOTIFY_ONLY.
                 self._drop_unread()
             return
-        hold = self._body_hold(segments, api) if self._network.holds else None
-        if hold is None:
+        if not self._network.holds or (hold := self._body_hold(segments, api)) is None:
             self._transmit(segments, api, part, cause, on_sent)
             return
         held_event = self._events.held(self._node, self.peer, api, "body", hold)
@@ -221,7 +219,7 @@ class Passage(ABC, Generic[Frame]):
 
     def _arrive(self, message: Message[Frame]) -> None:
         """The message reaches the other machine, unless it must wait on the way."""
-        if self.stopped or self._must_wait(message):
+        if self.stopped or ((self._link.cuts or self._network.holds) and self._must_wait(message)):
             self.stopped.append(message)
             self._drop_lost()
         elif self.let_through:

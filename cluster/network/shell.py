@@ -35,6 +35,8 @@ class NodeShell:
     def __init__(self, core: NodeCore, world: World, *, serves: bool) -> None:
         self.core = core
         self._world = world
+        self._time = world.time
+        self._tell_of_step = world.tell_of_step
         self._serves = serves
         self._ends: dict[ConnectionId, Connection] = {}
         self._dialling: dict[ConnectionId, trio.CancelScope] = {}
@@ -125,7 +127,8 @@ class NodeShell:
             end.identify(frame)
             self._step(self.core.identified, connection, end.peer)
         try:
-            self._received(connection, frame)
+            if not self._is_over:
+                self._perform_all(self.core.received(connection, frame, self._time.now_us))
         except Exception as failure:  # A bug in Highwater; in a live run it costs this connection only.
             if not self._world.contains(end.peer, failure):
                 raise
@@ -148,20 +151,21 @@ class NodeShell:
 
     def _received(self, connection: ConnectionId, frame: bytearray) -> None:
         if not self._is_over:
-            self._perform_all(self.core.received(connection, frame, self._world.now_us()))
+            self._perform_all(self.core.received(connection, frame, self._time.now_us))
 
     def _step(self, method: Callable[..., list[Action]], *args: object) -> None:
         if not self._is_over:
-            self._perform_all(method(*args, self._world.now_us()))
+            self._perform_all(method(*args, self._time.now_us))
 
     def _perform_all(self, actions: Sequence[Action]) -> None:
-        self._world.decided()
+        if self._tell_of_step is not None:
+            self._tell_of_step()
         for action in actions:
-            if isinstance(action, Send):  # As good as always.
+            if type(action) is Send:  # As good as always.
                 self._send(action)
                 continue
             self._perform(action)
-            if isinstance(action, EndProcess):
+            if type(action) is EndProcess:
                 return
         self._alarm.arm(self.core.next_deadline_us)
 
@@ -201,7 +205,7 @@ class NodeShell:
             self._close(action.connection)
             self._step(self.core.disconnected, action.connection, str(torn))
             return
-        if not action.stays_mute:
+        if action.connection < 0 and not action.stays_mute:
             end.unmute()
 
     def _close(self, connection: ConnectionId) -> None:

@@ -101,7 +101,12 @@ class Listener(Protocol):
 class World(Protocol):
     """Time and network of one node."""
 
-    def now_us(self) -> int: ...
+    @property
+    def time(self) -> Time: ...
+
+    @property
+    def tell_of_step(self) -> Callable[[], None] | None:
+        """To be called once a step is decided, before anything that it wants is done; None: nothing is to be told."""
 
     def alarm(self) -> Alarm: ...
 
@@ -117,10 +122,6 @@ class World(Protocol):
 
     def contains(self, peer: str, failure: Exception) -> bool:
         """Whether a bug that met a request of `peer` is to cost that connection alone; false: everything stops."""
-        ...
-
-    def decided(self) -> None:
-        """A step is decided, and nothing that it wants has been done yet."""
         ...
 
     def exited(self, halted: str, refused: str) -> None:

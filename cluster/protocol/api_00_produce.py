@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import Struct
 
-from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic, read_topic
+from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
     INT32,
@@ -119,7 +119,7 @@ class ProduceResponse:
 
 def encode_produce_request(version: int, correlation_id: int, client_id: str | None, request: ProduceRequest) -> bytes:
     """A whole request frame, size prefix included."""
-    flexible = is_flexible(PRODUCE, version)
+    flexible, by_id = is_flexible(PRODUCE, version), version >= FIRST_PRODUCE_WITH_TOPIC_IDS
     tags = NO_TAGS if flexible else b""
     parts: list[bytes | bytearray | memoryview] = [
         string(request.transactional_id, flexible),
@@ -127,7 +127,7 @@ def encode_produce_request(version: int, correlation_id: int, client_id: str | N
         length(len(request.topics), flexible),
     ]
     for topic, partitions in request.topics:
-        parts += (_encode_topic(topic, version), length(len(partitions), flexible))
+        parts += (encode_topic(topic, by_id=by_id, flexible=flexible), length(len(partitions), flexible))
         for partition, records in partitions:
             parts.append(INT32.pack(partition) + length(-1 if records is None else len(records), flexible))
             if records is not None:
@@ -150,20 +150,12 @@ def decode_produce_request(header: RequestHeader, frame: Frame) -> ProduceReques
     transactional_id, position = read_string(frame, header.body_position, flexible)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
     position += _ACKS_AND_TIMEOUT.size
-    topics, position = read_by_topic(frame, position, version, flexible, _read_topic, _read_batches)
+    topics, position = read_by_topic(
+        frame, position, version, flexible, version >= FIRST_PRODUCE_WITH_TOPIC_IDS, _read_batches
+    )
     if flexible:
         position = skip_tagged(frame, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
-
-
-def _encode_topic(topic: Topic, version: int) -> bytes:
-    return encode_topic(topic, by_id=version >= FIRST_PRODUCE_WITH_TOPIC_IDS, flexible=is_flexible(PRODUCE, version))
-
-
-def _read_topic(frame: Frame, position: int, version: int) -> tuple[Topic, int]:
-    return read_topic(
-        frame, position, by_id=version >= FIRST_PRODUCE_WITH_TOPIC_IDS, flexible=is_flexible(PRODUCE, version)
-    )
 
 
 def _read_batches(frame: Frame, position: int, version: int) -> tuple[list[tuple[int, memoryview | None]], int]:
@@ -195,10 +187,10 @@ def encode_produce_response(
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
     """A whole response frame, size prefix included."""
-    flexible = is_flexible(PRODUCE, version)
+    flexible, by_id = is_flexible(PRODUCE, version), version >= FIRST_PRODUCE_WITH_TOPIC_IDS
     parts = [length(len(topics), flexible)]
     for topic, partitions in paced(topics):
-        parts += (_encode_topic(topic, version), length(len(partitions), flexible))
+        parts += (encode_topic(topic, by_id=by_id, flexible=flexible), length(len(partitions), flexible))
         parts += (_partition_response(version, part) for part in paced(partitions))
         if flexible:
             parts.append(NO_TAGS)
@@ -236,7 +228,9 @@ def decode_produce_response(version: int, frame: Frame) -> ProduceResponse:
 @decodes("a Produce response")
 def _decode_response(frame: Frame, version: int, position: int) -> ProduceResponse:
     flexible = is_flexible(PRODUCE, version)
-    topics, position = read_by_topic(frame, position, version, flexible, _read_topic, _read_partition_responses)
+    topics, position = read_by_topic(
+        frame, position, version, flexible, version >= FIRST_PRODUCE_WITH_TOPIC_IDS, _read_partition_responses
+    )
     (throttle_time_ms,) = INT32.unpack_from(frame, position)
     position += 4
     endpoints: tuple[NodeEndpoint, ...] = ()

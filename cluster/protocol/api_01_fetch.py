@@ -38,9 +38,9 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from cluster.node import Segment
-from cluster.protocol.by_topic import Topic, encode_topic, read_topic
+from cluster.protocol.by_topic import Topic
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint
-from cluster.protocol.primitives import MAX_INT32, Frame
+from cluster.protocol.primitives import MAX_INT32
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import (
@@ -179,14 +179,4 @@ class FetchResponse:
 
 def size_of(segment: Segment) -> int:
     """Bytes of one piece of a response."""
-    return segment.length if isinstance(segment, FileSlice) else len(segment)
-
-
-def encode_fetch_topic(topic: Topic, version: int) -> bytes:
-    """Its name, or from version 13 on its id."""
-    return encode_topic(topic, by_id=version >= FIRST_VERSION_WITH_TOPIC_IDS, flexible=version >= 12)
-
-
-def read_fetch_topic(frame: Frame, position: int, version: int) -> tuple[Topic, int]:
-    """(name or id, position behind it). raises: as the primitives do"""
-    return read_topic(frame, position, by_id=version >= FIRST_VERSION_WITH_TOPIC_IDS, flexible=version >= 12)
+    return segment.length if type(segment) is FileSlice else len(segment)

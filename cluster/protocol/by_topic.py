@@ -24,29 +24,26 @@ def encode_topic(topic: Topic, *, by_id: bool, flexible: bool) -> bytes:
     return string(topic, flexible)
 
 
-def read_topic(frame: Frame, position: int, *, by_id: bool, flexible: bool) -> tuple[Topic, int]:
-    """(name or id, position behind it). raises: as the primitives do"""
-    return read_uuid(frame, position) if by_id else read_text(frame, position, flexible)
-
-
 def read_by_topic(
     frame: Frame,
     position: int,
     version: int,
     flexible: bool,
-    read_topic: Callable[[Frame, int, int], tuple[Topic, int]],
+    by_id: bool,
     read_partitions: Callable[[Frame, int, int], tuple[Partitions, int]],
 ) -> tuple[list[tuple[Topic, Partitions]], int]:
     """(topics, position behind them); call it inside a decoder (primitives.decodes).
 
-    read_topic, read_partitions: of (frame, position, version), what is read and the position behind it
+    by_id: whether this version names topics by id
+    read_partitions: of (frame, position, version), what is read and the position behind it
     """
     count, position = read_count(frame, position, flexible, 2)
-    topics = []
+    topics: list[tuple[Topic, Partitions]] = []
+    topic: Topic
     for _ in counted(count):
-        topic, position = read_topic(frame, position, version)
+        topic, position = read_uuid(frame, position) if by_id else read_text(frame, position, flexible)
         partitions, position = read_partitions(frame, position, version)
         if flexible:
-            position = skip_tagged(frame, position)
+            position = position + 1 if frame[position] == 0 else skip_tagged(frame, position)
         topics.append((topic, partitions))
     return topics, position

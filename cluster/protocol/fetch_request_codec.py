@@ -9,15 +9,14 @@ from struct import Struct
 
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
+    FIRST_VERSION_WITH_TOPIC_IDS,
     NO_HIGH_WATERMARK_TOLD,
     NO_SESSION,
     REMEMBERED_MAX,
     FetchPartition,
     FetchRequest,
-    encode_fetch_topic,
-    read_fetch_topic,
 )
-from cluster.protocol.by_topic import Topic, read_by_topic
+from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic
 from cluster.protocol.primitives import (
     INT32,
     INT64,
@@ -80,17 +79,17 @@ def encode_fetch_request(version: int, correlation_id: int, client_id: str | Non
 
 def _rest_of_request(version: int, request: FetchRequest) -> bytes:
     """What follows the epoch of the session."""
-    flexible = is_flexible(FETCH, version)
+    flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
     parts = [length(len(request.topics), flexible)]
     for topic, partitions in request.topics:
-        parts += (encode_fetch_topic(topic, version), length(len(partitions), flexible))
+        parts += (encode_topic(topic, by_id=by_id, flexible=flexible), length(len(partitions), flexible))
         parts += [_asked_partition(version, part) for part in partitions]
         if flexible:
             parts.append(NO_TAGS)
     if version >= 7:
         parts.append(length(len(request.forgotten), flexible))
         for topic, indexes in request.forgotten:
-            parts += (encode_fetch_topic(topic, version), length(len(indexes), flexible))
+            parts += (encode_topic(topic, by_id=by_id, flexible=flexible), length(len(indexes), flexible))
             parts += map(INT32.pack, indexes)
             if flexible:
                 parts.append(NO_TAGS)
@@ -210,11 +209,11 @@ def _remembered_rest(rest: bytes, version: int) -> Rest:
 
 def _read_rest(frame: Frame, position: int, version: int) -> Rest:
     """What follows the epoch of the session."""
-    flexible = is_flexible(FETCH, version)
-    topics, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_asked_partitions)
+    flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
+    topics, position = read_by_topic(frame, position, version, flexible, by_id, _read_asked_partitions)
     forgotten: list[tuple[Topic, tuple[int, ...]]] = []
     if version >= 7:
-        forgotten, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_forgotten)
+        forgotten, position = read_by_topic(frame, position, version, flexible, by_id, _read_forgotten)
     rack = ""
     if version >= 11:
         rack, position = read_text(frame, position, flexible)
@@ -232,8 +231,13 @@ def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[l
     for _ in counted(count):
         if version >= 12:
             part = FetchPartition(*_ASKED_V12.unpack_from(frame, position))
-            tags, position = read_tagged(frame, position + _ASKED_V12.size)
-            partitions.append(_with_tags(part, tags, version) if tags and version >= 17 else part)
+            position += _ASKED_V12.size
+            if frame[position] == 0:  # As good as always.
+                position += 1
+            else:
+                tags, position = read_tagged(frame, position)
+                part = _with_tags(part, tags, version) if version >= 17 else part
+            partitions.append(part)
         elif version >= 9:
             index, leader_epoch, offset, start, limit = _ASKED_V9.unpack_from(frame, position)
             partitions.append(FetchPartition(index, leader_epoch, offset, UNDEFINED_EPOCH, start, limit))

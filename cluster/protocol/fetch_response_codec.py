@@ -11,6 +11,7 @@ from struct import Struct
 
 from cluster.node import Segment
 from cluster.protocol.api_01_fetch import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
     NO_SESSION,
     REMEMBERED_MAX,
     EpochEndOffset,
@@ -18,11 +19,9 @@ from cluster.protocol.api_01_fetch import (
     FetchPartitionResponse,
     FetchResponse,
     SnapshotId,
-    encode_fetch_topic,
-    read_fetch_topic,
     size_of,
 )
-from cluster.protocol.by_topic import Topic, read_by_topic
+from cluster.protocol.by_topic import Topic, encode_topic, read_by_topic
 from cluster.protocol.leaders import LeaderIdAndEpoch, NodeEndpoint, endpoints_section, leader_of, read_endpoints
 from cluster.protocol.primitives import (
     INT32,
@@ -74,7 +73,7 @@ def fetch_response_segments(
 
     source: MultiRecordsSend, FetchResponse.toSend
     """
-    flexible = is_flexible(FETCH, version)
+    flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
     piece = bytearray(4) + INT32.pack(correlation_id)  # The size is patched in at the end.
     if has_flexible_response_header(FETCH, version):
         piece += NO_TAGS
@@ -83,7 +82,7 @@ def fetch_response_segments(
     segments: list[Segment] = []
     first, total = piece, 0
     for topic, partitions in topics:
-        piece += encode_fetch_topic(topic, version) + length(len(partitions), flexible)
+        piece += encode_topic(topic, by_id=by_id, flexible=flexible) + length(len(partitions), flexible)
         for part in partitions:
             _start_partition(piece, version, part)
             size = size_of(part.slice)
@@ -161,7 +160,8 @@ def _decode_response(frame: Frame, version: int, position: int) -> FetchResponse
     else:
         (throttle_time_ms,) = INT32.unpack_from(frame, position)
         position += 4
-    topics, position = read_by_topic(frame, position, version, flexible, read_fetch_topic, _read_fetched_partitions)
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    topics, position = read_by_topic(frame, position, version, flexible, by_id, _read_fetched_partitions)
     endpoints: tuple[NodeEndpoint, ...] = ()
     if flexible:
         endpoints, position = read_endpoints(frame, position, is_known=version >= 16)
@@ -188,7 +188,10 @@ def _read_fetched_partition(view: memoryview, position: int, version: int) -> tu
         index, error, high_watermark, last_stable = _ANSWERED_V4.unpack_from(view, position)
         start = UNKNOWN_OFFSET
         position += _ANSWERED_V4.size
-    aborted, position = _read_aborted(view, position, flexible)
+    if flexible and view[position] == 0:  # As good as always.
+        aborted, position = None, position + 1
+    else:
+        aborted, position = _read_aborted(view, position, flexible)
     preferred = NO_BROKER
     if version >= 11:
         (preferred,) = INT32.unpack_from(view, position)
@@ -197,7 +200,9 @@ def _read_fetched_partition(view: memoryview, position: int, version: int) -> tu
     records = view[position : position + max(size, 0)]
     position += len(records)
     diverging, leader, snapshot = None, None, None
-    if flexible:
+    if flexible and view[position] == 0:  # As good as always.
+        position += 1
+    elif flexible:
         tags, position = read_tagged(view, position)
         if DIVERGING_EPOCH_TAG in tags:
             diverging = _read_epoch_end_offset(tags[DIVERGING_EPOCH_TAG])

@@ -75,6 +75,8 @@ def read_endpoints(frame: Frame, position: int, *, is_known: bool) -> tuple[tupl
 
     is_known: whether the version has them; if not, the tag means something else, and is skipped as any unknown one
     """
+    if frame[position] == 0:  # As good as always.
+        return (), position + 1
     tags, position = read_tagged(frame, position)
     if not is_known or NODE_ENDPOINTS_TAG not in tags:
         return (), position

@@ -183,8 +183,10 @@ def _uuid_of(data: bytes) -> UUID:
 
 def read_uuid(frame: Frame, position: int) -> tuple[UUID, int]:
     """A topic id; all zeros is Kafka's "no id"."""
-    data, position = take(frame, position, 16)
-    return _uuid_of(data), position
+    end = position + 16
+    if end > len(frame):
+        raise PeerViolation(f"a topic id is cut short: {len(frame) - position} bytes are left")
+    return _uuid_of(bytes(frame[position:end])), end
 
 
 def read_tagged(frame: Frame, position: int) -> tuple[dict[int, bytes], int]:

@@ -336,13 +336,13 @@ def read_request_header(frame: Frame) -> RequestHeader:
             version 0 body and UNSUPPORTED_VERSION; see api_18_api_versions.
     """
     key, version, correlation_id = _REQUEST_START.unpack_from(frame, 0)
-    is_future_api_versions = key == versions.API_VERSIONS and version > versions.VERSIONS[key][1]
-    if not (versions.is_served(key, version) or is_future_api_versions):
+    low, high = versions.VERSIONS.get(key, (0, -1))
+    if not low <= version <= high and (key != versions.API_VERSIONS or version <= high):
         raise PeerViolation(f"{versions.api_name(key)} version {version} is not served")
     # KIP-482: client_id keeps its 16-bit length in header v2 too; only a tagged section is added behind it.
     client_id, position = read_string(frame, 8, flexible=False)
     if versions.is_flexible(key, version):
-        position = skip_tagged(frame, position)
+        position = position + 1 if frame[position] == 0 else skip_tagged(frame, position)
     return RequestHeader(key, version, correlation_id, client_id, position)
 
 
@@ -360,9 +360,10 @@ def response_frame(api_key: int, version: int, correlation_id: int, body: bytes)
     return _SIZE_AND_CORRELATION_ID.pack(4 + len(tags) + len(body), correlation_id) + tags + body
 
 
-@decodes("a response header")
 def response_correlation_id(frame: Frame) -> int:
-    """Correlation id of a response frame (without size prefix)."""
+    """Correlation id of a response frame (without size prefix). raises: PeerViolation"""
+    if len(frame) < _CORRELATION_ID.size:
+        raise PeerViolation("a response header is cut short")
     correlation_id: int = _CORRELATION_ID.unpack_from(frame, 0)[0]
     return correlation_id
 

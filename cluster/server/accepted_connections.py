@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 from cluster.clocks import Timer
 from cluster.config import BrokerConfig
-from cluster.node import Action, ConnectionId, Send, is_outside
-from cluster.outbox import Outbox
+from cluster.node import Action, ConnectionId, Outbox, Send, is_outside
 from replica.ids import OUTSIDE
 from replica.trace.events import ConnectionClosed, EventsLeftOut, Recorder
 

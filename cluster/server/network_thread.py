@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from cluster.config import NO_LIMIT
-from cluster.node import Action, ConnectionId, ResumeReading, Send
-from cluster.outbox import Outbox
+from cluster.node import Action, ConnectionId, Outbox, ResumeReading, Send
 from cluster.sampled_rate import SAMPLES, WINDOW_US, Rate
 from cluster.server.request_handlers import CpuTimes, HandlerTime
 

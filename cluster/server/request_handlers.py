@@ -12,15 +12,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from replica.log.files.open_files import FileSlice
 
 Work = Callable[[int], None]
 """Handles a request, or the rest of one, given the time."""
-
-
-def _no_request(now_us: int) -> None:
-    """Called when a handler is done, if no request asked for it."""
 
 
 class RequestHandlers:
@@ -33,9 +29,9 @@ class RequestHandlers:
         self.queued_max_requests = queued_max_requests
         self._on_room = on_room
         self._busy = 0
-        self._waiting: deque[tuple[Work, Work]] = deque()
+        self._waiting: deque[tuple[Work, Work | None]] = deque()
         self._rest: Work | None = None
-        self._current: Work = _no_request
+        self._current: Work | None = None
 
     @property
     def is_full(self) -> bool:
@@ -47,7 +43,7 @@ class RequestHandlers:
         self.num_io_threads = num_io_threads
         self._go_on(now_us)
 
-    def submit(self, work: Work, now_us: int, done: Work = _no_request) -> None:
+    def submit(self, work: Work, now_us: int, done: Work | None = None) -> None:
         """Handle a request as soon as a handler is free. done: called when the handler has finished with it"""
         if self._busy < self.num_io_threads and not self._waiting:  # As good as always: a request waits for nothing.
             self._busy += 1
@@ -83,7 +79,7 @@ class RequestHandlers:
             if was_full and self._on_room is not None:
                 self._on_room(now_us)
 
-    def _run(self, work: Work, done: Work, now_us: int) -> None:
+    def _run(self, work: Work, done: Work | None, now_us: int) -> None:
         self._rest, self._current = None, done
         try:
             work(now_us)
@@ -91,9 +87,10 @@ class RequestHandlers:
             self._rest = None
             self._busy -= 1
             raise
-        if not self.is_blocked:
+        if self._rest is None:
             self._busy -= 1
-            done(now_us)
+            if done is not None:
+                done(now_us)
         self._rest = None
 
 
@@ -158,13 +155,14 @@ class HandlerTime:
     the time of the request that brought them, as in Kafka; outside of any request, of the next one.
     """
 
-    __slots__ = ("_handlers", "_outbox", "_spent_us", "times")
+    __slots__ = ("_handlers", "_outbox", "_spent_us", "takes_any", "times")
 
     def __init__(self, times: CpuTimes, handlers: RequestHandlers, outbox: Outbox) -> None:
         self.times = times
         self._handlers = handlers
         self._outbox = outbox
         self._spent_us = 0
+        self.takes_any = bool(times.request_us or times.produced_us or times.fetched_us)
 
     @property
     def spent_us(self) -> int:
@@ -181,7 +179,7 @@ class HandlerTime:
 
     def taken_by(self, work: Work) -> Work:
         """`work`, which then takes its time."""
-        if not (self.times.request_us or self.times.produced_us or self.times.fetched_us):
+        if not self.takes_any:
             return work
 
         def run(now_us: int) -> None:

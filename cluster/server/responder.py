@@ -8,8 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from cluster.node import ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId, Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import (
     ADD_OFFSETS_TO_TXN,

@@ -14,12 +14,11 @@ from functools import partial
 from typing import Final, Protocol
 
 from cluster.config import BrokerConfig
-from cluster.node import Action, ConnectionId, ResumeReading, Send
-from cluster.outbox import Outbox
+from cluster.node import Action, ConnectionId, Outbox, ResumeReading, Send
 from cluster.protocol.versions import FETCH, PRODUCE, RequestHeader
 from cluster.server.accepted_connections import AcceptedConnections
 from cluster.server.network_thread import Acceptor, NetworkThread, ThreadTimes, ThrottledChannels
-from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers
+from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers, Work
 from cluster.server.request_log import RequestLog
 from cluster.slices import Slices
 from replica.errors import PeerViolation
@@ -41,7 +40,6 @@ class Gate(Protocol):
 
 class SocketServer:
     """listens_early: its port is open before its requests are processed (before 3.5, KAFKA-14658)
-    handle: does a request of `peer`, in a handler, and returns its header; a PeerViolation ends the connection
     on_gone: called for every connection that is over, whichever end closed it
     requests: notified of every request that is done; None: not needed
     clock: microseconds, by which handlers are timed
@@ -57,7 +55,6 @@ class SocketServer:
         outbox: Outbox,
         recorder: Recorder,
         listens_early: bool,
-        handle: Callable[[ConnectionId, str, bytearray, int], RequestHeader],
         on_gone: Callable[[ConnectionId], None] = lambda connection: None,
         requests: RequestLog | None,
         clock: Callable[[], int],
@@ -72,7 +69,8 @@ class SocketServer:
         self._throttled = ThrottledChannels(outbox)
         self._outbox = outbox
         self._listens_early = listens_early
-        self._handle = handle
+        self.handle: Callable[[ConnectionId, str, bytearray, int], RequestHeader]
+        """Does a request of a peer, in a handler, and returns its header; a PeerViolation ends the connection."""
         self._on_gone = on_gone
         self.gate: Gate | None = None
         """None: clients need not authenticate."""
@@ -101,7 +99,8 @@ class SocketServer:
         self._assigned = 0
         self._unassigned: dict[ConnectionId, bytearray] = {}
         """Data received on connections that wait for their network thread."""
-        self._is_place_free = False
+        self.is_place_free = False
+        """A connection that waits for a place may have one now: `settle` is to be called at the end of the step."""
         self._is_open = False
         self._too_early: dict[ConnectionId, bytearray] = {}
         """Data received before this server is open, on a port that is; the data of a closed connection is dropped."""
@@ -119,7 +118,7 @@ class SocketServer:
         self._acceptor.limit = config.max_connection_creation_rate
         self._in_use = config.num_network_threads
         self._threads += [self._new_thread(number) for number in range(len(self._threads), self._in_use)]
-        self._is_place_free = True
+        self.is_place_free = True
 
     # ------------------------------------------------------------------------------------------------- connections
 
@@ -159,7 +158,7 @@ class SocketServer:
         thread = self._thread_of.pop(connection, None)
         if thread is not None:
             thread.gone(connection)
-            self._is_place_free = True
+            self.is_place_free = True
         if self._requests is not None:
             self._requests.gone(connection)
         if self.gate is not None:
@@ -218,7 +217,9 @@ class SocketServer:
     def _submit(self, connection: ConnectionId, frame: bytearray, now_us: int) -> None:
         if self.gate is not None and self.gate.takes(connection, frame, now_us):
             return
-        work = self.handler_time.taken_by(partial(self._execute, connection, frame))
+        work: Work = partial(self._execute, connection, frame)
+        if self.handler_time.takes_any:
+            work = self.handler_time.taken_by(work)
         if self._requests is None and not self.times_threads:
             self.handlers.submit(work, now_us)
         else:
@@ -232,7 +233,7 @@ class SocketServer:
             self._requests.dequeued(connection)
         if self.times_threads:
             self.thread_times.began(connection)
-        if self.connections.is_of_node(connection) or _is_short(frame):
+        if not self._slices.are_on or self.connections.is_of_node(connection) or _is_short(frame):
             self._serve(connection, peer, frame, now_us)
         elif not self._slices.begin(partial(self._serve, connection, peer, frame, now_us)):
             self._paused[connection] = None
@@ -241,7 +242,7 @@ class SocketServer:
 
     def _serve(self, connection: ConnectionId, peer: str, frame: bytearray, now_us: int) -> None:
         try:
-            header = self._handle(connection, peer, frame, now_us)
+            header = self.handle(connection, peer, frame, now_us)
             if self._requests is not None:
                 self._requests.told(connection, peer, header)
         except PeerViolation as violation:
@@ -274,10 +275,9 @@ class SocketServer:
             self._requests.throttled(connection, throttle_ms * 1000)
 
     def settle(self, now_us: int) -> None:
-        """Before the actions of a step are taken: a connection that waits for a place may have one now."""
-        if self._is_place_free:
-            self._is_place_free = False
-            self._acceptor.go_on(now_us)
+        """Before the actions of a step are taken."""
+        self.is_place_free = False
+        self._acceptor.go_on(now_us)
 
     def outgoing(self, actions: list[Action], now_us: int) -> list[Action]:
         """Answers leave through the network threads, as soon as these are done with what they do."""
@@ -287,7 +287,7 @@ class SocketServer:
             actions = self._requests.outgoing(actions)
         if self._throttled.until_us:
             actions = self._throttled.outgoing(actions, now_us)
-        return self.connections.answered(actions, now_us)
+        return self.connections.answered(actions, now_us) if actions else actions
 
     def _through_threads(self, actions: list[Action]) -> list[Action]:
         out = [action for thread in self._threads for action in thread.take_ready()]

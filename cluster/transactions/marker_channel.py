@@ -14,7 +14,7 @@ from functools import partial
 
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.channel import Channel, Channels
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import WRITE_TXN_MARKERS
 from cluster.transactions.inputs import MarkersAnswered, SendMarkers

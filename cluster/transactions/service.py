@@ -14,8 +14,7 @@ from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
-from cluster.node import ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId, Outbox
 from cluster.slices import undivided
 from cluster.transactions.coordinator import TransactionCoordinator
 from cluster.transactions.desk import TransactionSettings

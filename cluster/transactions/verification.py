@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from cluster.broker.replicas.transaction_checks import TransactionQuestion
 from cluster.channel import Channel, Channels
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN
 from controller.image import BrokerRegistration

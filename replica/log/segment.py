@@ -142,7 +142,9 @@ class Segment:
         if file is None:
             assert not self._is_closed, f"{self.path} is closed"
             file = self._file = OpenFile(os.open(self.path, os.O_RDWR))
-        self._disk.open_files.used(self)
+        open_files = self._disk.open_files
+        if open_files.latest is not self:
+            open_files.used(self)
         return file
 
     def put_aside(self) -> None:

@@ -53,6 +53,8 @@ class LogSegments:
 
     def base_of(self, offset: Offset) -> Offset:
         """Base offset of the segment `offset` lies in, or would."""
+        if offset >= self.active.base_offset:  # As good as always.
+            return self.active.base_offset
         return self._bases[self.index_of(offset)]
 
     def from_offset(self, offset: Offset) -> list[Segment]:

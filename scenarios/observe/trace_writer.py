@@ -371,8 +371,7 @@ class TraceWriter:
 
     def _take(self, row: TraceRow, event: TraceEvent) -> None:
         buffer = self._buffers[type(event)]
-        buffer.extend((row.seq, row.at_us, row.causes))
-        buffer.extend(buffer.values_of(event))
+        buffer.extend((row.seq, row.at_us, row.causes, *buffer.values_of(event)))
         if self._observed_by is not None:
             buffer.values[-1] = self._observed_by()
         self._rows_waiting += 1

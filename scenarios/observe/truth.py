@@ -105,12 +105,13 @@ class CommittedLog:
                 matched = base
             if base > matched:
                 break
-            if columns.last_offset(place) < matched:
+            last = base + columns.counts[place]
+            if last < matched:
                 continue
             committed = -1 if matched >= self.end else self._batches.place_holding(matched)
             if committed < 0 or not columns.is_same_append(committed, place):
                 break
-            matched = columns.last_offset(place) + 1
+            matched = last + 1
         self.matched[node] = matched
         if matched >= self.end:
             self.excused.pop(node, None)

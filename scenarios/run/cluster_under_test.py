@@ -17,8 +17,8 @@ import trio
 from cluster.broker.broker import BrokerCore
 from cluster.clocks import WallClock
 from cluster.controller_node.node import ControllerCore
-from cluster.network.cards import Card
 from cluster.network.host import Host
+from cluster.network.links import Card
 from cluster.network.world import SETTLE_S, Fabric
 from cluster.node import Action
 from cluster.operated import ClientElsewhere, OperatedNode

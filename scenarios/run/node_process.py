@@ -204,8 +204,9 @@ class NodeHost(Host):
 
     fabric: NodeFabric
 
-    def decided(self) -> None:
-        self.fabric.events_of_step.tell()
+    def __init__(self, fabric: NodeFabric, name: str) -> None:
+        super().__init__(fabric, name)
+        self.tell_of_step = fabric.events_of_step.tell
 
 
 class NodeFabric(NeighbourFabric):

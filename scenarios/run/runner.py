@@ -230,7 +230,7 @@ class ScenarioRun:
             self._tell_progress(self._progress)
         if self._is_interrupted and self.cut_at_us is None:
             self._cut_short()
-        return self.timeline.is_due() or len(self._stops) > 0 or self._is_ready_now
+        return self.timeline.is_due() or bool(self._stops) or self._is_ready_now
 
     def _look_for_topics(self) -> None:
         self._topics_exist = self._first_topics.are_there()

@@ -114,7 +114,7 @@ class Timeline:
         if self._armed and self._sight.view.version != self._seen_version:
             self._seen_version = self._sight.view.version
             self._look_at_conditions()
-        return len(self._due) + len(self._answers.answered) > 0
+        return bool(self._due or self._answers.answered)
 
     async def perform_due(self) -> None:
         while self._answers.answered:

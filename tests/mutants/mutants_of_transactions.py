@@ -238,7 +238,7 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "sequences-of-a-refused-batch-are-lost",
         "A transactional producer gives the sequence of a refused batch to the next one",
         "cluster.client.producer.idempotence",
-        "            self._sequences(tp).close_up(batch)\n",
+        "            self._sequences[tp].close_up(batch)\n",
         "            pass\n",
         "test tests/cluster/client/producer/test_producer_parts.py::"
         "test_a_transactional_producer_gives_the_sequence_of_a_refused_batch_to_the_next",

@@ -11,7 +11,7 @@ import trio
 from kept_objects import Kept, kept_by, objects_of
 
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache
-from cluster.network.simulated_connection import SimulatedConnection
+from cluster.network.fabric import SimulatedConnection
 from controller.inputs import ControllerInput, CreateTopic, DeleteTopic
 from scenarios.observe.availability import REPLICAS_MIN
 from scenarios.run.controller_calls import ControllerCalls

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lab import FETCH, MS, PRODUCE, Lab, Node, frame
 
-from cluster.network import simulated_connection as connection_module
+from cluster.network import fabric as connection_module
 from cluster.network.links import Latency
 from cluster.node import Listen, Send
 from replica.log.files.open_files import FileSlice

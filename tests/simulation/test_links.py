@@ -8,8 +8,7 @@ from random import Random
 import pytest
 from lab import FETCH, MS, PRODUCE, Lab, Node, frame, milliseconds
 
-from cluster.network.cards import Card
-from cluster.network.links import RETRANSMISSION_TIMEOUT_US, Latency, Link
+from cluster.network.links import RETRANSMISSION_TIMEOUT_US, Card, Latency, Link
 from cluster.node import Send
 from replica.trace.events import MessageDropped, MessageHeld, MessageReleased
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cluster.dynamic_settings import RunningConfig
     from cluster.groups.service import GroupService
     from cluster.messages.admin.broker_description import OwnKey
-    from cluster.outbox import Outbox
+    from cluster.node import Outbox
     from cluster.quotas.client_quotas import ClientQuotas
     from cluster.server.accepted_connections import AcceptedConnections
     from cluster.server.request_handlers import HandlerTime

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cluster.channel import Channels
     from cluster.clocks import WallClock
     from cluster.groups.service import GroupService
-    from cluster.outbox import Outbox
+    from cluster.node import Outbox
     from cluster.transactions.service import TransactionService
     from cluster.transactions.verification import TransactionVerifier
     from replica.rules import Rules

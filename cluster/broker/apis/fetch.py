@@ -36,7 +36,7 @@ from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.versions import FETCH, RequestHeader
-from cluster.slices import MANY_PARTITIONS, Items, paced
+from cluster.slices import MANY_PARTITIONS, array_type, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
 from replica.ids import Offset, TopicPartition
@@ -198,10 +198,11 @@ class FetchHandler:
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in paced(answered.partitions.items()):
             topics.setdefault(topic, []).append(result)
+        array = array_type()
         segments = fetch_response_segments(
             header.api_version,
             header.correlation_id,
-            Items((topic, Items(parts)) for topic, parts in topics.items()),
+            array((topic, array(parts)) for topic, parts in topics.items()),
             answered.error,
             answered.session_id,
             endpoints=() if hints is None else hints.endpoints,

@@ -22,12 +22,12 @@ from uuid import UUID
 
 from cluster.broker.apis.api import BrokerParts, Serve
 from cluster.broker.apis.cluster_view import LeaderHints
-from cluster.broker.replicas.delayed import ProduceResults
+from cluster.broker.replicas.delayed import ProduceParams, ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.protocol.by_topic import Topic
 from cluster.protocol.versions import PRODUCE, RequestHeader
-from cluster.slices import Items, paced
+from cluster.slices import array_type, paced
 from controller.access import Operation, ResourceType
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -87,16 +87,16 @@ class ProduceHandler:
         if self._access.is_on:
             entries = self._only_allowed(connection, entries, ids, refused)
         self._handler_time.produced([records for _, records in entries])
-        self._logs.append_records(
-            request.acks,
-            request.timeout_ms * 1000,
-            Items(entries),
-            peer,
-            header.api_version,
-            respond,
-            now_us,
-            request.transactional_id,
+        produce = ProduceParams(
+            acks=request.acks,
+            timeout_us=request.timeout_ms * 1000,
+            entries=array_type()(entries),
+            peer=peer,
+            api_version=header.api_version,
+            respond=respond,
+            transactional_id=request.transactional_id,
         )
+        self._logs.append_records(produce, now_us)
 
     def _may_use(self, connection: ConnectionId, transactional_id: str | None) -> bool:
         if transactional_id is None or not self._access.is_on:

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Final
 
 from cluster.broker.apis.api import BrokerParts, Serve, Values
-from cluster.broker.replicas.delayed import ProduceResults
+from cluster.broker.replicas.delayed import ProduceParams, ProduceResults
 from cluster.node import ConnectionId
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import PRODUCE, VERSIONS, WRITE_TXN_MARKERS, RequestHeader
-from cluster.slices import Items, paced
+from cluster.slices import array_type, paced
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, end_transaction_marker
@@ -83,16 +83,16 @@ class WriteTxnMarkersHandler:
                     self._replicas.on_transaction_ended(name, int(marker.producer_id), committed)
             written(results, cause)
 
-        self._replicas.append_records(
-            ACKS_ALL,
-            TIMEOUT_US,
-            Items(entries),
-            peer,
-            VERSIONS[PRODUCE][1],
-            respond,
-            now_us,
-            internal_topics_allowed=True,
+        produce = ProduceParams(
+            acks=ACKS_ALL,
+            timeout_us=TIMEOUT_US,
+            entries=array_type()(entries),
+            peer=peer,
+            api_version=VERSIONS[PRODUCE][1],
+            respond=respond,
+            from_broker=True,
         )
+        self._replicas.append_records(produce, now_us)
 
 
 def _answered(marker: Entity, results: ProduceResults) -> Values:

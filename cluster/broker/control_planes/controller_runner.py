@@ -15,7 +15,7 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels
 from cluster.clocks import Timer
 from cluster.config import BrokerConfig
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.control_messages import api_of, encode_control_request
 from controller.zookeeper import znodes
 from controller.zookeeper.control_requests import ControlRequest

@@ -12,7 +12,7 @@ from cluster.broker.metadata.controller_channel import ControllerChannel
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import ASSIGN_REPLICAS_TO_DIRS
 from replica.ids import BrokerEpoch

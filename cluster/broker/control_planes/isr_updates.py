@@ -11,7 +11,7 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.partition import Partition
 from cluster.channel import ControllerRequests
 from cluster.config import BrokerConfig
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import ALTER_PARTITION

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.partition import Partition
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import Create, GetData, RegistryError, Result, SetData

@@ -20,8 +20,7 @@ from cluster.broker.replicas.manager import ReplicaManager
 from cluster.channel import Channels
 from cluster.clocks import Timers
 from cluster.config import BrokerConfig
-from cluster.node import Action
-from cluster.outbox import Outbox
+from cluster.node import Action, Outbox
 from cluster.protocol.versions import FORWARDED
 from cluster.server.responder import Handler, Responder
 from controller.inputs import ElectReply, OnReply

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 from cluster.channel import Channels
 from cluster.clocks import Timer
-from cluster.node import ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId, Outbox
 from cluster.protocol.versions import ZOOKEEPER
 from controller.zookeeper.registry import NO_SESSION, GetChildren, GetData, Operation, RegistryError, Result, SessionId
 from controller.zookeeper.registry_messages import WATCH_XID, decode, encode, operation_fields, result_of

@@ -21,7 +21,7 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.channel import Channel, Channels, OnAnswer
 from cluster.config import BrokerConfig
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.versions import CREATE_TOPICS
 from cluster.server.responder import Handler, Responder
 from controller.inputs import OnReply

@@ -14,7 +14,7 @@ from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerState
 from cluster.channel import Channel, Channels
 from cluster.config import BrokerConfig
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.control_messages import version_of
 from cluster.protocol.versions import CONTROLLED_SHUTDOWN

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from cluster.channel import RECONNECT_BACKOFF_US, Channel, Channels, OnAnswer
 from cluster.messages.envelopes import error_of as envelope_error
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.primitives import INT16
 from cluster.protocol.versions import ENVELOPE, VERSIONS, response_body_position
 from replica.errors import ErrorCode

@@ -13,7 +13,7 @@ from cluster.broker.metadata.controller_channel import ActiveController
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.channel import Channel, Channels
 from cluster.messages.quorum import decode_snapshot, decode_snapshot_answer, encode_fetch_snapshot
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.api_01_fetch import FetchedPartition, FetchPartition, FetchRequest
 from cluster.protocol.fetch_request_codec import RepeatedFetches
 from cluster.protocol.fetch_response_codec import decode_fetch_response

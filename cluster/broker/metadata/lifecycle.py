@@ -14,7 +14,7 @@ from uuid import UUID
 from cluster.channel import ControllerRequests
 from cluster.clocks import Timer
 from cluster.config import BrokerConfig
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from cluster.security import PROTOCOLS

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
-from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceResults
+from cluster.broker.replicas.delayed import FetchParams, FetchResults, ProduceParams
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, size_of
 from cluster.server.request_handlers import RequestHandlers
 from cluster.slices import Slices
@@ -113,42 +114,23 @@ class BlockingLogs:
         self._slices = slices
         self._works_apart = works_apart
 
-    def append_records(
-        self,
-        required_acks: int,
-        timeout_us: int,
-        entries: Entries,
-        peer: str,
-        api_version: int,
-        respond: Callable[[ProduceResults, int | None], None],
-        now_us: int,
-        transactional_id: str | None = None,
-    ) -> None:
-        append = partial(
-            self._replicas.append_records,
-            required_acks,
-            timeout_us,
-            entries,
-            peer,
-            api_version,
-            respond,
-            transactional_id=transactional_id,
-        )
+    def append_records(self, produce: ProduceParams, now_us: int) -> None:
+        entries = produce.entries
         is_apart = self._works_apart and takes_long(records for _, records in entries)
         if not is_apart and self._pass_at_once(entries):
-            append(now_us)
+            self._replicas.append_records(produce, now_us)
             return
         names = [name for name, _ in entries]
         inspected: list[Inspected | None] = []
 
         def write(now_us: int) -> None:
-            append(now_us, inspected=inspected)
+            self._replicas.append_records(replace(produce, inspected=inspected), now_us)
             self._locks.end_append(names, now_us)
 
         def begin(now_us: int) -> None:
-            written_us = self._written_us(required_acks, entries, now_us)
+            written_us = self._written_us(produce.acks, entries, now_us)
             if written_us == now_us:
-                append(now_us, inspected=inspected)
+                self._replicas.append_records(replace(produce, inspected=inspected), now_us)
                 return
             self._locks.begin_append(names)
             self._timers.at(written_us, self._handlers.block(write))
@@ -214,7 +196,10 @@ class BlockingLogs:
 
         def fetch(now_us: int) -> None:
             def answer(results: FetchResults, answered_us: int) -> None:
-                self._answer(results, respond, answered_us, is_read=answered_us == now_us)
+                if answered_us == now_us:
+                    respond(results, answered_us)
+                else:
+                    self._answer(results, respond, answered_us)
 
             self._replicas.fetches.fetch_records(params, wanted, answer, now_us)
 
@@ -236,18 +221,15 @@ class BlockingLogs:
                 read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us))
         return read_us
 
-    def _answer(
-        self, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int, *, is_read: bool
-    ) -> None:
+    def _answer(self, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int) -> None:
         """A fetch that waited for records has them read when they come, by their handler. Simplified: that one is
         not held up."""
         read_us = now_us
-        if not is_read:
-            for name, result in results:
-                partition = self._replicas.partitions.get(name)
-                if partition is not None and partition.log.disk.speed.in_force:
-                    found = size_of(result.slice)
-                    read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us) if found else now_us)
+        for name, result in results:
+            partition = self._replicas.partitions.get(name)
+            if partition is not None and partition.log.disk.speed.in_force:
+                found = size_of(result.slice)
+                read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us) if found else now_us)
         if read_us == now_us:
             respond(results, now_us)
         else:

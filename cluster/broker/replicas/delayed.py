@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import UNDEFINED_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
+from replica.log.batches.validation import Inspected
+from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.rules import Rules
 
 if TYPE_CHECKING:
@@ -22,6 +24,29 @@ if TYPE_CHECKING:
 
 ProduceResults = dict[TopicPartition, ProducePartitionResponse]
 FetchResults = list[tuple[TopicPartition, FetchPartitionResponse]]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ProduceParams:
+    """Batches to be appended: what a client's request, a coordinator or a marker wants, and who is answered.
+
+    acks: -1 for all in-sync replicas, 0 or 1     timeout_us: how long they are waited for
+    inspected: what is in each batch, as far as that is known already
+    from_broker: the broker itself appends, no client: it is a coordinator's batch, or a marker
+    transactional_id: of the producer; its coordinator may have to be asked first
+    guard: of the question to it, where it was asked before
+    """
+
+    acks: int
+    timeout_us: int
+    entries: Sequence[tuple[TopicPartition, memoryview | None]]
+    peer: str
+    api_version: int
+    respond: Callable[[ProduceResults, int | None], None]
+    inspected: Sequence[Inspected | None] = ()
+    from_broker: bool = False
+    transactional_id: str | None = None
+    guard: int = NOT_ASKED_FOR
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +110,7 @@ class DelayedFetch:
         """
         partition.check_fetch(self.params, entry)
         log = partition.log
-        upper_offset = partition.upper_offset(self.params)
+        upper_offset = log.log_end_offset if self.params.from_follower else partition.upper_offset(self.params)
         available = 0
         if entry.fetch_offset > upper_offset:
             return None  # Truncated below it; or a consumer is ahead of a new leader's high watermark.
@@ -98,7 +123,7 @@ class DelayedFetch:
             elif segment_base == upper_base:
                 available = min(log.bytes_available(entry.fetch_offset, upper_offset), entry.max_bytes)
         if entry.last_fetched_epoch != UNDEFINED_EPOCH:
-            epoch, end_offset = log.end_offset_for_epoch(entry.last_fetched_epoch)
+            epoch, end_offset = log.leader_epochs.end_offset_for(entry.last_fetched_epoch, log.log_end_offset)
             if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
                 return None
         return available

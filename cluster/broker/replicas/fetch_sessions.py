@@ -183,7 +183,7 @@ class FetchSession:
                 known.turn = next(self._turns)
             else:
                 known.asked = RequestedPartition(known.asked.topic, known.asked.name, entry)
-        for topic, numbers in paced(request.forgotten):
+        for topic, numbers in paced(request.forgotten) if request.forgotten else ():
             for number in paced(numbers):
                 self.resting.end((topic, number))
                 self.partitions.pop((topic, number), None)
@@ -433,11 +433,12 @@ class FetchSessions:
             return RefusedFetch(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         # At once: another request of the session may come while this one, of many partitions, pauses.
         session.epoch = epoch = next_epoch(session.epoch)
+        before = len(session.partitions)
         session.update(request, self._names)
         if not session.partitions:
             self.cache.remove(session.session_id)
             return SessionlessFetch(_entries(request), self._names)
-        if request.topics and self.cache.partitions > IN_SESSIONS_MAX:
+        if len(session.partitions) > before and self.cache.partitions > IN_SESSIONS_MAX:
             self.cache.remove(session.session_id)
         if self.cache.get(session.session_id) is not session:
             return RefusedFetch(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

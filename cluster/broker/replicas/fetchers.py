@@ -19,7 +19,7 @@ from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from controller.image import PartitionRegistration
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
 from replica.log.broker_logs import BrokerLogs

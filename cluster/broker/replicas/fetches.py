@@ -17,8 +17,7 @@ from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import RestingPartitions, may_rest
 from cluster.clocks import WallClock
-from cluster.node import ConnectionId
-from cluster.outbox import Outbox
+from cluster.node import ConnectionId, Outbox
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.slices import paced
 from controller.image import BrokerRegistration
@@ -127,7 +126,7 @@ class Fetches:
                 partition = self._replicas.hosted(topic_partition)
                 result = partition.fetch(params, entry, min(entry.max_bytes, budget), not total, first_time, now_us)
                 found = size_of(result.slice)
-                if found and self._is_throttled(partition, params, now_us):
+                if found and params.from_follower and self._is_throttled(partition, params, now_us):
                     result, found = replace(result, slice=EMPTY_SLICE), 0
             except KafkaError as error:
                 self._refuse(topic_partition, params, entry, error)
@@ -143,8 +142,6 @@ class Fetches:
 
     def _is_throttled(self, partition: Partition, params: FetchParams, now_us: int) -> bool:
         """A follower that is not in sync waits while the quota is exceeded. source: shouldLeaderThrottle"""
-        if not params.from_follower:
-            return False
         leader = partition.leader
         if leader is not None and params.replica_id in leader.in_sync_replicas:
             return False
@@ -194,7 +191,7 @@ class Fetches:
             if partition is None or (self._pushes and partition.high_watermark_is_news(delayed.params)):
                 return True
             try:
-                is_throttled = self._is_throttled(partition, delayed.params, now_us)
+                is_throttled = delayed.params.from_follower and self._is_throttled(partition, delayed.params, now_us)
                 base = delayed.segment_bases[topic_partition]
                 ready = delayed.available_bytes(partition, entry, base, is_throttled)
             except KafkaError:

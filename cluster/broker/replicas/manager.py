@@ -10,7 +10,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Protocol, cast
 
-from cluster.broker.replicas.delayed import DelayedProduce, ProduceResults
+from cluster.broker.replicas.delayed import DelayedProduce, ProduceParams, ProduceResults
 from cluster.broker.replicas.fetches import Fetches
 from cluster.broker.replicas.log_life import LogCleaner
 from cluster.broker.replicas.partition import Partition, ProducedBatch
@@ -19,13 +19,13 @@ from cluster.broker.replicas.transaction_checks import TransactionChecks
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, UNKNOWN_OFFSET, BrokerId, TopicPartition
 from replica.inputs import ProposeIsr
-from replica.log.batches.validation import Inspected, single_batch
+from replica.log.batches.validation import single_batch
 from replica.log.broker_logs import BrokerLogs
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.log.segment import Segment
@@ -214,49 +214,21 @@ class ReplicaManager:
 
     # ------------------------------------------------------------------------------------------------------ produce
 
-    def append_records(
-        self,
-        required_acks: int,
-        timeout_us: int,
-        entries: Sequence[tuple[TopicPartition, memoryview | None]],
-        peer: str,
-        api_version: int,
-        respond: Callable[[ProduceResults, int | None], None],
-        now_us: int,
-        *,
-        inspected: Sequence[Inspected | None] = (),
-        internal_topics_allowed: bool = False,
-        transactional_id: str | None = None,
-        guard: int = NOT_ASKED_FOR,
-    ) -> None:
+    def append_records(self, produce: ProduceParams, now_us: int) -> None:
         """Append each batch and answer, for acks=all once every in-sync replica has it or the time is over.
 
         What the coordinator of KIP-848 writes is appended whatever the size of the ISR, and waits for the high
         watermark. source: CoordinatorPartitionWriter.append (acks=1), CoordinatorRuntime.HighWatermarkListener
 
-        inspected: what is in each, as far as that is known already
-        internal_topics_allowed: the broker itself appends, no client: it is a coordinator's batch, or a marker
-        transactional_id: of the producer; its coordinator may have to be asked first
-        guard: of the question to it, where it was asked before this call
         source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend, appendRecords
         """
-
-        append = partial(
-            self._append,
-            required_acks,
-            timeout_us,
-            entries,
-            peer,
-            api_version,
-            respond,
-            inspected,
-            internal_topics_allowed,
-        )
-        if transactional_id is None:
-            append({} if guard == NOT_ASKED_FOR else {name: guard for name, _ in entries}, {}, now_us)
+        if produce.transactional_id is None:
+            guards = {} if produce.guard == NOT_ASKED_FOR else {name: produce.guard for name, _ in produce.entries}
+            self._append(produce, guards, {}, now_us)
         else:
+            append = partial(self._append, produce)
             checks = self.transaction_checks
-            checks.begin(transactional_id, entries, self._led, api_version, append, now_us)
+            checks.begin(produce.transactional_id, produce.entries, self._led, produce.api_version, append, now_us)
 
     def _led(self, name: TopicPartition) -> Partition:
         """raises: KafkaError     source: ReplicaManager.maybeStartTransactionVerificationForPartition"""
@@ -269,14 +241,7 @@ class ReplicaManager:
 
     def _append(
         self,
-        required_acks: int,
-        timeout_us: int,
-        entries: Sequence[tuple[TopicPartition, memoryview | None]],
-        peer: str,
-        api_version: int,
-        respond: Callable[[ProduceResults, int | None], None],
-        inspected: Sequence[Inspected | None],
-        internal_topics_allowed: bool,
+        produce: ProduceParams,
         guards: Mapping[TopicPartition, int],
         errors: Mapping[TopicPartition, ErrorCode],
         now_us: int,
@@ -284,14 +249,15 @@ class ReplicaManager:
         """guards: see VerificationStates
         errors: NONE, or why the coordinator of the transaction refuses, or a batch was refused before it was asked
         """
-        default_guard = NOT_ASKED_FOR if internal_topics_allowed else self.transaction_checks.guard
+        required_acks, from_broker = produce.acks, produce.from_broker
+        default_guard = NOT_ASKED_FOR if from_broker else self.transaction_checks.guard
         results: ProduceResults = {}
         appended: dict[TopicPartition, ProducedBatch] = {}
         cause: int | None = None
-        for (name, records), inside in zip_longest(entries, inspected):
+        for (name, records), inside in zip_longest(produce.entries, produce.inspected):
             try:
-                partition, batch = self._admit(name, records, required_acks, api_version)
-                if name.topic in INTERNAL_TOPICS and not internal_topics_allowed:
+                partition, batch = self._admit(name, records, required_acks, produce.api_version)
+                if name.topic in INTERNAL_TOPICS and not from_broker:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot append to an internal topic")
                 error_before = errors.get(name, ErrorCode.NONE)
                 if error_before is not ErrorCode.NONE:
@@ -304,11 +270,11 @@ class ReplicaManager:
                     1 if name.topic in self._with_any_isr else required_acks,
                     now_us,
                     inside,
-                    from_client=not internal_topics_allowed,
+                    from_client=not from_broker,
                     guard=guards.get(name, default_guard),
                 )
             except KafkaError as error:
-                cause = self._refuse_produce(name, peer, error)
+                cause = self._refuse_produce(name, produce.peer, error)
                 results[name] = _refusal(name, error, self.partitions.get(name))
                 continue
             appended[name] = produced
@@ -321,9 +287,9 @@ class ReplicaManager:
                 partition.log.log_start_offset,
             )
         if required_acks == ACKS_ALL and appended:
-            self._await_replicas(appended, results, respond, timeout_us, now_us)
+            self._await_replicas(appended, results, produce, now_us)
         else:
-            respond(results, cause)
+            produce.respond(results, cause)
         # Kafka wakes the requests that wait for the new records once this one is answered or parked (its ActionQueue).
         for name, produced in appended.items():
             if produced.high_watermark_advanced:
@@ -349,16 +315,15 @@ class ReplicaManager:
         self,
         appended: dict[TopicPartition, ProducedBatch],
         results: ProduceResults,
-        respond: Callable[[ProduceResults, int | None], None],
-        timeout_us: int,
+        produce: ProduceParams,
         now_us: int,
     ) -> None:
         """A duplicate waits, too: its original may not be committed yet."""
         required = {name: produced.last_offset + 1 for name, produced in appended.items()}
-        delayed = DelayedProduce(required, results, respond)
+        delayed = DelayedProduce(required, results, produce.respond)
         if not self._try_complete(delayed):
             self._produces.watch(delayed, list(required))
-            delayed.timer = self._outbox.timers.at(now_us + timeout_us, lambda now_us: self._expire(delayed))
+            delayed.timer = self._outbox.timers.at(now_us + produce.timeout_us, lambda now_us: self._expire(delayed))
 
     def _refuse_produce(self, topic_partition: TopicPartition, peer: str, error: KafkaError) -> int:
         return self._recorder.emit(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.clocks import Timer
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.slices import paced
 from controller.topics import is_internal
 from replica.errors import ErrorCode, KafkaError

@@ -66,7 +66,10 @@ def varint_bytes(number: int) -> int:
 
 
 def _field_bytes(data: bytes | None) -> int:
-    return 1 if data is None else varint_bytes(len(data)) + len(data)
+    if data is None:
+        return 1
+    size = len(data)
+    return size + (1 if size < 64 else varint_bytes(size))
 
 
 def _headers_bytes(record: ProducerRecord) -> int:

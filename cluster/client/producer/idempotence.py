@@ -102,7 +102,7 @@ class IdempotenceState:
         self.transactional = transactional
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
-        self._partitions: defaultdict[TopicPartition, PartitionSequences] = defaultdict(PartitionSequences)
+        self._sequences: defaultdict[TopicPartition, PartitionSequences] = defaultdict(PartitionSequences)
         self._unresolved: dict[TopicPartition, int] = {}
         self._to_renumber: dict[TopicPartition, bool] = {}
 
@@ -114,9 +114,6 @@ class IdempotenceState:
         """InitProducerId was answered."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
 
-    def _sequences(self, tp: TopicPartition) -> PartitionSequences:
-        return self._partitions[tp]
-
     # ----------------------------------------------------------------------------------------------------- draining
 
     def must_wait(self, first: ProducerBatch) -> bool:
@@ -124,7 +121,7 @@ class IdempotenceState:
         if not self.has_producer_id:
             return True
         tp = first.topic_partition
-        sequences = self._sequences(tp)
+        sequences = self._sequences[tp]
         if not first.has_sequence:
             # A new epoch starts at 0 only when nothing of the old one can arrive after it.
             return (bool(sequences.in_flight) and self._is_stale(sequences)) or tp in self._unresolved
@@ -136,7 +133,7 @@ class IdempotenceState:
         """Give a batch that is drained for the first time its place; a retry keeps what it has."""
         if batch.has_sequence:
             return
-        sequences = self._sequences(batch.topic_partition)
+        sequences = self._sequences[batch.topic_partition]
         if self._is_stale(sequences) and not sequences.in_flight:
             sequences.start_at_beginning(self.producer_id, self.producer_epoch)
         batch.set_producer_state(self.producer_id, self.producer_epoch, sequences.next_sequence)
@@ -146,10 +143,10 @@ class IdempotenceState:
 
     def track(self, batch: ProducerBatch) -> None:
         """Count a batch that already has its sequence as in flight (the parts of a split batch)."""
-        self._sequences(batch.topic_partition).track(batch)
+        self._sequences[batch.topic_partition].track(batch)
 
     def remove(self, batch: ProducerBatch) -> None:
-        sequences = self._sequences(batch.topic_partition)
+        sequences = self._sequences[batch.topic_partition]
         if batch in sequences.in_flight:
             sequences.in_flight.remove(batch)
 
@@ -159,7 +156,7 @@ class IdempotenceState:
     # ------------------------------------------------------------------------------------------------------ answers
 
     def batch_completed(self, batch: ProducerBatch, base_offset: int) -> None:
-        sequences = self._sequences(batch.topic_partition)
+        sequences = self._sequences[batch.topic_partition]
         if base_offset != UNKNOWN_OFFSET:
             sequences.last_acked_offset = max(sequences.last_acked_offset, base_offset + batch.record_count - 1)
         sequences.last_acked_sequence = max(sequences.last_acked_sequence, batch.last_sequence)
@@ -172,10 +169,10 @@ class IdempotenceState:
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self._to_renumber[tp] = True
         elif error is ErrorCode.UNKNOWN_PRODUCER_ID:
-            self._partitions.pop(tp, None)
+            self._sequences.pop(tp, None)
             self._unresolved.pop(tp, None)
         elif adjust_sequences and self.transactional:
-            self._sequences(tp).close_up(batch)
+            self._sequences[tp].close_up(batch)
         elif adjust_sequences:
             self._to_renumber[tp] = True
 
@@ -185,7 +182,7 @@ class IdempotenceState:
             # -1: the broker did not know its own log start.
             if log_start_offset == UNKNOWN_OFFSET or batch.sequence_was_reset:
                 return True
-            sequences = self._sequences(batch.topic_partition)
+            sequences = self._sequences[batch.topic_partition]
             if sequences.last_acked_offset < log_start_offset:
                 # All that it wrote there is gone, so its state is, too: it begins anew in the same epoch.
                 sequences.start_at_beginning(self.producer_id, self.producer_epoch)
@@ -196,7 +193,7 @@ class IdempotenceState:
             return True
         if self.transactional and error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             tp = batch.topic_partition
-            is_next = batch.base_sequence - self._sequences(tp).last_acked_sequence == 1
+            is_next = batch.base_sequence - self._sequences[tp].last_acked_sequence == 1
             return tp not in self._unresolved and (batch.sequence_was_reset or not is_next)
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self._judge_gap(batch)
@@ -207,7 +204,7 @@ class IdempotenceState:
         """45 behind a failed batch is only its shadow; 45 on the very next sequence is a gap: start a new epoch."""
         tp = batch.topic_partition
         unresolved = self._unresolved.get(tp)
-        is_next = batch.base_sequence - self._sequences(tp).last_acked_sequence == 1
+        is_next = batch.base_sequence - self._sequences[tp].last_acked_sequence == 1
         if unresolved is None:
             if is_next and not batch.sequence_was_reset:
                 self._to_renumber[tp] = True
@@ -228,7 +225,7 @@ class IdempotenceState:
         """
         has_lost = False
         for tp in list(self._unresolved):
-            sequences = self._sequences(tp)
+            sequences = self._sequences[tp]
             if sequences.in_flight:
                 continue
             if sequences.next_sequence - sequences.last_acked_sequence != 1:
@@ -246,6 +243,6 @@ class IdempotenceState:
         else:
             self.producer_epoch += 1
         for tp in self._to_renumber:
-            self._sequences(tp).start_at_beginning(self.producer_id, self.producer_epoch)
+            self._sequences[tp].start_at_beginning(self.producer_id, self.producer_epoch)
             self._unresolved.pop(tp, None)
         self._to_renumber.clear()

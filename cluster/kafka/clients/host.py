@@ -37,7 +37,7 @@ class JavaClientHost(Host):
 
     def call(self, method: Callable[[int], list[Action]]) -> None:
         """To its stand-in."""
-        method(self.now_us())
+        method(self.time.now_us)
 
     def client_stand_in(self, order: ClientOrder) -> JavaProducer | JavaConsumer:
         make = JavaProducer if isinstance(order.config, ProducerConfig) else JavaConsumer

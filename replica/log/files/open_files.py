@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from typing import Protocol
+from typing import Protocol, final
 
 from replica.frozen import dataclass
 
@@ -34,18 +34,19 @@ class FileHolder(Protocol):
 
 
 class OpenFiles:
-    """The holders of open files; the most recent user is last."""
+    """The holders of open files; the most recent user is last.
+
+    latest: that user, which need not say so again
+    """
 
     def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
         self._limit = limit
         self._holders: OrderedDict[FileHolder, None] = OrderedDict()
-        self._latest: FileHolder | None = None
+        self.latest: FileHolder | None = None
 
     def used(self, holder: FileHolder) -> None:
         """It has its file open; if there are too many, the one unused for longest puts its file aside."""
-        if holder is self._latest:
-            return
-        self._latest = holder
+        self.latest = holder
         holders = self._holders
         holders[holder] = None
         holders.move_to_end(holder)
@@ -54,7 +55,7 @@ class OpenFiles:
 
     def closed(self, holder: FileHolder) -> None:
         self._holders.pop(holder, None)
-        self._latest = None
+        self.latest = None
 
 
 # ----------------------------------------------------------------------------------------------------------- file slice
@@ -62,6 +63,7 @@ class OpenFiles:
 # A stretch of a segment file that goes to a socket without passing through Python.
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """Bytes [position, position + length) of the open file `fd`; length 0 means there is nothing to read.

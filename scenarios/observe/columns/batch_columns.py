@@ -80,7 +80,7 @@ class BatchColumns:
         return place == other or (
             self._crcs[place] == self._crcs[other]
             and self.bases[place] == self.bases[other]
-            and self.leader_epoch(place) == self.leader_epoch(other)
+            and self._terms[self._term[place]][0] == self._terms[self._term[other]][0]
         )
 
     def __getitem__(self, place: int) -> MirroredBatch:

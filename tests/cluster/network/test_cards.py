@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.network.cards import TURN_BYTES, Card, Lane, Parcel, Piece
-from cluster.network.road import Road
+from cluster.network.links import TURN_BYTES, Card, Lane, Parcel, Piece, Road
 
 MS, S = 1000, 1_000_000
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cluster.config import BrokerConfig
-from cluster.node import Action, Send
-from cluster.outbox import Outbox
+from cluster.node import Action, Outbox, Send
 from cluster.protocol.versions import METADATA, RequestHeader
 from cluster.sampled_rate import Rate
 from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers
@@ -71,11 +70,11 @@ def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], *
         outbox=outbox,
         recorder=TraceLog(),
         listens_early=True,
-        handle=handle,
         requests=None,
         clock=lambda: 0,
         slices=Slices(now=lambda: 0, clock=None, at=outbox.timers.at),
     )
+    server.handle = handle
     server.open(0)
     return server
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from cluster.config import BrokerConfig
-from cluster.node import Close, Listen, Send, Sent
-from cluster.outbox import Outbox
+from cluster.node import Close, Listen, Outbox, Send, Sent
 from cluster.protocol.versions import METADATA, RequestHeader
 from cluster.server.accepted_connections import ANONYMOUS
 from cluster.server.request_handlers import CpuTimes, RequestHandlers
@@ -45,11 +44,11 @@ class ServerWorld:
             outbox=self.outbox,
             recorder=self.trace,
             listens_early=listens_early,
-            handle=self._handle,
             requests=RequestLog("b1", self.trace, lambda: self.now_us) if is_watched else None,
             clock=lambda: self.now_us,
             slices=Slices(now=lambda: self.now_us, clock=None, at=self.outbox.timers.at),
         )
+        self.server.handle = self._handle
         if is_open:
             self.server.open(0)
 

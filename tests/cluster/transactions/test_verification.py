@@ -6,7 +6,7 @@ import pytest
 
 from cluster.broker.replicas.transaction_checks import TransactionQuestion
 from cluster.channel import Channels
-from cluster.outbox import Outbox
+from cluster.node import Outbox
 from cluster.transactions.verification import TransactionVerifier
 from controller.image import BrokerRegistration
 from replica.errors import ErrorCode
