@@ -1,4 +1,4 @@
-"""Where two runs part: two sequences of what happened side by side, whatever is compared of it.
+"""Where two runs diverge: two sequences of what happened side by side, whatever is compared of it.
 
 `diff`, `compare`'s page and `agree` ask here: the first two about every event that is told, `agree` about the standings
 of each partition, with ties.

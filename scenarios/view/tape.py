@@ -146,7 +146,7 @@ class Tape:
         return len(self.at_us)
 
     def told(self) -> list[ToldEvent]:
-        """What is told, without what names the run or begins every run."""
+        """The events of the story, without what names the run or begins every run."""
         nodes, kinds, texts = map(list, (self.nodes, self.kinds, self.texts))
         return [
             ToldEvent(at_us, nodes[node] if node != NOTHING else "", texts[text])
