@@ -70,8 +70,11 @@ class Rules:
     fetch_minimum: Literal["none", "one-batch"] = _switch(
         "fetch-minimum", "one-batch", ("none", "one-batch"), since="KIP-74 (0.10.1)"
     )
-    unknown_producer: Literal["refused", "accepted"] = _switch(
-        "unknown-producer", "accepted", ("refused", "accepted"), since="KAFKA-7190 (2.4), KIP-360 (2.5)"
+    unknown_producer: Literal["out-of-order", "refused", "accepted"] = _switch(
+        "unknown-producer",
+        "accepted",
+        ("out-of-order", "refused", "accepted"),
+        since="KAFKA-5793 (1.0), KAFKA-7190 (2.4), KIP-360 (2.5)",
     )
     list_offsets_guard: bool = _switch("list-offsets-guard", True, since="KIP-207 (2.2-IV1)")
     consumer_limit: Literal["high-watermark", "log-end"] = _switch(
@@ -163,7 +166,13 @@ def _eras() -> dict[str, Rules]:
     )
     # 2.0.1, which brought KAFKA-7128, 7164, 7414 and 7415: 2.0.0 has the truncation of 2.0 and all else as 0.11 has it.
     v2_0 = replace(v2_1, fetch_fencing="none")
-    v0_11 = replace(v2_0, truncation="leader-epoch", follower_ahead="halt", isr_join="high-watermark")
+    v0_11 = replace(
+        v2_0,
+        truncation="leader-epoch",
+        follower_ahead="halt",
+        isr_join="high-watermark",
+        unknown_producer="out-of-order",
+    )
     # Its rules are those of 0.10.0, before KIP-74; its APIs are those of 0.10.2.
     v0_10 = replace(v0_11, truncation="high-watermark", transactions="none", fetch_minimum="none")
     v0_8 = replace(v0_10, isr_lag="messages", control_fencing="none")

@@ -171,7 +171,9 @@ class BrokerCore:
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
         )
         if self._rules.unknown_producer == "refused":
-            self.logs.end_producers_with_records()
+            self.logs.refuse_unknown_producers(ErrorCode.UNKNOWN_PRODUCER_ID)
+        elif self._rules.unknown_producer == "out-of-order":
+            self.logs.refuse_unknown_producers(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         state_recoveries(self.logs, self.identity.name, self._recorder)
         self._build()
         self.is_open = True

@@ -13,6 +13,7 @@ from pathlib import Path
 from uuid import UUID
 
 from replica.config import TopicConfig
+from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
 from replica.log.files.disk import Disk
 from replica.log.log import Log, Recovery
@@ -117,9 +118,9 @@ class BrokerLogs:
     def set_config(self, topic_partition: TopicPartition, config: TopicConfig) -> None:
         self._holder(topic_partition).set_config(topic_partition, config)
 
-    def end_producers_with_records(self) -> None:
+    def refuse_unknown_producers(self, error: ErrorCode) -> None:
         for manager in self.directories.values():
-            manager.end_producers_with_records()
+            manager.refuse_unknown_producers(error)
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:
         """How long silent producers are known, from now on. source: DynamicProducerStateManagerConfig"""

@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from replica.config import TopicConfig
+from replica.errors import ErrorCode
 from replica.ids import CLUSTER_ID, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
 from replica.log.files.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -69,7 +70,7 @@ class LogManager:
         self.previous_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         self._default_config = default_config
         self._producer_id_expiration_ms = producer_id_expiration_ms
-        self._end_producers_with_records = False
+        self._unknown_producer_error: ErrorCode | None = None
         self._high_watermarks: dict[TopicPartition, Offset] = {}
         self._cleaned_to: dict[TopicPartition, Offset] = {}
         self._deleted: dict[Path, Log] = {}
@@ -160,16 +161,16 @@ class LogManager:
             now_us=self._now_us,
             producer_id_expiration_ms=self._producer_id_expiration_ms,
         )
-        log.producers.end_with_records = self._end_producers_with_records
+        log.producers.unknown_error = self._unknown_producer_error
         self.logs[topic_partition] = log
         self.recoveries[topic_partition] = recovery
         return log
 
-    def end_producers_with_records(self) -> None:
-        """As ProducerStateManager.end_with_records says, of the logs that are there, and of those that come."""
-        self._end_producers_with_records = True
+    def refuse_unknown_producers(self, error: ErrorCode) -> None:
+        """As ProducerStateManager.unknown_error says, of the logs that are there, and of those that come."""
+        self._unknown_producer_error = error
         for log in self.logs.values():
-            log.producers.end_with_records = True
+            log.producers.unknown_error = error
             log.producers.log_begins_at(log.log_start_offset)
 
     def set_producer_id_expiration(self, expiration_ms: int) -> None:

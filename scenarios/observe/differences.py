@@ -1,6 +1,6 @@
-"""Where two runs diverge: two sequences of what happened side by side, whatever is compared of it.
+"""Where two runs diverge: two sequences of events side by side, whatever is compared of them.
 
-`diff`, `compare`'s page and `agree` ask here: the first two about every event that is told, `agree` about the standings
+`diff`, `compare`'s page and `agree` ask here: the first two about every event of the story, `agree` about the standings
 of each partition, with ties.
 """
 

@@ -38,8 +38,9 @@ class ProducerStateManager:
 
     map_end_offset: the state reflects every record below it
     verifications: under way with the coordinator, on the leader only
-    end_with_records: a producer is forgotten with its last record, as before 2.4 (KAFKA-7190), and an unknown one
-        has to begin at sequence 0, as before 2.5 (KIP-360); else it is known until it expires, and begins anywhere
+    unknown_error: for an unknown producer that does not begin at sequence 0, as before 2.5 (KIP-360); a producer is
+        then forgotten with its last record, too, as before 2.4 (KAFKA-7190). None: it is known until it expires, and
+        begins anywhere
     """
 
     def __init__(self, directory: Path | None, *, sync: bool, expiration_ms: int = PRODUCER_ID_EXPIRATION_MS) -> None:
@@ -47,7 +48,7 @@ class ProducerStateManager:
         self._sync = sync
         self.expiration_ms = expiration_ms
         self._producers: dict[int, ProducerEntry] = {}
-        self.end_with_records = False
+        self.unknown_error: ErrorCode | None = None
         self.transactions = OpenTransactions()
         self.verifications = VerificationStates()
         self._snapshots: list[Offset] = sorted(_offset_of(path) for path in _snapshot_files(directory))
@@ -114,11 +115,11 @@ class ProducerStateManager:
             self.verifications.check_sequence(batch)
         entry = self._producers.get(batch.producer_id)
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
-            if from_client and self.end_with_records:
-                _check_beginning(batch)
+            if from_client:
+                self._check_beginning(batch)
             return  # Nothing is known of this producer (any more): it may continue where it wants.
-        if from_client and self.end_with_records and not entry.batches and batch.producer_epoch == entry.epoch:
-            _check_beginning(batch)
+        if from_client and not entry.batches and batch.producer_epoch == entry.epoch:
+            self._check_beginning(batch)
         _check_epoch(entry, **_sender(batch))
         if from_client:
             _check_sequence(entry, batch)
@@ -179,10 +180,19 @@ class ProducerStateManager:
         is_aborted = marker.control_type is ControlRecordType.ABORT
         return CompletedTransaction(batch.producer_id, first_offset, batch.base_offset, is_aborted)
 
+    def _check_beginning(self, batch: BatchHeader) -> None:
+        """source: ProducerAppendInfo.checkSequence (2.0), validateAppend (0.11)"""
+        if self.unknown_error is not None and batch.base_sequence != 0:
+            raise KafkaError(
+                self.unknown_error,
+                f"producer {batch.producer_id} sent sequence {batch.base_sequence}, and no record of it is left",
+                **_sender(batch),
+            )
+
     def log_begins_at(self, offset: Offset) -> None:
         """Records below it are gone. source: ProducerStateManager.onLogStartOffsetIncremented, truncateHead (2.0)"""
         self.transactions.replicated(offset)
-        if not self.end_with_records:
+        if self.unknown_error is None:
             return
         for producer_id, entry in list(self._producers.items()):
             if not entry.batches or entry.batches[-1].last_offset < offset:
@@ -318,16 +328,6 @@ def _check_epoch(entry: ProducerEntry, *, producer_id: int, producer_epoch: int,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             **details,
-        )
-
-
-def _check_beginning(batch: BatchHeader) -> None:
-    """source: ProducerAppendInfo.checkSequence (2.0)"""
-    if batch.base_sequence != 0:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_PRODUCER_ID,
-            f"producer {batch.producer_id} sent sequence {batch.base_sequence}, and no record of it is left",
-            **_sender(batch),
         )
 
 

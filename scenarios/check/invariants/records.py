@@ -191,7 +191,7 @@ class SequencesAreContiguous(Invariant):
         ):
             epoch = -1
         first = event.base_sequence
-        is_old = self.checker.rules.unknown_producer == "refused"
+        is_old = self.checker.rules.unknown_producer != "accepted"
         if is_old and first == 0 and offset < self.starts.get((event.topic, event.partition), 0):
             pass
         elif epoch == event.producer_epoch:

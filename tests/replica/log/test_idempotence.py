@@ -127,16 +127,17 @@ def test_a_producer_that_expired_while_the_broker_was_down_is_not_loaded(tmp_pat
     assert list(log.producers.producers) == [2]
 
 
-def end_with_records(log):
+def refuse_unknown(log, error=ErrorCode.UNKNOWN_PRODUCER_ID):
     """As before 2.4 and 2.5."""
-    log.producers.end_with_records = True
+    log.producers.unknown_error = error
     return log
 
 
+@pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
 @pytest.mark.parametrize(("start", "is_known"), [(2, True), (3, False)])
-def test_an_old_log_forgets_a_producer_with_its_last_record(tmp_path, start, is_known):
-    """KAFKA-7190"""
-    log = end_with_records(LogHome(tmp_path).open()[0])
+def test_an_old_log_forgets_a_producer_with_its_last_record(tmp_path, start, is_known, error):
+    """KAFKA-7190; the error is UNKNOWN_PRODUCER_ID since 1.0 (KAFKA-5793)."""
+    log = refuse_unknown(LogHome(tmp_path).open()[0], error)
     log.append_as_leader(batch_of(b"a", b"b", b"c", producer_id=7, producer_epoch=0, base_sequence=0), 0, 0)
     log.append_as_leader(batch_of(b"d", producer_id=8, producer_epoch=0, base_sequence=0), 0, 0)
     log.set_log_start_offset(start)
@@ -147,19 +148,19 @@ def test_an_old_log_forgets_a_producer_with_its_last_record(tmp_path, start, is_
         return
     with pytest.raises(KafkaError) as refusal:
         log.append_as_leader(later, 0, 0)
-    assert refusal.value.code is ErrorCode.UNKNOWN_PRODUCER_ID
+    assert refusal.value.code is error
     again = batch_of(b"e", producer_id=7, producer_epoch=0, base_sequence=0)
     assert log.append_as_leader(again, 0, 0).first_offset == 4
 
 
 def test_an_old_log_forgets_what_a_snapshot_still_has(tmp_path):
     home = LogHome(tmp_path)
-    log = end_with_records(home.open()[0])
+    log = refuse_unknown(home.open()[0])
     log.append_as_leader(batch_of(b"a", producer_id=7, producer_epoch=0, base_sequence=0), 0, 0)
     log.append_as_leader(batch_of(b"b", producer_id=8, producer_epoch=0, base_sequence=0), 0, 0)
     log.close()
     state = ProducerStateManager(home.directory, sync=False)
-    state.end_with_records = True
+    state.unknown_error = ErrorCode.UNKNOWN_PRODUCER_ID
     assert state.truncate_and_reload(1, 2, 0) == 2
     assert list(state.producers) == [8]
 
