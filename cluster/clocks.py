@@ -1,4 +1,4 @@
-"""Deadlines of one core: pure, ordered by (due time, order of scheduling)."""
+"""The clocks of a core: its deadlines, pure and ordered by (due time, order of scheduling), and its wall clock."""
 
 from __future__ import annotations
 

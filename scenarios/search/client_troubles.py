@@ -1,4 +1,4 @@
-"""Faults that the clients of random schedules bring along: how long one lasts, and what a hold holds."""
+"""Faults that the clients of random schedules bring along, and when in a schedule what happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scenario's parts in words: its steps, its network, its expectations, and a sketch of its timeline."""
+"""A scenario's parts in words: steps, network, expectations, a sketch of its timeline; and the tables of steps."""
 
 from __future__ import annotations
 
