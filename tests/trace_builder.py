@@ -340,6 +340,7 @@ class TraceBuilder:
         hw: int | None = None,
         leader: bool | None = None,
         in_isr: bool = True,
+        in_elr: bool = False,
         running: bool = True,
         crcs: Sequence[int] = (),
         epoch: int = 0,
@@ -356,5 +357,5 @@ class TraceBuilder:
         self.state(
             t.ReplicaFound, node=node, log_start_offset=start, log_end_offset=end,
             high_watermark=end if hw is None else hw, is_leader=node == "b1" if leader is None else leader,
-            in_isr=in_isr, running=running,
+            in_isr=in_isr, running=running, in_elr=in_elr,
         )  # fmt: skip

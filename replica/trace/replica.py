@@ -299,3 +299,4 @@ class ReplicaFound(TraceEvent):
     is_leader: Annotated[bool, "the controller's leader, and running"]
     in_isr: Annotated[bool, "in the controller's ISR"]
     running: Annotated[bool, "its broker is running"]
+    in_elr: Annotated[bool, "in the controller's ELR, as a replica that has kept its log"] = False

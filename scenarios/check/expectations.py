@@ -324,6 +324,7 @@ def logs_now(sight: RunSight) -> dict[TopicPartition, dict[str, FinalReplica]]:
                 replica.high_watermark,
                 is_leader=leading is replica,
                 in_isr=node in state.isr,
+                in_elr=node in state.eligible,
                 running=sight.view.running(node),
                 seq=0,
             )

@@ -179,12 +179,18 @@ class FinalReplica:
     high_watermark: int = 0
     is_leader: bool = False
     in_isr: bool = False
+    in_elr: bool = False
     running: bool = False
     seq: int = -1
 
     @property
     def found(self) -> bool:
         return self.seq >= 0
+
+    @property
+    def counts(self) -> bool:
+        """It leads, or its broker may be elected cleanly."""
+        return self.is_leader or self.in_isr or self.in_elr
 
 
 class Presence:

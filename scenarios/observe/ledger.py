@@ -241,13 +241,13 @@ class RecordLedger:
         return [entry.name for entry in acked if entry.name not in self.present and self._is_taken(entry.name)]
 
     def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
-        """The node whose log counts: the running leader, else the ISR member with the longest log, else none."""
-        replicas = self.final.get(partition, {})
-        for replica in replicas.values():
-            if replica.found and replica.is_leader:
-                return replica
-        candidates = [replica for replica in replicas.values() if replica.found and replica.in_isr]
-        return min(candidates, key=lambda replica: (-replica.log_end_offset, replica.node), default=None)
+        """The node whose log counts: the running leader, else the ISR member with the longest log, else the member of
+        the ELR with the longest, else none."""
+        return min(
+            (one for one in self.final.get(partition, {}).values() if one.found and one.counts),
+            key=lambda one: (not one.is_leader, not one.in_isr, -one.log_end_offset, one.node),
+            default=None,
+        )
 
     def final_log(self, partition: TopicPartition) -> LogEntries:
         replica = self.final_replica(partition)
@@ -487,4 +487,5 @@ class RecordLedger:
         replica = self._final(event)
         replica.log_start_offset, replica.log_end_offset = event.log_start_offset, event.log_end_offset
         replica.high_watermark, replica.seq = event.high_watermark, row.seq
-        replica.is_leader, replica.in_isr, replica.running = event.is_leader, event.in_isr, event.running
+        replica.is_leader, replica.in_isr, replica.in_elr = event.is_leader, event.in_isr, event.in_elr
+        replica.running = event.running

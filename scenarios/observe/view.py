@@ -202,6 +202,10 @@ class ClusterView:
         known = self.partitions.get(partition)
         return known.isr if known else ()
 
+    def eligible(self, partition: TopicPartition) -> tuple[str, ...]:
+        known = self.partitions.get(partition)
+        return known.eligible if known else ()
+
     def replicas(self, partition: TopicPartition) -> tuple[str, ...]:
         known = self.partitions.get(partition)
         return known.assigned if known else ()

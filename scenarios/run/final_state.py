@@ -246,5 +246,6 @@ def _state_replica(
             is_leader=running and view.leader(topic_partition) == name,
             in_isr=name in view.isr(topic_partition),
             running=running,
+            in_elr=name in view.eligible(topic_partition),
         )
     )

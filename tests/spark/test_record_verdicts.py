@@ -53,13 +53,20 @@ def ends(node: str, end: int) -> t.TraceEvent:
 
 
 def found(
-    node: str, *records: str, hw: int | None = None, leader: bool = False, isr: bool = True, up: bool = True
+    node: str,
+    *records: str,
+    hw: int | None = None,
+    leader: bool = False,
+    isr: bool = True,
+    elr: bool = False,
+    up: bool = True,
 ) -> list[t.TraceEvent]:
     """A replica's log at the end: one record an offset."""
     entries = [found_at(node, offset, record) for offset, record in enumerate(records)]
     end = t.ReplicaFound(
         node=node, log_start_offset=0, log_end_offset=len(records),
-        high_watermark=len(records) if hw is None else hw, is_leader=leader, in_isr=isr, running=up, **PLACE,
+        high_watermark=len(records) if hw is None else hw, is_leader=leader, in_isr=isr, in_elr=elr,
+        running=up, **PLACE,
     )  # fmt: skip
     return [*entries, end]
 
@@ -196,6 +203,15 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
     ),
     "no leader and no ISR member: no final log": (
         [sent("r0"), acked("r0", 0), *found("b1", "r0", isr=False)],
+        {("lost", "r0")},
+    ),
+    "no ISR member: that of the ELR counts": (
+        [sent("r0"), acked("r0", 0), *found("b1", "rx", "ry", isr=False, up=False),
+         *found("b2", "r0", isr=False, elr=True, up=False)],
+        {("unseen", "r0")},
+    ),
+    "an ISR member counts before a longer log of the ELR": (
+        [sent("r0"), acked("r0", 0), *found("b1", "rx", up=False), *found("b2", "r0", "ry", isr=False, elr=True)],
         {("lost", "r0")},
     ),
     "above the high watermark": (

@@ -124,6 +124,16 @@ def test_without_a_leader_the_isr_member_that_reaches_furthest_counts() -> None:
     assert holder is not None and holder.node == "b2"
 
 
+def test_with_nobody_in_the_isr_the_member_of_the_elr_that_reaches_furthest_counts() -> None:
+    """As where all brokers have stopped in order."""
+    script = ledger_only()
+    script.send("r0", "r1")
+    script.ack("r1", 1)
+    script.find("b1", "r0", "r2", "r3", leader=False, in_isr=False, running=False)
+    script.find("b2", "r0", "r1", leader=False, in_isr=False, in_elr=True, running=False)
+    assert script.verdict().kinds == ("unseen",)
+
+
 def test_dirty_read_names_who_read_it() -> None:
     script = ledger_only()
     script.send("r0", "r1")
