@@ -202,7 +202,7 @@ WITH_BROKERS_PATTERNS = ("4.1",)
 SubscriptionPattern, since 4.0 (KAFKA-15561)."""
 
 WITH_ONE_GROUP_COORDINATOR = ("4.1",)
-"""Releases in which KIP-848's coordinator has the classic groups, too (4.0: KAFKA-17593)."""
+"""Releases in which KIP-848's coordinator has the classic groups, too (4.0: KAFKA-17593): GroupCoordinatorService."""
 
 PROFILES: Mapping[str, Rules] = _eras()
 """Eras by name, oldest first."""

@@ -34,7 +34,16 @@ FIRST_WITH_NO_PROTOCOL = 7
 FIRST_THAT_SKIPS = 9
 
 
-class JoinGroupHandler:
+class _OfMembers:
+    """What the handlers of members' requests need."""
+
+    def __init__(self, broker: BrokerParts) -> None:
+        self._service = broker.groups
+        self._connections = broker.connections
+        self._answer = broker.responder.answer
+
+
+class JoinGroupHandler(_OfMembers):
     """JoinGroup (11): a consumer joins a group, or says again what it can. source: KafkaApis.handleJoinGroupRequest
 
     0  first version
@@ -48,11 +57,6 @@ class JoinGroupHandler:
     8  the request says why (KIP-800)
     9  the leader may leave the assignment as it was (KIP-814)
     """
-
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.groups
-        self._connections = broker.connections
-        self._answer = broker.responder.answer
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -103,7 +107,7 @@ class JoinGroupHandler:
         )
 
 
-class HeartbeatHandler:
+class HeartbeatHandler(_OfMembers):
     """Heartbeat (12): a member of a group is alive; the answer says whether the group rebalances.
 
          0  first version
@@ -114,10 +118,6 @@ class HeartbeatHandler:
 
     source: KafkaApis.handleHeartbeatRequest
     """
-
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.groups
-        self._answer = broker.responder.answer
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -144,7 +144,7 @@ class HeartbeatHandler:
 FIRST_OF_MANY = 3
 
 
-class LeaveGroupHandler:
+class LeaveGroupHandler(_OfMembers):
     """LeaveGroup (13): members leave a group, or are removed from it. source: KafkaApis.handleLeaveGroupRequest
 
     0  first version
@@ -154,10 +154,6 @@ class LeaveGroupHandler:
     4  flexible
     5  the request says why (KIP-800)
     """
-
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.groups
-        self._answer = broker.responder.answer
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -192,7 +188,7 @@ def _leaving(one: Entity) -> inputs.Leaving:
 FIRST_WITH_PROTOCOL = 5
 
 
-class SyncGroupHandler:
+class SyncGroupHandler(_OfMembers):
     """SyncGroup (14): the leader of a group hands out its assignment, the others wait for theirs.
 
          0  first version
@@ -204,10 +200,6 @@ class SyncGroupHandler:
 
     source: KafkaApis.handleSyncGroupRequest
     """
-
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.groups
-        self._answer = broker.responder.answer
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -253,12 +245,7 @@ class SyncGroupHandler:
 FIRST_WITH_OWN_IDS = 1
 
 
-class ConsumerGroupHeartbeatHandler:
-    def __init__(self, broker: BrokerParts) -> None:
-        self._service = broker.groups
-        self._connections = broker.connections
-        self._answer = broker.responder.answer
-
+class ConsumerGroupHeartbeatHandler(_OfMembers):
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
     ) -> None:

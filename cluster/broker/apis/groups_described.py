@@ -175,10 +175,6 @@ def _described(member: Member, protocol: str | None, tells_assignment: bool) -> 
 CLASSIC, CONSUMER = "classic", "consumer"
 
 
-OF_NEW_COORDINATORS = ("4.1",)
-"""Releases whose coordinator is GroupCoordinatorService, not GroupCoordinator.scala."""
-
-
 class ListGroupsHandler:
     """ListGroups (16): the groups that this broker coordinates; a client asks all brokers.
 
@@ -194,7 +190,7 @@ class ListGroupsHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._groups = broker.groups.coordinator
-        self._is_all_or_none = broker.rules.release in OF_NEW_COORDINATORS
+        self._is_all_or_none = broker.rules.release in WITH_ONE_GROUP_COORDINATOR
         """While a log of groups is being read. source: GroupCoordinatorService.listGroups"""
         self._answer = broker.responder.answer
 
