@@ -67,23 +67,33 @@ def hold(clients: list[Client]) -> list[TopicIdPartition]:
     return sorted(one for client in clients for one in client.reads)
 
 
+def perform(world: CoordinatorWorld, client: Client, what: str, partitions: int) -> int:
+    """One step. partitions: of the topic, before and (returned) after"""
+    match what:
+        case "beat":
+            client.beat()
+        case "leave":
+            client.leave()
+        case "vanish":
+            client.begin_anew()
+        case "grow" if partitions < 9:
+            partitions += 1
+            world.make_topic("t", partitions)
+        case "move":
+            world.resign()
+            world.elect()
+        case "wait":
+            world.at(world.now_us + 4 * SECOND)
+    return partitions
+
+
 @given(steps=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["beat", "beat", "beat", "leave", "grow", "move"]))))
 def test_no_partition_is_read_by_two_and_in_the_end_each_by_one(steps: list[tuple[int, str]]) -> None:
     world = CoordinatorWorld()
     clients = [Client(world, f"m{number}") for number in range(4)]
     partitions = 3
     for number, what in steps:
-        match what:
-            case "beat":
-                clients[number].beat()
-            case "leave":
-                clients[number].leave()
-            case "grow" if partitions < 9:
-                partitions += 1
-                world.make_topic("t", partitions)
-            case "move":
-                world.resign()
-                world.elect()
+        partitions = perform(world, clients[number], what, partitions)
         assert len(set(hold(clients))) == len(hold(clients))
     for _ in range(8):
         for client in clients:
@@ -134,21 +144,7 @@ def test_a_partition_has_one_owner_and_no_epoch_falls(steps: list[tuple[int, str
     clients = [Client(world, f"m{number}") for number in range(4)]
     epochs, partitions = Epochs(world), 3
     for number, what in steps:
-        match what:
-            case "beat":
-                clients[number].beat()
-            case "leave":
-                clients[number].leave()
-            case "vanish":
-                clients[number].begin_anew()
-            case "grow" if partitions < 9:
-                partitions += 1
-                world.make_topic("t", partitions)
-            case "move":
-                world.resign()
-                world.elect()
-            case "wait":
-                world.at(world.now_us + 4 * SECOND)
+        partitions = perform(world, clients[number], what, partitions)
         epochs.look()
     for _ in range(20):
         world.at(world.now_us + 2 * SECOND)
