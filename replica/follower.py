@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from replica.causes import HighWatermarkCause
 from replica.errors import ErrorCode
 from replica.fetch_fencing import answers, begins_anew, newest_epoch_taken
 from replica.ids import NO_BROKER, UNDEFINED_EPOCH, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
@@ -229,13 +230,11 @@ class FollowerState:
         told = self._leader_high_watermark
         actions: list[FollowerAction] = []
         if told > self.log_end_offset:
-            why = f"the leader {self._leader} has HW {told}, but {self._me}'s log ends at {self.log_end_offset}"
-            actions += self._set_high_watermark(self.log_end_offset, why)
+            actions += self._set_high_watermark(self.log_end_offset, HighWatermarkCause.LOG_END)
         elif told < self.log_start_offset:
-            why = f"the leader {self._leader} has HW {told}, but {self._me}'s log starts at {self.log_start_offset}"
-            actions += self._set_high_watermark(self.log_start_offset, why)
+            actions += self._set_high_watermark(self.log_start_offset, HighWatermarkCause.LOG_START)
         elif told != self.high_watermark:
-            actions += self._set_high_watermark(told, f"the leader {self._leader} has HW {told}")
+            actions += self._set_high_watermark(told, HighWatermarkCause.LEADER)
         start = self._leader_log_start_offset
         if self.log_start_offset < start <= self.high_watermark:
             self.log_start_offset = start
@@ -243,13 +242,15 @@ class FollowerState:
             actions.append(SetLogStartOffset(offset=start, reason=f"{self._me} drops records below {start}: {why}"))
         return actions
 
-    def _set_high_watermark(self, high_watermark: Offset, why: str) -> list[FollowerAction]:
+    def _set_high_watermark(self, high_watermark: Offset, cause: HighWatermarkCause) -> list[FollowerAction]:
         previous = self.high_watermark
         if high_watermark == previous:
             return []
         self.high_watermark = high_watermark
-        reason = f"HW {previous} -> {high_watermark}: {why}"
-        return [SetHighWatermark(previous=previous, high_watermark=high_watermark, reason=reason)]
+        told = self._leader_high_watermark
+        return [
+            SetHighWatermark(previous=previous, high_watermark=high_watermark, cause=cause, leader_high_watermark=told)
+        ]
 
     # ------------------------------------------------------------------------------------------------------ truncation
 
@@ -294,9 +295,9 @@ class FollowerState:
             self.state = FetchState.COMPARING
         self._compares_again = False
         if self.high_watermark > self.log_end_offset:
-            return self._set_high_watermark(self.log_end_offset, f"{self._me}'s log ends there after the cut")
+            return self._set_high_watermark(self.log_end_offset, HighWatermarkCause.CUT)
         if self.high_watermark < self.log_start_offset:
-            return self._set_high_watermark(self.log_start_offset, f"{self._me}'s log starts there now")
+            return self._set_high_watermark(self.log_start_offset, HighWatermarkCause.STARTED_ANEW)
         return []
 
     # ---------------------------------------------------------------------------------------------------- out of range

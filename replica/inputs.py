@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import NamedTuple
 
+from replica.causes import HighWatermarkCause, LagCause
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
 from replica.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
@@ -107,11 +109,55 @@ LeaderInput = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceHighWatermark:
-    """Every record below `high_watermark` is committed: complete what waits for it."""
+    """Every record below `high_watermark` is committed: complete what waits for it.
+
+    holders: the members of the ISR, which hold all of them
+    joining: outside the ISR, but close: the next step waits for it, too
+    """
 
     previous: Offset
     high_watermark: Offset
-    reason: str
+    holders: tuple[BrokerId, ...]
+    joining: BrokerId | None
+
+
+@dataclass(frozen=True, slots=True)
+class LagLimits:
+    """max_messages counts only under `isr-lag: messages`."""
+
+    time_max_us: int
+    max_messages: int
+
+
+class Lag(NamedTuple):
+    """How a member is out of sync. amount: microseconds, or records where it is `behind`; None: there is no number"""
+
+    cause: LagCause
+    amount: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """epoch_start_offset: which the follower has reached, too; None: `isr-join` does not ask for that"""
+
+    log_end_offset: Offset
+    high_watermark: Offset
+    epoch_start_offset: Offset | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfSync:
+    """The members that go, each with its lag, in the order of the ISR."""
+
+    lags: tuple[tuple[BrokerId, Lag], ...]
+    limits: LagLimits
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRefused:
+    """error: how the controller answered the same proposal"""
+
+    error: ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +172,7 @@ class ProposeIsr:
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     broker_epochs: tuple[BrokerEpoch, ...]
-    reason: str
+    why: CaughtUp | OutOfSync | ProposalRefused
 
 
 LeaderAction = AdvanceHighWatermark | ProposeIsr
@@ -285,11 +331,12 @@ class TruncateFullyAndStartAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetHighWatermark:
-    """The follower's high watermark is an assignment: it can fall."""
+    """The follower's high watermark is an assignment: it can fall. leader_high_watermark: as it was answered last"""
 
     previous: Offset
     high_watermark: Offset
-    reason: str
+    cause: HighWatermarkCause
+    leader_high_watermark: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

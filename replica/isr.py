@@ -16,18 +16,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from replica.causes import LagCause
 from replica.ids import UNKNOWN_OFFSET, BrokerEpoch, Offset
 from replica.inputs import (
     FetchReceived,
     IsrAccepted,
     IsrRefused,
+    Lag,
     LagCheckDue,
+    LagLimits,
     LeaderAssigned,
     LeaderInput,
     PartitionUpdated,
 )
 from replica.rules import Rules
-from replica.wording import duration
 
 # ------------------------------------------------------------------------------------------------------- remote replica
 #
@@ -146,49 +148,30 @@ def check_step(before: IsrState, given: LeaderInput, after: IsrState) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class LagLimits:
-    """max_messages counts only under `isr-lag: messages`."""
-
-    time_max_us: int
-    max_messages: int
-
-
-@dataclass(frozen=True, slots=True)
 class IsrLag:
     limits: LagLimits
     rules: Rules
 
-    def explain(self, replica: RemoteReplica, log_end_offset: Offset, now_us: int, leader: str) -> str | None:
-        """Why this member lags too much, to follow its name; None: it does not.
-
-        source: Partition.isFollowerOutOfSync
-        """
+    def of(self, replica: RemoteReplica, log_end_offset: Offset, now_us: int) -> Lag | None:
+        """None: this member does not lag too much. source: Partition.isFollowerOutOfSync"""
         if self.rules.isr_lag == "messages":
-            return self._stuck(replica, now_us) or self._slow(replica, log_end_offset)
+            return self._not_fetching(replica, now_us) or self._behind(replica, log_end_offset)
         if replica.is_caught_up(log_end_offset, now_us, self.limits.time_max_us):
             return None
         if replica.last_caught_up_us == LONG_AGO_US:
-            return f"has not caught up since {leader} leads"
-        return f"has not caught up for {duration(now_us - replica.last_caught_up_us)}"
+            return Lag(LagCause.NEVER_CAUGHT_UP)
+        return Lag(LagCause.NOT_CAUGHT_UP, now_us - replica.last_caught_up_us)
 
-    def _stuck(self, replica: RemoteReplica, now_us: int) -> str | None:
+    def _not_fetching(self, replica: RemoteReplica, now_us: int) -> Lag | None:
         # With a new leader the delay begins anew, for replicas that have yet to fetch as well.
         silent_us = now_us - max(replica.last_fetch_us, replica.last_caught_up_us)
-        return None if silent_us <= self.limits.time_max_us else f"has not fetched for {duration(silent_us)}"
+        return None if silent_us <= self.limits.time_max_us else Lag(LagCause.NOT_FETCHING, silent_us)
 
-    def _slow(self, replica: RemoteReplica, log_end_offset: Offset) -> str | None:
+    def _behind(self, replica: RemoteReplica, log_end_offset: Offset) -> Lag | None:
         behind = log_end_offset - replica.log_end_offset
         if replica.log_end_offset < 0 or behind <= self.limits.max_messages:
             return None
-        return f"is {behind} records behind"
-
-    @property
-    def told(self) -> str:
-        """The limits by their keys."""
-        limit = f"replica.lag.time.max.ms is {duration(self.limits.time_max_us)}"
-        if self.rules.isr_lag == "messages":
-            return f"{limit}, replica.lag.max.messages is {self.limits.max_messages}"
-        return limit
+        return Lag(LagCause.BEHIND, behind)
 
     def may_hold_high_watermark(self, replica: RemoteReplica, log_end_offset: Offset, now_us: int) -> bool:
         """Outside the ISR, and yet so close that the high watermark waits for it. In 0.8 it waited for the ISR only."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from replica.causes import LagCause
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import (
     ACKS_ALL,
@@ -27,20 +28,24 @@ from replica.ids import (
 from replica.inputs import (
     AdvanceHighWatermark,
     Appended,
+    CaughtUp,
     FetchReceived,
     IsrAccepted,
     IsrRefused,
+    Lag,
     LagCheckDue,
+    LagLimits,
     LeaderAction,
     LeaderAssigned,
     LeaderInput,
     MinIsrChanged,
+    OutOfSync,
     PartitionUpdated,
+    ProposalRefused,
     ProposeIsr,
 )
-from replica.isr import IsrLag, IsrState, LagLimits, RemoteReplica, check_step
+from replica.isr import IsrLag, IsrState, RemoteReplica, check_step
 from replica.rules import Rules
-from replica.wording import listed
 
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 """The controller vouches that the proposal took no effect and never will: back to the committed ISR."""
@@ -105,7 +110,6 @@ class LeaderState:
         self.maximal_isr: tuple[BrokerId, ...] = ()
         self.isr_state = IsrState.COMMITTED
         self._pending: ProposeIsr | None = None
-        self._holders = ""
         self._lag = IsrLag(lag_limits, rules)
         self._names = names
         self._rules = rules
@@ -254,12 +258,6 @@ class LeaderState:
 
     def _set_maximal(self, maximal_isr: tuple[BrokerId, ...]) -> None:
         self.maximal_isr = maximal_isr
-        # Half of the sentence that explains a high watermark, made here because the high watermark moves so often.
-        if maximal_isr == (self.broker_id,):
-            self._holders = f"{self._names(self.broker_id)}, alone in the ISR, holds the"
-        else:
-            everyone = "both" if len(maximal_isr) == 2 else "all"
-            self._holders = f"{listed([self._names(broker_id) for broker_id in maximal_isr])} {everyone} hold the"
 
     # -------------------------------------------------------------------------------------- progress and high watermark
 
@@ -295,10 +293,9 @@ class LeaderState:
         if candidate <= previous:
             return []
         self.high_watermark = candidate
-        reason = f"HW {previous} -> {candidate}: {self._holders} records below {candidate}"
-        if joining is not None:
-            reason += f"; HW waits there for {self._names(joining)}, which is not in the ISR but may join"
-        return [AdvanceHighWatermark(previous=previous, high_watermark=candidate, reason=reason)]
+        return [
+            AdvanceHighWatermark(previous=previous, high_watermark=candidate, holders=self.maximal_isr, joining=joining)
+        ]
 
     def _may_join_soon(self, broker_id: BrokerId, replica: RemoteReplica, now_us: int) -> bool:
         """Wait for a caught-up replica outside the ISR, or the high watermark would run away from it for ever."""
@@ -333,50 +330,42 @@ class LeaderState:
             return []
         if not self._is_replica_eligible(broker_id, replica):
             return []
-        name = self._names(broker_id)
-        reason = (
-            f"{self._names(self.broker_id)} wants {name} in the ISR: {name} holds the records below "
-            f"{replica.log_end_offset}, which reaches HW {self.high_watermark}"
-        )
-        if must_reach_epoch_start:
-            reason += f" and the start of epoch {self.leader_epoch} at {self.leader_epoch_start_offset}"
+        epoch_start_offset = self.leader_epoch_start_offset if must_reach_epoch_start else None
+        why = CaughtUp(replica.log_end_offset, self.high_watermark, epoch_start_offset)
         proposed = (*self.in_sync_replicas, broker_id)
         # If the proposal fails, having waited for one replica more has done no harm.
-        return self._propose(proposed, maximal_isr=proposed, reason=reason)
+        return self._propose(proposed, maximal_isr=proposed, why=why)
 
     def _maybe_shrink_isr(self, now_us: int) -> list[LeaderAction]:
         """source: Partition.maybeShrinkIsr"""
         if self._pending is not None:
             return []
-        lags = {member: self._explain_lag(member, now_us) for member in self.in_sync_replicas}
-        out_of_sync = {self._names(member): why for member, why in lags.items() if why is not None}
-        if not out_of_sync:
+        lags = tuple((member, lag) for member in self.in_sync_replicas if (lag := self._lag_of(member, now_us)))
+        if not lags:
             return []
-        remaining = tuple(member for member in self.in_sync_replicas if lags[member] is None)
-        why = listed([f"{name} {lag}" for name, lag in out_of_sync.items()])
-        who = f"{self._names(self.broker_id)} wants {listed(list(out_of_sync))} out of the ISR"
-        reason = f"{who}: {why} ({self._lag.told})"
+        out_of_sync = [member for member, _ in lags]
+        remaining = tuple(member for member in self.in_sync_replicas if member not in out_of_sync)
         # If the proposal fails, the old members could still be elected: they gate the high watermark until it succeeds.
-        return self._propose(remaining, maximal_isr=self.in_sync_replicas, reason=reason)
+        return self._propose(remaining, maximal_isr=self.in_sync_replicas, why=OutOfSync(lags, self._lag.limits))
 
-    def _explain_lag(self, member: BrokerId, now_us: int) -> str | None:
-        """Why a member is out of sync; None: it is not."""
+    def _lag_of(self, member: BrokerId, now_us: int) -> Lag | None:
+        """None: the member is in sync."""
         if member == self.broker_id:
             return None
         replica = self.replicas.get(member)
         if replica is None:
-            return "is not a replica any more"
-        return self._lag.explain(replica, self.log_end_offset, now_us, self._names(self.broker_id))
+            return Lag(LagCause.NOT_ASSIGNED)
+        return self._lag.of(replica, self.log_end_offset, now_us)
 
     def _propose(
-        self, proposed: tuple[BrokerId, ...], *, maximal_isr: tuple[BrokerId, ...], reason: str
+        self, proposed: tuple[BrokerId, ...], *, maximal_isr: tuple[BrokerId, ...], why: CaughtUp | OutOfSync
     ) -> list[LeaderAction]:
         self._pending = ProposeIsr(
             in_sync_replicas=proposed,
             leader_epoch=self.leader_epoch,
             partition_epoch=self.partition_epoch,
             broker_epochs=tuple(self._known_broker_epoch(member) for member in proposed),
-            reason=reason,
+            why=why,
         )
         self.isr_state = IsrState.EXPANDING if len(proposed) > len(self.in_sync_replicas) else IsrState.SHRINKING
         self._set_maximal(maximal_isr)
@@ -408,11 +397,7 @@ class LeaderState:
             return []
         if given.error in AWAIT_METADATA:
             return []
-        reason = (
-            f"{self._names(self.broker_id)} proposes the ISR {self._names.set_of(proposal.in_sync_replicas)} again: "
-            f"the controller answered {given.error.name}"
-        )
-        self._pending = dataclasses.replace(proposal, reason=reason)
+        self._pending = dataclasses.replace(proposal, why=ProposalRefused(given.error))
         return [self._pending]
 
     def _is_in_flight(self, proposal: ProposeIsr | None) -> bool:

@@ -27,6 +27,7 @@ Hw = Annotated[int, "high watermark of `node` after the event (exclusive)"]
 PreviousHw = Annotated[int, "high watermark of `node` before the event"]
 Error = Annotated[str, "Kafka's error name"]
 Reason = Annotated[str, "why, in one plain English sentence"]
+"""Of events whose class does not make it yet."""
 Role = Annotated[str, "leader or follower"]
 Size = Annotated[int, "bytes"]
 Crc = Annotated[int, "CRC-32C of the batch: the identity of a batch on every replica"]
@@ -42,11 +43,33 @@ ProposedBy = Annotated[str | None, "the leader whose ISR was written; null: the 
 Acks = Annotated[int, "acks of the producer: 0, 1 or -1"]
 
 
+# --------------------------------------------------------------------------------------------------------------- events
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvent:
-    """Base of all events."""
+    """Base of all events: data, and the one English sentence about them, which nothing but people reads."""
 
     TABLE: ClassVar[str]
+
+    def sentence(self) -> str:
+        """Why it happened. The column `reason` has it in the tables of events that have one."""
+        reason: str = getattr(self, "reason")  # noqa: B009  of a class with the sentence as a field
+        return reason
+
+
+@dataclass(frozen=True, slots=True)
+class OnPartition(TraceEvent):
+    """An event about one replica of a partition, or about the partition itself; the three are given by position."""
+
+    node: Node
+    topic: Topic
+    partition: Partition
+
+    @property
+    def name(self) -> str:
+        """Of the partition: `t-0`."""
+        return f"{self.topic}-{self.partition}"
 
 
 class ControlEvent(TraceEvent):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from replica.causes import IsrCause, LagCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import ControlEvent
+from replica.trace.columns import ControlEvent, OnPartition
+from replica.wording import duration, listed, set_of, without
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,15 +246,63 @@ class ElectionRefused(ControlEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsrProposed(ControlEvent):
-    node: column.Node
-    topic: column.Topic
-    partition: column.Partition
+class IsrProposed(OnPartition, ControlEvent):
     leader_epoch: column.Epoch
     partition_epoch: column.PartitionEpoch
     isr: column.Isr
     previous_isr: column.PreviousIsr
-    reason: column.Reason
+    cause: Annotated[IsrCause, "why, see IsrCause"]
+    caught_up_to: Annotated[int | None, "the follower that is to join holds every record below it"] = None
+    high_watermark: Annotated[int | None, "high watermark of the leader"] = None
+    epoch_start_offset: Annotated[int | None, "start of the leader's epoch, which the follower has reached, too"] = None
+    lag_causes: Annotated[tuple[str, ...], "of each member that is to leave, in the order of the ISR: LagCause"] = ()
+    lags: Annotated[tuple[int, ...], "and by how much: microseconds, or records for `behind`, or -1"] = ()
+    lag_time_max_us: Annotated[int | None, "replica.lag.time.max.ms"] = None
+    lag_max_messages: Annotated[int | None, "replica.lag.max.messages"] = None
+    error: Annotated[str | None, "how the controller answered before"] = None
+
+    def sentence(self) -> str:
+        match self.cause:
+            case IsrCause.CAUGHT_UP:
+                return self._expansion()
+            case IsrCause.LAG:
+                return self._shrinking()
+            case IsrCause.RETRY:
+                return f"{self.node} proposes the ISR {set_of(self.isr)} again: the controller answered {self.error}"
+
+    def _expansion(self) -> str:
+        name = listed(without(self.isr, self.previous_isr))
+        found = (
+            f"{self.node} wants {name} in the ISR: {name} holds the records below {self.caught_up_to}, which reaches "
+            f"HW {self.high_watermark}"
+        )
+        if self.epoch_start_offset is None:
+            return found
+        return f"{found} and the start of epoch {self.leader_epoch} at {self.epoch_start_offset}"
+
+    def _shrinking(self) -> str:
+        members = without(self.previous_isr, self.isr)
+        lags = map(self._lag, members, self.lag_causes, self.lags)
+        found = f"{self.node} wants {listed(members)} out of the ISR: {listed(list(lags))}"
+        limits = []
+        if self.lag_time_max_us is not None:
+            limits.append(f"replica.lag.time.max.ms is {duration(self.lag_time_max_us)}")
+        if self.lag_max_messages is not None:
+            limits.append(f"replica.lag.max.messages is {self.lag_max_messages}")
+        return f"{found} ({', '.join(limits)})" if limits else found
+
+    def _lag(self, who: str, cause: str, amount: int) -> str:
+        match LagCause(cause):
+            case LagCause.NOT_CAUGHT_UP:
+                return f"{who} has not caught up for {duration(amount)}"
+            case LagCause.NEVER_CAUGHT_UP:
+                return f"{who} has not caught up since {self.node} leads"
+            case LagCause.NOT_FETCHING:
+                return f"{who} has not fetched for {duration(amount)}"
+            case LagCause.BEHIND:
+                return f"{who} is {amount} records behind"
+            case LagCause.NOT_ASSIGNED:
+                return f"{who} is not a replica any more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,11 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
 
+from replica.causes import Cause
 from replica.frozen import dataclass
 from replica.ids import INTERNAL_TOPICS as INTERNAL_TOPICS
 from replica.ids import OUTSIDE as OUTSIDE
@@ -33,6 +34,7 @@ from replica.trace import run as events_run
 from replica.trace import server as events_server
 from replica.trace import transactions as events_transaction
 from replica.trace.client import *  # noqa: F403  an event is declared once, not listed here a second time
+from replica.trace.columns import OnPartition as OnPartition
 from replica.trace.columns import TraceEvent as TraceEvent
 from replica.trace.compaction import *  # noqa: F403
 from replica.trace.controller import *  # noqa: F403
@@ -50,13 +52,21 @@ REAL_KAFKA = "real Kafka"
 """How the profile of a run begins whose nodes are those of Apache Kafka; its version follows."""
 
 
+Causes = type[Cause]
+"""One of the lists of causes."""
+
+
 class Column(NamedTuple):
-    """One column of a trace table; `type` is one of int64, string, bool, list<string>, list<int64>."""
+    """One column of a trace table; `type` is one of int64, string, bool, list<string>, list<int64>.
+
+    causes: the list of the words that it holds
+    """
 
     name: str
     type: str
     nullable: bool
     doc: str
+    causes: Causes | None = None
 
 
 COMMON_COLUMNS = (
@@ -75,6 +85,10 @@ OBSERVED_BY = Column(
 """Last column of every table, in traces of runs on real Kafka only: such a cluster states nothing itself."""
 
 
+REASON = Column("reason", "string", False, "why, in one plain English sentence; for people: causes are data beside it")
+"""Last column of every kind of event that makes a sentence: what its `sentence()` gives."""
+
+
 def event_name(event_class: type[TraceEvent]) -> str:
     """`HighWatermarkAdvanced` -> `high_watermark_advanced`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", event_class.__name__).lower()
@@ -88,6 +102,9 @@ def _column(name: str, hint: object) -> Column:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
         nullable = True
+    causes: type[Cause] | None = None
+    if isinstance(hint, type) and issubclass(hint, Cause):
+        causes, hint = hint, str
     kinds: dict[object, str] = {
         int: "int64",
         str: "string",
@@ -95,7 +112,7 @@ def _column(name: str, hint: object) -> Column:
         tuple[str, ...]: "list<string>",
         tuple[int, ...]: "list<int64>",
     }
-    return Column(name, kinds[hint], nullable, str(doc))
+    return Column(name, kinds[hint], nullable, str(doc), causes)
 
 
 # The order of the declarations is the order of the columns.
@@ -133,8 +150,26 @@ def columns_of_event(event_class: type[TraceEvent]) -> tuple[Column, ...]:
     if known is None:  # Every run asks, several times over, and reading type hints is slow.
         hints = get_type_hints(event_class, include_extras=True)
         known = tuple(_column(field.name, hints[field.name]) for field in fields(event_class))
+        if makes_sentence(event_class):
+            known += (REASON,)
         _COLUMNS_OF_EVENT[event_class] = known
     return known
+
+
+def makes_sentence(event_class: type[TraceEvent]) -> bool:
+    """Whether the class makes the sentence of its events from their data."""
+    return event_class.sentence is not TraceEvent.sentence
+
+
+def event_of(event_class: type[TraceEvent], values: Mapping[str, Any]) -> TraceEvent:
+    """An event that was written. values: of its columns, by name; REASON follows from the others"""
+    given = {}
+    for column in columns_of_event(event_class):
+        value = values[column.name]
+        given[column.name] = value if column.causes is None or value is None else column.causes(value)
+    if makes_sentence(event_class):
+        del given[REASON.name]
+    return event_class(**given)
 
 
 @functools.cache

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from replica.causes import HighWatermarkCause
 from replica.frozen import dataclass
 from replica.trace import columns as column
-from replica.trace.columns import ControlEvent, TraceEvent
+from replica.trace.columns import ControlEvent, OnPartition, TraceEvent
+from replica.wording import listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,33 +244,60 @@ class RecordsSent(TraceEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HighWatermarkAdvanced(TraceEvent):
+class HighWatermarkAdvanced(OnPartition):
     TABLE: ClassVar[str] = "high_watermark"
-    node: column.Node
     role: column.Role
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     high_watermark: column.Hw
     previous_high_watermark: column.PreviousHw
     log_end_offset: column.Leo
-    reason: column.Reason
+    holders: Annotated[tuple[str, ...], "the ISR, whose members hold all below it; empty: real Kafka does not say"] = ()
+    joining: Annotated[str | None, "outside the ISR, but close: the next step waits for it, too"] = None
+
+    def sentence(self) -> str:
+        moved = f"HW {self.previous_high_watermark} -> {self.high_watermark}"
+        if not self.holders:
+            return moved
+        if self.holders == (self.node,):
+            who = f"{self.node}, alone in the ISR, holds"
+        else:
+            who = f"{listed(self.holders)} {'both' if len(self.holders) == 2 else 'all'} hold"
+        found = f"{moved}: {who} the records below {self.high_watermark}"
+        if self.joining is None:
+            return found
+        return f"{found}; HW waits there for {self.joining}, which is not in the ISR but may join"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HighWatermarkLearned(TraceEvent):
+class HighWatermarkLearned(OnPartition):
     """A follower took over the leader's high watermark; an assignment, so it can fall (UnifiedLog.maybeUpdateHW)."""
 
     TABLE: ClassVar[str] = "high_watermark"
-    node: column.Node
     role: column.Role
-    topic: column.Topic
-    partition: column.Partition
     leader_epoch: column.Epoch
     high_watermark: column.Hw
     previous_high_watermark: column.PreviousHw
     log_end_offset: column.Leo
-    reason: column.Reason
+    cause: Annotated[HighWatermarkCause | None, "why the follower's became that"] = None
+    leader: Annotated[str | None, "whose high watermark it follows"] = None
+    leader_high_watermark: Annotated[int | None, "as the leader's answer said"] = None
+
+    def sentence(self) -> str:
+        moved = f"HW {self.previous_high_watermark} -> {self.high_watermark}"
+        told = f"the leader {self.leader} has HW {self.leader_high_watermark}"
+        match self.cause:
+            case None:
+                return moved
+            case HighWatermarkCause.LEADER:
+                return f"{moved}: {told}"
+            case HighWatermarkCause.LOG_END:
+                return f"{moved}: {told}, but {self.node}'s log ends at {self.high_watermark}"
+            case HighWatermarkCause.LOG_START:
+                return f"{moved}: {told}, but {self.node}'s log starts at {self.high_watermark}"
+            case HighWatermarkCause.CUT:
+                return f"{moved}: {self.node}'s log ends there after the cut"
+            case HighWatermarkCause.STARTED_ANEW:
+                return f"{moved}: {self.node}'s log starts there now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

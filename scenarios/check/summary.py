@@ -154,7 +154,7 @@ def _never_read(scenario: Scenario, ledger: RecordLedger) -> dict[str, str | Non
         elif begins and not is_spared and any(_has_records(ledger, topic) for topic in reader.topics):
             found[reader.name] = None
     at_work = {*ledger.readers, *(client for client, _, _ in ledger.records.origins), *scenario.workloads}
-    return found | {client: event.reason for client, event in ledger.refusals.items() if client not in at_work}
+    return found | {client: event.sentence() for client, event in ledger.refusals.items() if client not in at_work}
 
 
 def _has_records(ledger: RecordLedger, topic: str) -> bool:

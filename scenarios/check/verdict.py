@@ -85,7 +85,9 @@ def judge(ledger: RecordLedger, broken: Sequence[InvariantBroken] = ()) -> Verdi
         found.extend(finder(ledger, records))
     shown = bool(found)
     found.extend(
-        Anomaly(kind="invariant", partition=None, sentence=f"{event.invariant}: {event.reason}", our_bug=event.promised)
+        Anomaly(
+            kind="invariant", partition=None, sentence=f"{event.invariant}: {event.sentence()}", our_bug=event.promised
+        )
         for event in broken
         if event.promised or not shown
     )

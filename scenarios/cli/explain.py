@@ -122,7 +122,7 @@ def _explain_invariant(
         fail(f"{invariant} is not broken in this run (broken: {', '.join(names) or 'none'})", ExitCode.USAGE)
     found = _find_blame(run_dir, rows, what_if, invariant)
     if format_ == "json":
-        reasons = [event.reason for event in broken if event.invariant == invariant]
+        reasons = [event.sentence() for event in broken if event.invariant == invariant]
         print_json({"invariant": invariant, "reasons": reasons, "broken_invariants": found.as_json()})
     else:
         click.echo(invariant_text(rows, invariant, style_for_stdout(plain)) + found.text, nl=False)

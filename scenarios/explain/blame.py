@@ -204,7 +204,7 @@ def invariant_text(rows: Sequence[TraceRow], invariant: str, style: Style) -> st
     for row in rows:
         if isinstance(row.event, InvariantBroken) and row.event.invariant == invariant:
             sign = style.sign("decisive")
-            first, *rest = folded(row.event.reason, _WIDTH - 14)
+            first, *rest = folded(row.event.sentence(), _WIDTH - 14)
             lines.append(f"  {sign} {row.at_us / 1_000_000:>7.3f}  {first}")
             lines += [f"{' ' * 13}{line}" for line in rest]
             if row.event.promised:

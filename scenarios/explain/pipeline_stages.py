@@ -124,7 +124,7 @@ def _formats(event: trace.RecordSerialized | trace.RecordDeserialized) -> str:
 
 def _deserialized(event: TraceEvent) -> str:
     if isinstance(event, trace.DeserializationFailed):
-        return event.reason
+        return event.sentence()
     assert isinstance(event, trace.RecordDeserialized)
     return f"{event.record} at offset {event.offset}: {_formats(event)}"
 

@@ -266,7 +266,7 @@ class _Teller:
             return
         if event.previous_high_watermark <= offset < event.high_watermark:
             self.committed_us = row.at_us
-            self._say(row, f"{self.record} is committed: {_sentence(event.reason)}", table=False)
+            self._say(row, f"{self.record} is committed: {_sentence(event.sentence())}", table=False)
             stands = self.stable_offsets.get(TopicPartition(event.topic, event.partition), offset + 1)
             if stands <= offset and not self.is_held_up:
                 self.is_held_up = True
@@ -276,11 +276,11 @@ class _Teller:
 
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         if self.transaction.decided(event):
-            self._say(row, f"{event.node}, the coordinator, decides: {_sentence(event.reason)}", table=False)
+            self._say(row, f"{event.node}, the coordinator, decides: {_sentence(event.sentence())}", table=False)
 
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
         if self._here(event) and self.transaction.marked(event, self.holders.get(event.node)):
-            self._say(row, _sentence(event.reason), table=False)
+            self._say(row, _sentence(event.sentence()), table=False)
 
     def _stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
         self.stable_offsets.pop(name := TopicPartition(event.topic, event.partition), None)
@@ -292,9 +292,9 @@ class _Teller:
         is_held_up = event.last_stable_offset <= offset < event.high_watermark
         if is_held_up and not self.is_held_up:
             waits = f"Readers of committed records wait before {self.record}"
-            self._say(row, f"{waits}: {_sentence(event.reason)}", table=False)
+            self._say(row, f"{waits}: {_sentence(event.sentence())}", table=False)
         elif self.is_held_up and not is_held_up:
-            self._say(row, f"They go on past {self.record}: {_sentence(event.reason)}", table=False)
+            self._say(row, f"They go on past {self.record}: {_sentence(event.sentence())}", table=False)
         self.is_held_up = is_held_up
 
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
@@ -339,16 +339,16 @@ class _Teller:
             return
         if self.acks == 0:
             closed = f"With acks=0 there is no answer that could say so: {event.node} closes the connection."
-            self._say(row, f"{_sentence(event.reason)} {closed}", decisive=True)
+            self._say(row, f"{_sentence(event.sentence())} {closed}", decisive=True)
         elif self.believes == DOES_NOT_KNOW:
-            said = _sentence(with_error(event.error, event.reason))
+            said = _sentence(with_error(event.error, event.sentence()))
             self._say(row, f"{said} {event.peer} no longer waits for an answer.")
 
     def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
         """The coordinator's answer to a leader that asks for a batch with the record (KIP-890)."""
         if any(cause in self.on_the_wire for cause in row.causes):
             self.on_the_wire.append(row.seq)
-            self._say(row, _sentence(event.reason), table=False)
+            self._say(row, _sentence(event.sentence()), table=False)
 
     def _on_its_way(self, row: TraceRow, event: trace.MessageHeld | trace.MessageReleased) -> None:
         """A message with the record, which a fault keeps back: what it causes when it goes on concerns the record."""
@@ -358,13 +358,13 @@ class _Teller:
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         if self.record in event.records:
             more = f"{event.client} will try again" if event.will_retry else f"{event.client} gives up"
-            self._say(row, f"{event.error} from {event.peer}: {event.reason}; {more}.", table=False)
+            self._say(row, f"{event.error} from {event.peer}: {event.sentence()}; {more}.", table=False)
 
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         if event.record == self.record:
             self.believes = "knows that it failed" if event.definite else DOES_NOT_KNOW
             surely = "It was never written." if event.definite else "It may be in the log all the same."
-            self._say(row, f"{event.client} gives {self.record} up: {event.error}, {event.reason}. {surely}")
+            self._say(row, f"{event.client} gives {self.record} up: {event.error}, {event.sentence()}. {surely}")
 
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         entry = self.ledger.records.get(self.record)
@@ -375,7 +375,7 @@ class _Teller:
 
     def _not_deserialized(self, row: TraceRow, event: trace.DeserializationFailed) -> None:
         if event.record == self.record:
-            self._say(row, f"{event.client} cannot read {self.record}: {_sentence(event.reason)}", decisive=True)
+            self._say(row, f"{event.client} cannot read {self.record}: {_sentence(event.sentence())}", decisive=True)
 
     # ----------------------------------------------------------------------------------------- the world around it
 
@@ -386,13 +386,13 @@ class _Teller:
             self.lasting.clear()
         if self.partition is None:
             if event.verb in ("cut", "partition", "hold", "pause", "latency", "loss", "bandwidth"):
-                self.lasting[event.fault] = Moment(row.at_us, row.seq, _sentence(event.reason))
+                self.lasting[event.fault] = Moment(row.at_us, row.seq, _sentence(event.sentence()))
         elif event.verb != "flush" or any(node in self.holders for node in event.targets):
-            self._say(row, _sentence(event.reason), table=False)
+            self._say(row, _sentence(event.sentence()), table=False)
 
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
         self.lasting.pop(event.fault, None)
-        sentence = _sentence(event.reason)
+        sentence = _sentence(event.sentence())
         told = any(moment.at_us == row.at_us and moment.sentence == sentence for moment in self.moments[-4:])
         if self.partition is not None and not told:  # `heal` has the same words as the faults it ends
             self._say(row, sentence, table=False)
@@ -406,13 +406,13 @@ class _Teller:
         if list(self.holders) == [event.node]:
             unseen = "" if self.committed_us else ", above the high watermark: no consumer has seen it"
             copy = f" The only copy of {self.record} is on its disk{unseen}."
-        self._say(row, _sentence(event.reason) + copy)
+        self._say(row, _sentence(event.sentence()) + copy)
 
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         if self.partition is not None and event.node in self.view.replicas(self.partition):
             if event.node in self.holders:
                 self.came_back[event.node] = row.at_us
-            self._say(row, _sentence(event.reason), table=False)
+            self._say(row, _sentence(event.sentence()), table=False)
 
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         if not self._here(event) or event.broker is None:
@@ -421,38 +421,38 @@ class _Teller:
             self.elected_uncleanly_later |= not event.clean
             return
         if event.broker in self.holders:
-            self._say(row, f"{_sentence(event.reason)} {event.broker} has {self.record}.")
+            self._say(row, f"{_sentence(event.sentence())} {event.broker} has {self.record}.")
             return
         told = ""
         if self.holders:
             told = f" But {event.broker} does not have {self.record}, and its log is now the truth."
-        self._say(row, _sentence(event.reason) + told, decisive=bool(self.holders))
+        self._say(row, _sentence(event.sentence()) + told, decisive=bool(self.holders))
         self.elected_uncleanly |= not event.clean
 
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
         if self._here(event):
-            self._say(row, _sentence(event.reason))
+            self._say(row, _sentence(event.sentence()))
 
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         if self._here(event):
-            self._say(row, _sentence(event.reason), table=False)
+            self._say(row, _sentence(event.sentence()), table=False)
 
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         if self._here(event) and self._dropped(event.node, event.log_end_offset):
             self.words[event.node] = "truncates it"
-            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}")
+            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}")
 
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         """With its topic, or because it is reassigned. One that is made again has other records at its offsets."""
         if self._here(event) and self.holders.pop(event.node, None) is not None:
             self.words[event.node] = "deletes it"
-            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}")
+            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}")
 
     def _expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         if self._here(event) and self.holders.get(event.node, event.log_start_offset) < event.log_start_offset:
             del self.holders[event.node]
             self.words[event.node] = "lets it expire"
-            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}")
+            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}")
 
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         if self._here(event) and self._dropped(event.node, event.log_end_offset):
@@ -460,7 +460,7 @@ class _Teller:
             if event.node in self.unflushed:
                 self.never_flushed[event.node] = row.at_us
             self.words[event.node] = "lost it"
-            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}", decisive=not self.holders)
+            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}", decisive=not self.holders)
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         if self._here(event) and event.node in self.holders:
@@ -468,18 +468,18 @@ class _Teller:
                 self.unflushed[event.node] = None
             else:
                 self.unflushed.pop(event.node, None)
-            self._say(row, _sentence(event.reason), table=False)
+            self._say(row, _sentence(event.sentence()), table=False)
 
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
         if self.partition is not None:
-            self._say(row, f"Invariant {event.invariant} is broken: {_sentence(event.reason)}", table=False)
+            self._say(row, f"Invariant {event.invariant} is broken: {_sentence(event.sentence())}", table=False)
 
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
         """A batch that fails its CRC is unreadable, so it counts as gone there."""
         if self._here(event) and event.offset <= self.holders.get(event.node, -1) <= event.last_offset:
             del self.holders[event.node]
             self.words[event.node] = "damages it"
-            self._say(row, f"{_sentence(event.reason)} {self._left(event.node)}", decisive=True)
+            self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}", decisive=True)
 
     def _dropped(self, node: str, end: int) -> bool:
         offset = self.holders.get(node)

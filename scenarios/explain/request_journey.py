@@ -247,7 +247,7 @@ class RequestJourneys:
                 span = _offsets(event.base_offset, event.last_offset)
                 yield one.at_us, f"{event.topic}-{event.partition} {span} are appended"
             elif isinstance(event, trace.HighWatermarkAdvanced):
-                yield one.at_us, event.reason
+                yield one.at_us, event.sentence()
 
     def _replicated(self, row: TraceRow, batch: trace.BatchAppended) -> Iterator[tuple[int, int, str]]:
         """(seq, when, what): how followers got a batch and said so, and how the high watermark passed it."""
@@ -278,7 +278,7 @@ class RequestJourneys:
                 case trace.HighWatermarkAdvanced() if (
                     event.node == batch.node and event.previous_high_watermark <= batch.last_offset
                 ):
-                    yield one.seq, one.at_us, event.reason
+                    yield one.seq, one.at_us, event.sentence()
                     if event.high_watermark > batch.last_offset:
                         return
 

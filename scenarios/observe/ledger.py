@@ -395,7 +395,7 @@ class RecordLedger:
 
     def _output_promised(self, row: TraceRow, event: trace.OutputPromised) -> None:
         partition = self._partition(event.topic, event.partition)
-        self.promised[event.record] = PromisedOutput(event.client, partition, event.reason, row.seq)
+        self.promised[event.record] = PromisedOutput(event.client, partition, event.sentence(), row.seq)
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         """Its brokers answer as before until they hear of it."""

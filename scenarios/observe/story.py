@@ -55,8 +55,8 @@ class ClientTurns:
                 self._read[event.topic, event.partition] = None
             case trace.PositionReset() if event.error is not None and self._goes_on(event):
                 # Reasons tell of each partition; the same sentence of several partitions is one line.
-                text = f"{event.client} goes to offset {event.offset}: {event.reason}"
-                return (event.client, f"{event.topic}-{event.partition} {event.offset}", event.reason), text
+                text = f"{event.client} goes to offset {event.offset}: {event.sentence()}"
+                return (event.client, f"{event.topic}-{event.partition} {event.offset}", event.sentence()), text
             case trace.FetchFailed() if event.error in _NO_SUCH_OFFSET:
                 where = f" at offset {event.offset}" if event.offset >= 0 else ""
                 text = f"{event.client} gets {event.error}{where} of {event.topic}-{event.partition}"
@@ -64,11 +64,11 @@ class ClientTurns:
             case trace.RequestRefused() if (
                 isinstance(event, trace.OffsetCommitRefused) or ErrorCode[event.error] not in RETRIABLE
             ):
-                return (event.client, f"{event.api} {event.group or ''}", event.error), event.reason
+                return (event.client, f"{event.api} {event.group or ''}", event.error), event.sentence()
             case trace.DeserializationFailed():
-                return (event.client, event.record, ""), event.reason
+                return (event.client, event.record, ""), event.sentence()
             case trace.ClientThrottled():
-                return (event.node, event.peer, event.key), event.reason
+                return (event.node, event.peer, event.key), event.sentence()
         return None
 
     def forget(self, is_gone: IsGone) -> None:
@@ -217,101 +217,101 @@ class Story:
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
         self._histories.nodes_changed(row)
         if event.verb not in TOLD_BY_THEIR_NODE:
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
         self._histories.nodes_changed(row)
         if event.verb not in TOLD_BY_THEIR_NODE:
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         self._histories.nodes_changed(row)
         self._stopped[event.node] = None
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         self._histories.nodes_changed(row)
         if row.at_us > 0 and (event.role in ("broker", "controller") or event.node in self._stopped):
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _controller_elected(self, row: TraceRow, event: trace.QuorumLeaderElected) -> None:
         if len(self.view.controllers) > 1:
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _controller_resigned(self, row: TraceRow, event: trace.ControllerResigned) -> None:
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _broker_fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
         if self.view.partitions:
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         self._histories.changed(row, event)
-        self._say(row, f"{event.reason} (epoch {event.leader_epoch})")
+        self._say(row, f"{event.sentence()} (epoch {event.leader_epoch})")
 
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
         self._histories.changed(row, event)
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _election_refused(self, row: TraceRow, event: trace.ElectionRefused) -> None:
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _reassigned(self, row: TraceRow, event: Any) -> None:
         self._histories.changed(row, event)
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         if event.topic not in self.view.deleted_topics:
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         self._histories.topic_deleted(row, event.topic)
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         if event.role == "leader":
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _log_compacted(self, row: TraceRow, event: trace.LogCompacted) -> None:
         if event.role == "leader":
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _isr_proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
-        self._proposals[event.topic, event.partition, event.node] = (frozenset(event.isr), event.reason)
+        self._proposals[event.topic, event.partition, event.node] = (frozenset(event.isr), event.sentence())
 
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """The controller's word; the reason is the leader's, if the leader asked for the change."""
         self._histories.changed(row, event)
         key = (event.topic, event.partition, event.proposed_by or "")
         isr, reason = self._proposals.pop(key, (None, ""))
-        why = reason if isr == frozenset(event.isr) else event.reason
+        why = reason if isr == frozenset(event.isr) else event.sentence()
         self._say(row, f"ISR {{{', '.join(event.isr)}}}: {why}")
 
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         self._histories.changed(row, event)
-        self._say(row, f"ELR {{{', '.join(event.elr)}}}: {event.reason}")
+        self._say(row, f"ELR {{{', '.join(event.elr)}}}: {event.sentence()}")
 
     def _isr_rejected(self, row: TraceRow, event: trace.IsrRejected) -> None:
-        self._say(row, with_error(event.error, event.reason))
+        self._say(row, with_error(event.error, event.sentence()))
 
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         if event.size_bytes:
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _data_lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted | trace.LogDirFailed) -> None:
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
         """The first refusal of its kind; the others are counted elsewhere."""
         kind = (event.node, f"{event.topic}-{event.partition}", event.error)
-        self._say_once(row, kind, with_error(event.error, event.reason))
+        self._say_once(row, kind, with_error(event.error, event.sentence()))
 
     def _connection_closed(self, row: TraceRow, event: trace.ConnectionClosed | trace.RequestCrashed) -> None:
         """The first of each peer; the trace has all."""
-        self._say_once(row, (event.node, event.peer, EVENT_NAMES[type(event)]), event.reason)
+        self._say_once(row, (event.node, event.peer, EVENT_NAMES[type(event)]), event.sentence())
 
     def _client_event(self, row: TraceRow, event: trace.TraceEvent) -> None:
         if told := self._turns.told(event):
@@ -325,22 +325,22 @@ class Story:
 
     def _check_made(self, row: TraceRow, event: trace.CheckMade) -> None:
         if not event.held:
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
-        self._say(row, f"invariant {event.invariant} is broken: {event.reason}")
+        self._say(row, f"invariant {event.invariant} is broken: {event.sentence()}")
 
     def _group_event(self, row: TraceRow, event: Any) -> None:
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _member_joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
         """Of a group that has lost a member: who comes back, or comes instead. How a group begins is no news."""
         if event.group in self._left:
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
 
     def _member_left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
         self._left[event.group] = None
-        self._say(row, event.reason)
+        self._say(row, event.sentence())
 
     def _group_removed(self, row: TraceRow, event: trace.GroupRemoved) -> None:
         self._left.pop(event.group, None)
@@ -353,21 +353,21 @@ class Story:
         if event.state.startswith("Prepare"):
             self._decided[event.transactional_id] = (row.at_us, event)
         if event.fences:
-            self._say(row, event.reason)
+            self._say(row, event.sentence())
         elif event.state == "PrepareAbort":
-            self._say_once(row, (event.transactional_id, event.state, ""), event.reason)
+            self._say_once(row, (event.transactional_id, event.state, ""), event.sentence())
         elif decided is not None:
             at_us, before = decided
             ago, by = row.at_us - at_us, "" if before.node == event.node else f" by {before.node}"
             if by or before.fences or ago >= LONG_US:
-                self._say(row, f"{event.reason}; {before.state} was decided {duration(ago)} before{by}")
+                self._say(row, f"{event.sentence()}; {before.state} was decided {duration(ago)} before{by}")
 
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
         """The abort in each partition; once where it found records to abort, and once where it found none."""
         self._late.marked(event)
         if not event.committed:
             found = "none" if event.first_offset is None else "records"
-            self._say_once(row, (f"{event.topic}-{event.partition}", str(event.producer_id), found), event.reason)
+            self._say_once(row, (f"{event.topic}-{event.partition}", str(event.producer_id), found), event.sentence())
 
     def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         overtaken = self._late.overtaken(event) if event.producer_id >= 0 else None
@@ -389,7 +389,7 @@ class Story:
 
     def _transaction_failed(self, row: TraceRow, event: trace.TransactionFailed) -> None:
         left = "it can only be closed" if event.fatal else "the transaction can only be aborted"
-        self._say(row, f"{event.client}: {event.reason}; {left}")
+        self._say(row, f"{event.client}: {event.sentence()}; {left}")
 
     def _last_stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
         """Only what it has held up for long."""
@@ -400,7 +400,7 @@ class Story:
         if since is not None and row.at_us - since[0] >= LONG_US:
             offset = since[1].last_stable_offset
             held = f"it had stood at {offset}{self._begins_at(name, offset)} for {duration(row.at_us - since[0])}"
-            self._say(row, f"{event.reason}; {held}")
+            self._say(row, f"{event.sentence()}; {held}")
 
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         """A leader states its last stable offset just afterwards, if that is below its high watermark."""
@@ -408,7 +408,7 @@ class Story:
         since = self._held.pop(name, None)
         if since is not None and row.at_us - since[0] >= LONG_US:
             stood = f"the last stable offset of {name} had stood at {since[1].last_stable_offset}"
-            self._say(row, f"{event.reason}; at {since[1].node} {stood} for {duration(row.at_us - since[0])}")
+            self._say(row, f"{event.sentence()}; at {since[1].node} {stood} for {duration(row.at_us - since[0])}")
 
     def _run_finished(self, row: TraceRow, event: trace.RunFinished) -> None:
         for name, (at_us, held) in self._held.items():

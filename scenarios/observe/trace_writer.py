@@ -37,6 +37,8 @@ from replica.trace.events import (
     TraceRow,
     columns_of_event,
     columns_of_table,
+    event_of,
+    makes_sentence,
 )
 from replica.wording import spelt_out
 
@@ -170,12 +172,16 @@ class _KindBuffer:
         self.event = event
         self.fields = [column.name for column in columns]
         self.types = [_ARROW_TYPES[column.type] for column in columns]
-        # attrgetter gives a tuple only for two names or more, so the last one is asked for twice. Over the copy goes
-        # how the event was seen, in a run of nodes that are observed; else it is not read.
+        # One value more than there are columns: how the event was seen goes there in a run of nodes that are observed;
+        # else it is not read. attrgetter gives a tuple only for two names or more.
         self.width = 3 + len(columns) + 1
-        self.values_of = attrgetter(*self.fields, self.fields[-1])
+        self.values_of = self._with_sentence() if makes_sentence(kind) else attrgetter(*self.fields, self.fields[-1])
         self.values: list[Any] = []
         self.extend = self.values.extend
+
+    def _with_sentence(self) -> Callable[[TraceEvent], tuple[Any, ...]]:
+        data = attrgetter(*self.fields[:-1])
+        return lambda event: (*data(event), event.sentence(), None)
 
     def as_table(self, schema: pa.Schema) -> pa.Table:
         """The events as columns of the whole table; columns of other kinds are null."""
@@ -514,12 +520,11 @@ def _rows_of_table(parts: list[Path]) -> Iterator[TraceRow]:
 
 def _rows_of_part(path: Path) -> Iterator[TraceRow]:
     columns = _read_part(path).to_pydict()
-    fields = {name: [column.name for column in columns_of_event(cls)] for name, cls in CLASS_OF_EVENT.items()}
+    names = {name: [column.name for column in columns_of_event(cls)] for name, cls in CLASS_OF_EVENT.items()}
     for i, name in enumerate(columns["event"]):
         if name not in CLASS_OF_EVENT:
             raise TraceError(f"{path}: unknown event {name!r}")
-        filled = {field: _frozen(columns[field][i]) for field in fields[name]}
-        event = CLASS_OF_EVENT[name](**filled)
+        event = event_of(CLASS_OF_EVENT[name], {column: _frozen(columns[column][i]) for column in names[name]})
         yield TraceRow(columns["seq"][i], columns["at_us"][i], tuple(columns["causes"][i]), event)
 
 

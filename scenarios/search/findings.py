@@ -76,7 +76,7 @@ def judge(schedule: Schedule) -> tuple[RunResult, tuple[Finding, ...]]:
 def _judged(safe: bool, scenario: Scenario, may_rest_from_us: int | None) -> tuple[RunResult, tuple[Finding, ...]]:
     result = run_scenario(scenario, runs_dir=None, keep_rows=safe, traced=False, may_rest_from_us=may_rest_from_us)
     by_design = any(not event.promised for event in result.broken)
-    found = [Finding(event.invariant, event.reason, event.promised) for event in result.broken]
+    found = [Finding(event.invariant, event.sentence(), event.promised) for event in result.broken]
     if safe:
         found += [
             Finding(anomaly.kind, anomaly.sentence, not by_design) for anomaly in _unaccounted_for(scenario, result)

@@ -80,8 +80,8 @@ class TopicNews:
                 else:
                     self._created(row.at_us, event)
             case trace.TopicDeleted() as event:  # Of the internal ones, too: their groups or transactions go with them.
-                self._changed(event.topic, _Burst(row.at_us, "deleted", event.reason))
-                self._deletions[StoryLine(row.at_us, "note", event.reason)] = None
+                self._changed(event.topic, _Burst(row.at_us, "deleted", event.sentence()))
+                self._deletions[StoryLine(row.at_us, "note", event.sentence())] = None
             case trace.ProduceRefused(topic=topic, reason=reason) if topic == TRANSACTIONS_TOPIC:
                 self._unwritten = row.seq, reason
             case trace.TransactionRefused() as event if self._unwritten and self._unwritten[0] in row.causes:

@@ -125,13 +125,13 @@ class _Asker:
         ask = f"Who leads {event.topic}-{event.partition} next? ISR {{{', '.join(partition.isr)}}}" + (
             f"; LEO: {ends}" if ends else ""
         )
-        self._ask(row, ask, [*partition.assigned, "no broker"], event.broker or "no broker", event.reason)
+        self._ask(row, ask, [*partition.assigned, "no broker"], event.broker or "no broker", event.sentence())
 
     def _offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
         partition = self.view.partitions.get(TopicPartition(event.topic, event.partition))
         if partition is not None:
             ask = f"Who leads {event.topic}-{event.partition} next? ISR {{{', '.join(partition.isr)}}}"
-            self._ask(row, ask, [*partition.assigned, "no broker"], "no broker", event.reason)
+            self._ask(row, ask, [*partition.assigned, "no broker"], "no broker", event.sentence())
 
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         before, after = event.previous_log_end_offset, event.log_end_offset
@@ -143,7 +143,7 @@ class _Asker:
         ask = (
             f"{event.node} follows in epoch {event.leader_epoch}, with LEO {before}. What happens to its log of {name}?"
         )
-        self._ask(row, ask, options, f"it cuts its log back to {after}", event.reason)
+        self._ask(row, ask, options, f"it cuts its log back to {after}", event.sentence())
 
 
 # -------------------------------------------------------------------------------------------- questions of the scenario

@@ -44,7 +44,7 @@ def _batch_refused(event: trace.BatchRefused, names: str) -> str:
 
 
 def _position_reset(event: trace.PositionReset, names: str) -> str:
-    return f"{event.client} goes to offset {event.offset}: {event.reason}"
+    return f"{event.client} goes to offset {event.offset}: {event.sentence()}"
 
 
 def _transaction_ended(event: trace.TransactionEnded, names: str) -> str:
@@ -95,9 +95,9 @@ _SENTENCES: dict[type[trace.TraceEvent], Callable[[Any, str], str]] = {
         f"{event.client} makes sense of {event.record} at offset {event.offset}: {event.value_format}"
     ),
     # Their reasons name the interceptor and what it did, or what cannot be read.
-    trace.RecordIntercepted: lambda event, names: f"{event.client}: {event.reason}",
-    trace.PositionIntercepted: lambda event, names: f"{event.client}: {event.reason}",
-    trace.DeserializationFailed: lambda event, names: event.reason,
+    trace.RecordIntercepted: lambda event, names: f"{event.client}: {event.sentence()}",
+    trace.PositionIntercepted: lambda event, names: f"{event.client}: {event.sentence()}",
+    trace.DeserializationFailed: lambda event, names: event.sentence(),
     trace.TransactionBegan: lambda event, names: (
         f"{event.client} begins transaction {event.number} of {event.transactional_id} (producer id "
         f"{event.producer_id}, epoch {event.producer_epoch})"
@@ -105,9 +105,9 @@ _SENTENCES: dict[type[trace.TraceEvent], Callable[[Any, str], str]] = {
     trace.TransactionEndAsked: _transaction_end_asked,
     trace.TransactionEnded: _transaction_ended,
     # Their reasons name the error.
-    trace.TransactionRefused: lambda event, names: event.reason,
-    trace.RequestRefused: lambda event, names: event.reason,
-    trace.OffsetCommitRefused: lambda event, names: event.reason,
-    trace.HighWatermarkAdvanced: lambda event, names: f"{event.node}: {event.reason}",
-    trace.HighWatermarkLearned: lambda event, names: f"{event.node}: {event.reason}",
+    trace.TransactionRefused: lambda event, names: event.sentence(),
+    trace.RequestRefused: lambda event, names: event.sentence(),
+    trace.OffsetCommitRefused: lambda event, names: event.sentence(),
+    trace.HighWatermarkAdvanced: lambda event, names: f"{event.node}: {event.sentence()}",
+    trace.HighWatermarkLearned: lambda event, names: f"{event.node}: {event.sentence()}",
 }

@@ -323,7 +323,7 @@ class TapeRecorder:
         elif isinstance(event, trace.PartitionCreated):
             self.tape.partitions.place(_partition_name(event))
         elif isinstance(event, trace.FaultBegan):
-            began = FaultSpan(event.verb, event.reason, event.targets, row.at_us)
+            began = FaultSpan(event.verb, event.sentence(), event.targets, row.at_us)
             self._faults[event.fault] = began
             self.tape.faults.append(began)
         elif isinstance(event, trace.FaultEnded) and event.fault in self._faults:

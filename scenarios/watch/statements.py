@@ -64,14 +64,13 @@ def appended(known: WatchedPartition, broker_id: BrokerId, before: Offset, end: 
 def high_watermark_moved(
     known: WatchedPartition, broker_id: BrokerId, replica: WatchedReplica, before: Offset
 ) -> TraceEvent:
-    role, name = _role(known, broker_id), broker_name(broker_id)
+    role = _role(known, broker_id)
     kind = trace.HighWatermarkAdvanced if role == "leader" else trace.HighWatermarkLearned
     return kind(
-        node=name,
+        node=broker_name(broker_id),
         role=role,
         leader_epoch=known.leader_epoch,
         previous_high_watermark=before,
-        reason=f"{name} states {replica.high_watermark} (before: {before})",
         **_place(known),
         **_ends(replica),
     )

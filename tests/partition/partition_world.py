@@ -32,12 +32,12 @@ from replica.inputs import (
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
+    LagLimits,
     LeaderAssigned,
     LeaderInput,
     PartitionUpdated,
     ProposeIsr,
 )
-from replica.isr import LagLimits
 from replica.leader import ACKS_ALL, LeaderState
 from replica.rules import PROFILES
 from replica.trace import events as trace
@@ -275,18 +275,18 @@ class PartitionWorld(FollowerWorld):
             if not isinstance(action, EmitNumbered):
                 continue
             match action.event:
-                case trace.LeaderElected(broker=leader, leader_epoch=epoch, reason=reason):
-                    yield f"controller: {leader} leads from epoch {epoch} on: {reason}"
-                case trace.PartitionWentOffline(leader_epoch=epoch, reason=reason):
-                    yield f"controller: in epoch {epoch} there is {reason}"
-                case trace.IsrCommitted(isr=isr, partition_epoch=epoch, reason=reason):
-                    yield f"controller: ISR {{{', '.join(isr)}}} at partition epoch {epoch}: {reason}"
-                case trace.ElrCommitted(elr=elr, reason=reason):
-                    yield f"controller: ELR {{{', '.join(elr)}}}: {reason}"
-                case trace.IsrRejected(error=error, reason=reason):
-                    yield f"controller: {error}: {reason}"
-                case trace.BrokerFenced(reason=reason):
-                    yield f"controller: {reason}"
+                case trace.LeaderElected(broker=leader, leader_epoch=epoch):
+                    yield f"controller: {leader} leads from epoch {epoch} on: {action.event.sentence()}"
+                case trace.PartitionWentOffline(leader_epoch=epoch):
+                    yield f"controller: in epoch {epoch} there is {action.event.sentence()}"
+                case trace.IsrCommitted(isr=isr, partition_epoch=epoch):
+                    yield f"controller: ISR {{{', '.join(isr)}}} at partition epoch {epoch}: {action.event.sentence()}"
+                case trace.ElrCommitted(elr=elr):
+                    yield f"controller: ELR {{{', '.join(elr)}}}: {action.event.sentence()}"
+                case trace.IsrRejected(error=error):
+                    yield f"controller: {error}: {action.event.sentence()}"
+                case trace.BrokerFenced():
+                    yield f"controller: {action.event.sentence()}"
                 case trace.BrokerUnfenced(broker=broker):
                     yield f"controller: {broker} is unfenced, it may lead and be in the ISR"
 

@@ -14,13 +14,14 @@ from replica.inputs import (
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
+    LagLimits,
     LeaderAssigned,
     LeaderInput,
     MinIsrChanged,
     PartitionUpdated,
     ProposeIsr,
 )
-from replica.isr import LONG_AGO_US, LagLimits
+from replica.isr import LONG_AGO_US
 from replica.leader import LeaderState
 from replica.rules import PROFILES
 from replica.wording import duration

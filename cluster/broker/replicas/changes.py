@@ -19,7 +19,7 @@ from cluster.dynamic_settings import RunningConfig
 from cluster.node import Action
 from controller.image import PartitionRegistration, TopicImage
 from replica.ids import LeaderEpoch, Names, TopicPartition
-from replica.isr import LagLimits
+from replica.inputs import LagLimits
 from replica.log.broker_logs import BrokerLogs
 from replica.rules import Rules
 from replica.trace.events import Recorder, ReplicaDeleted

@@ -185,7 +185,9 @@ class FollowedPartition:
     def _set_high_watermark(self, action: SetHighWatermark) -> None:
         partition = self.partition
         partition.learn_high_watermark(action.high_watermark)
-        partition.events.high_watermark_learned(action, self.state.leader_epoch, partition.log.log_end_offset)
+        partition.events.high_watermark_learned(
+            action, self._all.names(self._source), self.state.leader_epoch, partition.log.log_end_offset
+        )
 
     def _truncate(self, action: TruncateTo | TruncateFullyAndStartAt, now_us: int) -> None:
         """The high watermark falls with the log's end; this wakes no waiting request."""

@@ -38,13 +38,13 @@ from replica.inputs import (
     IsrAccepted,
     IsrRefused,
     LagCheckDue,
+    LagLimits,
     LeaderAction,
     LeaderAssigned,
     MinIsrChanged,
     PartitionUpdated,
     ProposeIsr,
 )
-from replica.isr import LagLimits
 from replica.leader import LeaderState, check_life
 from replica.log.batches.records import CONTROL, as_sent
 from replica.log.batches.validation import Inspected

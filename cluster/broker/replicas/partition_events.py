@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from cluster.broker.replicas.delayed import FetchParams
 from cluster.protocol.api_01_fetch import FetchPartition
 from controller.image import PartitionRegistration
+from replica.causes import IsrCause
 from replica.ids import INTERNAL_TOPICS, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
-from replica.inputs import AdvanceHighWatermark, ProposeIsr, SetHighWatermark
+from replica.inputs import (
+    AdvanceHighWatermark,
+    CaughtUp,
+    OutOfSync,
+    ProposalRefused,
+    ProposeIsr,
+    SetHighWatermark,
+)
 from replica.log.batches.control_records import ControlRecordType, EndTransactionMarker
 from replica.log.batches.records import BatchHeader, Bytes, read_records
 from replica.log.log import AppendInfo
@@ -56,7 +65,7 @@ def _records_are(count: int) -> str:
 class PartitionEvents:
     """Events of one partition on the broker `node`."""
 
-    __slots__ = ("_names", "_number", "_recorder", "_topic", "_topic_partition", "node")
+    __slots__ = ("_names", "_number", "_recorder", "_topic", "_topic_partition", "node", "place")
 
     def __init__(self, *, broker_id: BrokerId, names: Names, recorder: Recorder, name: TopicPartition) -> None:
         self.node = names(broker_id)
@@ -64,6 +73,7 @@ class PartitionEvents:
         self._recorder = recorder
         self._topic_partition = name
         self._topic, self._number = name
+        self.place = (self.node, name.topic, name.partition)
 
     # --------------------------------------------------------------------------------------------------------- roles
 
@@ -244,32 +254,31 @@ class PartitionEvents:
     ) -> None:
         self._recorder.emit(
             HighWatermarkAdvanced(
-                node=self.node,
+                *self.place,
                 role="leader",
-                topic=self._topic,
-                partition=self._number,
                 leader_epoch=leader_epoch,
                 high_watermark=action.high_watermark,
                 previous_high_watermark=action.previous,
                 log_end_offset=log_end_offset,
-                reason=action.reason,
+                holders=self._named(action.holders),
+                joining=None if action.joining is None else self._names(action.joining),
             )
         )
 
     def high_watermark_learned(
-        self, action: SetHighWatermark, leader_epoch: LeaderEpoch, log_end_offset: Offset
+        self, action: SetHighWatermark, leader: str, leader_epoch: LeaderEpoch, log_end_offset: Offset
     ) -> None:
         self._recorder.emit(
             HighWatermarkLearned(
-                node=self.node,
+                *self.place,
                 role="follower",
-                topic=self._topic,
-                partition=self._number,
                 leader_epoch=leader_epoch,
                 high_watermark=action.high_watermark,
                 previous_high_watermark=action.previous,
                 log_end_offset=log_end_offset,
-                reason=action.reason,
+                cause=action.cause,
+                leader=leader,
+                leader_high_watermark=action.leader_high_watermark,
             )
         )
 
@@ -329,18 +338,30 @@ class PartitionEvents:
     # ----------------------------------------------------------------------------------------------------- followers
 
     def isr_proposed(self, action: ProposeIsr, previous_isr: tuple[BrokerId, ...]) -> None:
-        self._recorder.emit(
-            IsrProposed(
-                node=self.node,
-                topic=self._topic,
-                partition=self._number,
-                leader_epoch=action.leader_epoch,
-                partition_epoch=action.partition_epoch,
-                isr=self._named(action.in_sync_replicas),
-                previous_isr=self._named(previous_isr),
-                reason=action.reason,
-            )
+        made = partial(
+            IsrProposed,
+            *self.place,
+            leader_epoch=action.leader_epoch,
+            partition_epoch=action.partition_epoch,
+            isr=self._named(action.in_sync_replicas),
+            previous_isr=self._named(previous_isr),
         )
+        match action.why:
+            case CaughtUp(end, high_watermark, start):
+                event = made(
+                    cause=IsrCause.CAUGHT_UP, caught_up_to=end, high_watermark=high_watermark, epoch_start_offset=start
+                )
+            case OutOfSync(lags, limits):
+                event = made(
+                    cause=IsrCause.LAG,
+                    lag_causes=tuple(lag.cause for _, lag in lags),
+                    lags=tuple(-1 if lag.amount is None else lag.amount for _, lag in lags),
+                    lag_time_max_us=limits.time_max_us,
+                    lag_max_messages=limits.max_messages,
+                )
+            case ProposalRefused(error):
+                event = made(cause=IsrCause.RETRY, error=error.name)
+        self._recorder.emit(event)
 
     def follower_fetched(
         self,

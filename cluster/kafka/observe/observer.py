@@ -59,7 +59,6 @@ class KafkaObserver:
                 BrokerDisk(node.log_dir),
                 names,
                 decided=self.decisions.partition,
-                sampled=f"sampled every {sample_ms} ms",
             )
             for node in nodes.values()
             if node.role == "broker"

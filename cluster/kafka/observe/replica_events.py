@@ -28,6 +28,7 @@ from cluster.kafka.observe.console_lines import (
 from cluster.kafka.observe.log_tail import LogFiles, LogTail, TailBatch
 from cluster.kafka.observe.observed import CONSOLE, LOG_DIRECTORY, WIRE, Key, Seen, leader_key
 from controller.image import PartitionRegistration
+from replica.causes import IsrCause, LagCause
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER, LeaderEpoch, Names, Offset, PartitionEpoch, TopicPartition
 from replica.trace import events as trace
@@ -77,17 +78,14 @@ class Replica:
 
 
 class ReplicaEvents:
-    """decided: a partition as the controllers have decided it last
-    sampled: how often high watermarks are, in words
-    """
+    """decided: a partition as the controllers have decided it last"""
 
-    def __init__(self, node: str, disk: ReplicaDisk, names: Names, *, decided: Decided, sampled: str) -> None:
+    def __init__(self, node: str, disk: ReplicaDisk, names: Names, *, decided: Decided) -> None:
         self.node = node
         self.replicas: dict[TopicPartition, Replica] = {}
         self._disk = disk
         self._names = names
         self._decided = decided
-        self._sampled = sampled
         self._was_clean = False
         self._refused: TopicPartition | None = None
 
@@ -331,6 +329,9 @@ class ReplicaEvents:
 
     def _proposed(self, said: SaidShrink, line: ConsoleLine) -> Seen:
         name = said.topic_partition
+        caught_up = {int(broker_id): int(since_ms) for broker_id, _, since_ms in _LAG.findall(said.words)}
+        leaving = [broker_id for broker_id in said.previous_isr if broker_id not in said.isr]
+        lags_us = {one: (line.wall_ms - caught_up.get(one, line.wall_ms)) * 1000 for one in leaving}
         event = trace.IsrProposed(
             node=self.node,
             topic=name.topic,
@@ -339,16 +340,11 @@ class ReplicaEvents:
             partition_epoch=self._partition_epoch(name, None),
             isr=tuple(self._names(broker_id) for broker_id in said.isr),
             previous_isr=tuple(self._names(broker_id) for broker_id in said.previous_isr),
-            reason=self._lags(said, line.wall_ms),
+            cause=IsrCause.LAG,
+            lag_causes=tuple(LagCause.NOT_CAUGHT_UP for _ in lags_us),
+            lags=tuple(lags_us.values()),
         )
         return Seen(event, CONSOLE, line.wall_ms)
-
-    def _lags(self, said: SaidShrink, wall_ms: int) -> str:
-        lags = []
-        for broker_id, end, since_ms in _LAG.findall(said.words):
-            behind = f"{(wall_ms - int(since_ms)) / 1000:.1f} s"
-            lags.append(f"{self._names(int(broker_id))} is at {end} and was last caught up {behind} ago")
-        return f"{self.node} takes out of the ISR who lags: {'; '.join(lags) or said.words}"
 
     def _refusal(self, said: SaidException, line: ConsoleLine) -> Iterator[Seen]:
         name, self._refused = self._refused, None
@@ -382,15 +378,13 @@ class ReplicaEvents:
         replica.high_watermark = high_watermark
         kind = trace.HighWatermarkAdvanced if replica.role == LEADER else trace.HighWatermarkLearned
         event = kind(
-            node=self.node,
+            self.node,
+            *name,
             role=replica.role,
-            topic=name.topic,
-            partition=name.partition,
             leader_epoch=replica.leader_epoch,
             high_watermark=high_watermark,
             previous_high_watermark=before,
             log_end_offset=replica.end,
-            reason=f"HW {before} -> {high_watermark}, {self._sampled}",
         )
         yield Seen(event, WIRE)
 

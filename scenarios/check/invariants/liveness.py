@@ -405,7 +405,7 @@ class RequestsAreHandled(Invariant):
         return {trace.RequestCrashed: self._crashed}
 
     def _crashed(self, row: TraceRow, event: trace.RequestCrashed) -> None:
-        self.broken(event.reason)
+        self.broken(event.sentence())
 
 
 class NodesLive(Invariant):
@@ -418,7 +418,7 @@ class NodesLive(Invariant):
 
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         if event.how == "crash":
-            self.broken(event.reason)
+            self.broken(event.sentence())
         servers = (*self.view.controllers, *self.view.brokers)
         if event.how in ("crash", "died") and not any(map(self.view.running, servers)):
             self.broken(f"no node is left of {listed(servers)}, and {event.node} was the last", name="L8")

@@ -51,7 +51,7 @@ def real_broker(version: str, into: Path) -> ReplicaEvents:
     with tarfile.open(GOLDEN / "logdirs" / f"kafka-{version}-diverged.tar.xz") as archive:
         archive.extractall(into, filter="data")
     names = Names({1: "b1", 2: "b2", 3: "b3"})
-    return ReplicaEvents("b1", BrokerDisk(into / "b1"), names, decided=lambda name: None, sampled="sampled")
+    return ReplicaEvents("b1", BrokerDisk(into / "b1"), names, decided=lambda name: None)
 
 
 def kinds(seen: list[Seen]) -> list[str]:
@@ -181,7 +181,7 @@ def test_retention_may_take_all_that_there_is(tmp_path: Path) -> None:
     replica.mkdir()
     batches = b"".join(bytes(stamped) for stamped in (batch_at(0), batch_at(1)))
     (replica / f"{0:020}.log").write_bytes(batches)
-    broker = ReplicaEvents("b1", BrokerDisk(tmp_path), Names({1: "b1"}), decided=lambda name: None, sampled="sampled")
+    broker = ReplicaEvents("b1", BrokerDisk(tmp_path), Names({1: "b1"}), decided=lambda name: None)
     assert kinds([*broker.look(), *broker.rest()]) == ["BatchAppended", "BatchAppended"]
     (replica / f"{2:020}.log").touch()
     (replica / f"{0:020}.log").unlink()
