@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Self
 
+from replica.causes import HighWatermarkCause
 from replica.trace import events as t
 
 BROKERS = ("b1", "b2", "b3")
@@ -148,16 +149,22 @@ class TraceBuilder:
         node: str | None = None,
         epoch: int | None = None,
         previous: int | None = None,
-        reason: str | None = None,
     ) -> int:
         return self.state(
             t.HighWatermarkAdvanced, node=node or self.leader, role="leader", leader_epoch=epoch, high_watermark=hw,
-            previous_high_watermark=previous, reason=reason or f"every in-sync replica has fetched up to {hw}",
+            previous_high_watermark=previous, holders=self.isr,
         )  # fmt: skip
 
-    def learn(self, node: str, hw: int, *, epoch: int | None = None, reason: str = "the leader says so") -> int:
+    def learn(self, node: str, hw: int, *, epoch: int | None = None) -> int:
         return self.state(
-            t.HighWatermarkLearned, node=node, role="follower", leader_epoch=epoch, high_watermark=hw, reason=reason
+            t.HighWatermarkLearned,
+            node=node,
+            role="follower",
+            leader_epoch=epoch,
+            high_watermark=hw,
+            cause=HighWatermarkCause.LEADER,
+            leader=self.leader,
+            leader_high_watermark=hw,
         )
 
     def truncate(self, node: str, end: int, reason: str | None = None, *, hw: int | None = None) -> int:

@@ -255,7 +255,7 @@ class IsrProposed(OnPartition, ControlEvent):
     caught_up_to: Annotated[int | None, "the follower that is to join holds every record below it"] = None
     high_watermark: Annotated[int | None, "high watermark of the leader"] = None
     epoch_start_offset: Annotated[int | None, "start of the leader's epoch, which the follower has reached, too"] = None
-    lag_causes: Annotated[tuple[str, ...], "of each member that is to leave, in the order of the ISR: LagCause"] = ()
+    lag_causes: Annotated[tuple[LagCause, ...], "of each member that is to leave, in the order of the ISR"] = ()
     lags: Annotated[tuple[int, ...], "and by how much: microseconds, or records for `behind`, or -1"] = ()
     lag_time_max_us: Annotated[int | None, "replica.lag.time.max.ms"] = None
     lag_max_messages: Annotated[int | None, "replica.lag.max.messages"] = None
@@ -291,8 +291,8 @@ class IsrProposed(OnPartition, ControlEvent):
             limits.append(f"replica.lag.max.messages is {self.lag_max_messages}")
         return f"{found} ({', '.join(limits)})" if limits else found
 
-    def _lag(self, who: str, cause: str, amount: int) -> str:
-        match LagCause(cause):
+    def _lag(self, who: str, cause: LagCause, amount: int) -> str:
+        match cause:
             case LagCause.NOT_CAUGHT_UP:
                 return f"{who} has not caught up for {duration(amount)}"
             case LagCause.NEVER_CAUGHT_UP:

@@ -103,8 +103,10 @@ def _column(name: str, hint: object) -> Column:
         hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
         nullable = True
     causes: type[Cause] | None = None
-    if isinstance(hint, type) and issubclass(hint, Cause):
-        causes, hint = hint, str
+    of_many = typing.get_origin(hint) is tuple
+    one = typing.get_args(hint)[0] if of_many else hint
+    if isinstance(one, type) and issubclass(one, Cause):
+        causes, hint = one, tuple[str, ...] if of_many else str
     kinds: dict[object, str] = {
         int: "int64",
         str: "string",
@@ -165,8 +167,9 @@ def event_of(event_class: type[TraceEvent], values: Mapping[str, Any]) -> TraceE
     """An event that was written. values: of its columns, by name; REASON follows from the others"""
     given = {}
     for column in columns_of_event(event_class):
-        value = values[column.name]
-        given[column.name] = value if column.causes is None or value is None else column.causes(value)
+        given[column.name] = value = values[column.name]
+        if column.causes is not None and value is not None:
+            given[column.name] = tuple(map(column.causes, value)) if isinstance(value, tuple) else column.causes(value)
     if makes_sentence(event_class):
         del given[REASON.name]
     return event_class(**given)

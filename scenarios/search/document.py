@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from scenarios.search.findings import Cause
+from scenarios.search.findings import FindingCause
 from scenarios.search.search import FindingKind, Found
 
 FORMAT = 3
-_WORST_FIRST = list(Cause)
+_WORST_FIRST = list(FindingCause)
 
 
 class Kept(NamedTuple):

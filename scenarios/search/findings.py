@@ -22,7 +22,7 @@ from scenarios.run.runner import RunResult, run_scenario
 from scenarios.search.schedules import Schedule
 
 
-class Cause(StrEnum):
+class FindingCause(StrEnum):
     """Why something broke, the worst first."""
 
     BUG = "bug"
@@ -32,10 +32,10 @@ class Cause(StrEnum):
     """Kafka's newest rules do not promise it either."""
 
 
-def cause_of(kind: str, *, our_bug: bool) -> Cause:
+def cause_of(kind: str, *, our_bug: bool) -> FindingCause:
     if our_bug:
-        return Cause.BUG
-    return Cause.NO_RELEASE if kind in UNPROMISED else Cause.ERA
+        return FindingCause.BUG
+    return FindingCause.NO_RELEASE if kind in UNPROMISED else FindingCause.ERA
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Finding:
     our_bug: bool
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> FindingCause:
         return cause_of(self.kind, our_bug=self.our_bug)
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from scenarios.process.failures import lack_behind
-from scenarios.search.findings import Cause, Finding, cause_of, judge, kinds_of
+from scenarios.search.findings import Finding, FindingCause, cause_of, judge, kinds_of
 from scenarios.search.mix import mix_of
 from scenarios.search.schedules import Schedule, random_schedule
 
@@ -68,7 +68,7 @@ class FindingKind:
     seeds: tuple[int, ...]
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> FindingCause:
         return cause_of(self.kind, our_bug=self.our_bug)
 
     def as_json(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from controller_world import register
 from follower_world import NAMES, TOPIC, FollowerWorld, Replica
+from leader_world import advanced, because
 
 from controller.image import PartitionRegistration
 from controller.inputs import (
@@ -175,8 +176,8 @@ class PartitionWorld(FollowerWorld):
             ),
         )
 
-    def _high_watermark_line(self, replica: Replica, reason: str) -> str:
-        return f"{NAMES(replica.broker_id)}: {reason}"
+    def _high_watermark_line(self, replica: Replica, said: str) -> str:
+        return f"{NAMES(replica.broker_id)}: {said}"
 
     # ------------------------------------------------------------------------------------------------------- leaders
 
@@ -191,10 +192,13 @@ class PartitionWorld(FollowerWorld):
         for action in leader.step(given):
             match action:
                 case AdvanceHighWatermark():
-                    lines.append(self._high_watermark_line(broker.replica, action.reason))
+                    lines.append(self._high_watermark_line(broker.replica, advanced(action, NAMES)))
                 case ProposeIsr():
                     broker.proposals.append(action)
-                    lines.append(f"{action.reason}; AlterPartition is on its way")
+                    isr = NAMES.set_of(action.in_sync_replicas)
+                    lines.append(
+                        f"{broker.name} wants the ISR {isr}, {because(action, NAMES)}; AlterPartition is on its way"
+                    )
         broker.replica.high_watermark = leader.high_watermark
         for produce in list(broker.waiting):
             status = leader.produce_status(produce.required)

@@ -89,6 +89,12 @@ class Question:
     epoch: int
 
 
+def learned(action: SetHighWatermark) -> str:
+    """HW 5 -> 3, cut; the leader's is 8"""
+    moved = f"HW {action.previous} -> {action.high_watermark}"
+    return f"{moved}, {action.cause}; the leader's is {action.leader_high_watermark}"
+
+
 class FollowerWorld:
     def __init__(self) -> None:
         self.now_us = 0
@@ -348,7 +354,7 @@ class FollowerWorld:
                 case SetHighWatermark():
                     assert action.previous == replica.high_watermark
                     replica.high_watermark = action.high_watermark
-                    lines.append(self._high_watermark_line(replica, action.reason))
+                    lines.append(self._high_watermark_line(replica, learned(action)))
                 case SetLogStartOffset():
                     lines.append(action.reason)
                     self.delete_below(NAMES(replica.broker_id), action.offset)
@@ -357,8 +363,8 @@ class FollowerWorld:
             lines += self._perform(replica, follow_up, [])
         return lines
 
-    def _high_watermark_line(self, replica: Replica, reason: str) -> str:
-        return reason
+    def _high_watermark_line(self, replica: Replica, said: str) -> str:
+        return said
 
     @staticmethod
     def _up_to_epoch(records: list[int], max_leader_epoch: int | None) -> list[int]:

@@ -10,6 +10,7 @@ from replica.ids import Names, TopicPartition
 from replica.inputs import (
     AdvanceHighWatermark,
     Appended,
+    CaughtUp,
     FetchReceived,
     IsrAccepted,
     IsrRefused,
@@ -18,7 +19,9 @@ from replica.inputs import (
     LeaderAssigned,
     LeaderInput,
     MinIsrChanged,
+    OutOfSync,
     PartitionUpdated,
+    ProposalRefused,
     ProposeIsr,
 )
 from replica.isr import LONG_AGO_US
@@ -34,6 +37,23 @@ TOPIC = TopicPartition("orders", 0)
 
 def ids(names: Iterable[str]) -> tuple[int, ...]:
     return tuple(int(name.removeprefix("b")) for name in names)
+
+
+def advanced(action: AdvanceHighWatermark, names: Names) -> str:
+    """HW 3 -> 5, held by {b1, b2}"""
+    joining = "" if action.joining is None else f"; waits for {names(action.joining)}"
+    return f"HW {action.previous} -> {action.high_watermark}, held by {names.set_of(action.holders)}{joining}"
+
+
+def because(action: ProposeIsr, names: Names) -> str:
+    match action.why:
+        case CaughtUp(end, high_watermark, start):
+            return f"caught_up: to {end}, HW {high_watermark}" + ("" if start is None else f", epoch start {start}")
+        case OutOfSync(lags, limits):
+            told = [f"{names(who)} {lag.cause}" + ("" if lag.amount is None else f" {lag.amount}") for who, lag in lags]
+            return f"lag: {', '.join(told)}; limits {limits.time_max_us} us, {limits.max_messages} records"
+        case ProposalRefused(error):
+            return f"retry: {error.name}"
 
 
 class LeaderWorld:
@@ -67,14 +87,14 @@ class LeaderWorld:
         for action in self.state.step(given):
             match action:
                 case AdvanceHighWatermark():
-                    lines.append(action.reason)
+                    lines.append(advanced(action, NAMES))
                 case ProposeIsr():
                     self.proposals.append(action)
                     epochs = ", ".join(map(str, action.broker_epochs))
                     lines += [
                         f"AlterPartition {NAMES.set_of(action.in_sync_replicas)} broker epochs ({epochs}) "
                         f"at partition epoch {action.partition_epoch}",
-                        f"  because {action.reason}",
+                        f"  because {because(action, NAMES)}",
                     ]
         return lines
 

@@ -14,6 +14,7 @@ from follower_world import NAMES, TOPIC, FollowerWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.causes import HighWatermarkCause
 from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import check_leader_epoch
 from replica.follower import FollowerState
@@ -132,7 +133,7 @@ def test_a_cut_below_the_start_of_the_log_moves_the_start() -> None:
     follower = following(log_start_offset=8)
     follower.step(answer(diverging=(3, 6)))
     assert follower.step(Truncated(now_us=5, log_end_offset=6, latest_epoch=None)) == [
-        SetHighWatermark(previous=8, high_watermark=6, reason="HW 8 -> 6: b2's log ends there after the cut")
+        SetHighWatermark(previous=8, high_watermark=6, cause=HighWatermarkCause.CUT, leader_high_watermark=0)
     ]
     assert (follower.log_start_offset, follower.last_fetched_epoch) == (6, None)
 

@@ -59,16 +59,16 @@ class Story(TraceBuilder):
             if offset >= end:
                 self.append(follower, offset, record, epoch=epoch)
 
-    def commit(self, reason: str = "every in-sync replica has these records") -> None:
+    def commit(self) -> None:
         """The leader's high watermark moves to the smallest end in the ISR, and its followers learn it."""
         new = min(self.ends[node] for node in self.isr)
         for node in (self.leader, *(n for n in self.brokers if n != self.leader and n in self.running)):
             if new <= self.high_watermarks[node] or new > self.ends[node]:
                 continue
             if node == self.leader:
-                self.advance(new, reason=reason)
+                self.advance(new)
             else:
-                self.learn(node, new, reason=reason)
+                self.learn(node, new)
 
     def take_down(self, node: str, how: str = "kill") -> None:
         self.running.discard(node)

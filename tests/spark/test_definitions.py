@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_reports.tables as tables_module
+from replica.causes import IsrCause, LagCause
 from replica.trace import events as t
 from replica.trace.signs import SIGNS, sign_of
 from spark_reports.held import has_no_rows
@@ -202,7 +203,15 @@ def test_an_unanswered_proposal_does_not_explain_what_the_controller_did_itself(
     place: dict[str, Any] = {"topic": "t", "partition": 0, "leader_epoch": 0, "partition_epoch": 0}
     before, after = ("b1", "b2", "b3"), ("b1", "b2")
     its, asked = {"node": "c1", "proposed_by": None, **place}, {"node": "c1", "proposed_by": "b1", **place}
-    asks = t.IsrProposed(node="b1", isr=after, previous_isr=before, reason="b3 lags", **place)
+    asks = t.IsrProposed(
+        node="b1",
+        isr=after,
+        previous_isr=before,
+        cause=IsrCause.LAG,
+        lag_causes=(LagCause.NEVER_CAUGHT_UP,),
+        lags=(-1,),
+        **place,
+    )
     facts: list[tuple[float, t.TraceEvent]] = [
         (1, asks),
         (2, t.IsrCommitted(isr=after, previous_isr=before, reason="b3 was fenced", **its)),
@@ -212,7 +221,11 @@ def test_an_unanswered_proposal_does_not_explain_what_the_controller_did_itself(
     ]
     control = with_the_leaders_reasons(read_trace(spark, [written("proposals", facts)]).control)
     told = control.filter("event = 'isr_committed'").orderBy("seq").collect()
-    assert [row.reason for row in told] == ["b3 was fenced", "b1 proposed it as leader", "b3 lags"]
+    assert [row.reason for row in told] == [
+        "b3 was fenced",
+        "b1 proposed it as leader",
+        "b1 wants b3 out of the ISR: b3 has not caught up since b1 leads",
+    ]
 
 
 def test_lost_records_have_a_witness(ask: Ask) -> None:

@@ -19,7 +19,7 @@ from scenarios.cli.spark import Master, conf_option
 from scenarios.language.spec import PROFILE
 from scenarios.process.work_folders import write_whole
 from scenarios.search.document import Kept, document_of
-from scenarios.search.findings import Cause
+from scenarios.search.findings import FindingCause
 from scenarios.search.search import FindingKind, Found
 from scenarios.terminal.interruption import ExitCode
 from scenarios.terminal.style import folded
@@ -119,9 +119,9 @@ def _outcome(found: Sequence[Found], kinds: Sequence[FindingKind], era: str) -> 
     """How many runs showed findings of which cause: a run of several counts for each."""
     parts = []
     for cause, what in (
-        (Cause.BUG, "a bug in Highwater"),
-        (Cause.ERA, f"what {era} does not promise"),
-        (Cause.NO_RELEASE, "what no release of Kafka promises"),
+        (FindingCause.BUG, "a bug in Highwater"),
+        (FindingCause.ERA, f"what {era} does not promise"),
+        (FindingCause.NO_RELEASE, "what no release of Kafka promises"),
     ):
         runs = sum(any(finding.cause is cause for finding in one.findings) for one in found)
         if runs:
@@ -130,7 +130,11 @@ def _outcome(found: Sequence[Found], kinds: Sequence[FindingKind], era: str) -> 
     return ", ".join(parts) or "nothing broke"
 
 
-_CAUSES = {Cause.BUG: ", a bug in Highwater", Cause.ERA: "", Cause.NO_RELEASE: ", promised by no release of Kafka"}
+_CAUSES = {
+    FindingCause.BUG: ", a bug in Highwater",
+    FindingCause.ERA: "",
+    FindingCause.NO_RELEASE: ", promised by no release of Kafka",
+}
 
 
 def _print(kinds: list[FindingKind], kept: dict[int, Kept], asked: Asked) -> None:

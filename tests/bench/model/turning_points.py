@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from replica.causes import IsrCause
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent
 from tests.bench.model.rounds import (
@@ -125,7 +126,6 @@ def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rar
         where: dict[str, Any] = {"topic": TOPIC, "partition": partition}
         term: dict[str, Any] = {**where, "leader_epoch": number + 1}
         isr: dict[str, Any] = {"isr": (new, other, old), "previous_isr": (new, other)}
-        came = f"{old} holds the records below {kept}"
         events += [
             (started_us, trace.LogRecovered(
                 node=old, **where, clean=False, log_start_offset=0, log_end_offset=had, high_watermark=kept,
@@ -137,7 +137,8 @@ def _return(number: int, old: str, new: str, other: str, started_us: int) -> Rar
                 node=old, **term, log_end_offset=kept, previous_log_end_offset=had, high_watermark=kept,
                 previous_high_watermark=kept, reason=f"{old} cuts its log back to {kept}")),
             (started_us + 25_000, trace.IsrProposed(
-                node=new, **term, partition_epoch=2 * number + 1, **isr, reason=came)),
+                node=new, **term, partition_epoch=2 * number + 1, **isr,
+                cause=IsrCause.CAUGHT_UP, caught_up_to=kept, high_watermark=kept)),
             (started_us + JOINED_AFTER_US - RESTARTED_AFTER_US, trace.IsrCommitted(
                 node="c1", **term, partition_epoch=2 * number + 2, **isr, proposed_by=new,
                 reason=f"{old} joined the ISR")),

@@ -171,7 +171,7 @@ class Session:
         self._emit(
             trace.HighWatermarkAdvanced, topic, node="b1", role="leader", leader_epoch=0, high_watermark=offset + 1,
             log_end_offset=offset + 1,
-            previous_high_watermark=offset, reason="alone",
+            previous_high_watermark=offset,
         )  # fmt: skip
         self._emit(
             trace.RecordAcked, topic, client=client, peer="b1", record=record, offset=offset, acks=-1, latency_us=10

@@ -81,7 +81,14 @@ def test_what_brokers_say_before_they_hear_that_a_topic_is_deleted_brings_no_par
         node="c1", broker="b1", replicas=("b1",), isr=("b1",), leader_epoch=0, partition_epoch=0, min_isr=1, **place
     )
     moved = HighWatermarkAdvanced(
-        node="b1", role="leader", leader_epoch=0, high_watermark=1, previous_high_watermark=0, log_end_offset=1, **place
+        node="b1",
+        role="leader",
+        leader_epoch=0,
+        high_watermark=1,
+        previous_high_watermark=0,
+        log_end_offset=1,
+        topic="t",
+        partition=0,
     )
     trace.emit(created)
     trace.emit(TopicDeleted(node="c1", topic="t", reason="an operator deletes it"))
