@@ -12,7 +12,7 @@ from uuid import UUID
 
 import trio
 
-from cluster.broker.broker import BrokerCore
+from cluster.broker.broker import BrokerCore, BrokerTimes, broker_base
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.resting import FEW, MANY
 from cluster.client.api_versions import discovers_versions
@@ -99,7 +99,7 @@ class Cores:
         stream = random.Random(f"{scenario.seed}/incarnation/{name}/{incarnation}")
         host, port = self._fabric.address(name, BROKER_PORT)
         security = self._fabric.security
-        return BrokerCore(
+        base = broker_base(
             identity=BrokerIdentity(
                 broker_id=cluster.ids[name],
                 name=name,
@@ -114,18 +114,24 @@ class Cores:
             config=cluster.broker_config(name, scenario.rules.release),
             rules=scenario.rules,
             names=cluster.names,
-            controllers=self._controllers,
             disks=disks,
-            clock=clock,
             recorder=self._trace,
-            security=self._fabric.security,
+            clock=clock,
+        )
+        times = BrokerTimes(
             now=lambda: self._fabric.time.now_us,
             cpu=cluster.brokers[name].cpu,
             stopwatch=self._fabric.time.stopwatch,
-            phase_us=self._check_phase_us(name, incarnation) or 0,
-            heartbeat_phase_us=self._heartbeat_phase_us(name, incarnation),
             slicing=self._fabric.time.slicing,
             works_apart=self._fabric.is_live,
+            phase_us=self._check_phase_us(name, incarnation) or 0,
+            heartbeat_phase_us=self._heartbeat_phase_us(name, incarnation),
+        )
+        return BrokerCore(
+            base,
+            times,
+            controllers=self._controllers,
+            security=security,
             rests_above=FEW if self._fabric.is_live else MANY,
         )
 

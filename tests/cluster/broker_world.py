@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from cluster.broker.broker import BrokerCore
+from cluster.broker.broker import BrokerCore, BrokerTimes, broker_base
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
@@ -221,20 +221,17 @@ class BrokerWorld:
     def start(self) -> BrokerWorld:
         self._lives += 1
         self.exited = False
-        self.broker = BrokerCore(
+        base = broker_base(
             identity=BrokerIdentity(B1, "b1", UUID(int=self._lives), "b1", 9092, None, endpoints=self.endpoints),
             config=self._config,
             rules=self._rules,
             names=NAMES,
-            controllers=CONTROLLERS,
             disks={"": self.disk},
-            clock=self.clock,
             recorder=self.trace,
-            security=self.security,
-            now=lambda: self.now_us,
-            cpu=self.cpu,
-            slicing=self.slicing,
+            clock=self.clock,
         )
+        times = BrokerTimes(now=lambda: self.now_us, cpu=self.cpu, slicing=self.slicing)
+        self.broker = BrokerCore(base, times, controllers=CONTROLLERS, security=self.security)
         self._from_broker(self.broker.start(self.now_us))
         self._settle()
         return self

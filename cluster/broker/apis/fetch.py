@@ -50,18 +50,18 @@ MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPO
 
 class FetchHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._identity = broker.identity
-        self._fetch_max_bytes = broker.config.fetch_max_bytes
-        self._outbox = broker.outbox
+        self._identity = broker.base.identity
+        self._fetch_max_bytes = broker.base.config.fetch_max_bytes
+        self._outbox = broker.base.outbox
         self._connections = broker.connections
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._fetches = broker.replicas.fetches
         self._logs = broker.logs
         self._fetch_sessions = broker.fetch_sessions
         self._handler_time = broker.handler_time
         self._quotas = broker.client_quotas
         self._access = broker.access
-        self._recorder = broker.recorder
+        self._recorder = broker.base.recorder
         self._slices = broker.responder.slices
 
     def __call__(

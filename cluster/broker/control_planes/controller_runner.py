@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US
 from cluster.broker.control_planes.registry_client import RegistryClient
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.channel import Channel, Channels
 from cluster.clocks import Timer
-from cluster.config import BrokerConfig
 from cluster.node import Outbox
 from cluster.protocol.control_messages import api_of, encode_control_request
 from controller.zookeeper import znodes
@@ -23,7 +22,7 @@ from controller.zookeeper.controller_context import Process, Reply
 from controller.zookeeper.kafka_controller import KafkaController
 from controller.zookeeper.registry import Operation, RegistryError, Result
 from replica.ids import BrokerEpoch, BrokerId
-from replica.trace.events import Emit, Recorder
+from replica.trace.events import Emit
 
 FIRST_REBALANCE_US = 5_000_000
 """KafkaController.onControllerFailover: the first check for preferred leaders comes 5 s after the election."""
@@ -68,23 +67,14 @@ class _Sender:
 class ControllerRunner:
     """Feeds one KafkaController with what happens, and performs what it wants done."""
 
-    def __init__(
-        self,
-        *,
-        identity: BrokerIdentity,
-        config: BrokerConfig,
-        outbox: Outbox,
-        channels: Channels,
-        client: RegistryClient,
-        controller: KafkaController,
-        recorder: Recorder,
-    ) -> None:
+    def __init__(self, base: BrokerBase, *, client: RegistryClient, controller: KafkaController) -> None:
         self.controller = controller
-        self._node = identity.name
-        self._outbox = outbox
-        self._channels = channels
+        self._node = base.node
+        self._outbox = base.outbox
+        self._channels = base.channels
         self._client = client
-        self._recorder = recorder
+        self._recorder = base.recorder
+        config = base.config
         self._rebalance_us = (
             config.leader_imbalance_check_interval_seconds * 1_000_000 if config.auto_leader_rebalance_enable else None
         )

@@ -11,22 +11,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.delayed import DelayedFetch, FetchParams, FetchResults, pushes_high_watermark
 from cluster.broker.replicas.fetch_sessions import RequestedPartition
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import RestingPartitions, may_rest
-from cluster.clocks import WallClock
-from cluster.node import ConnectionId, Outbox
+from cluster.node import ConnectionId
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.slices import paced
-from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset, TopicPartition
 from replica.log.files.open_files import EMPTY_SLICE
 from replica.purgatory import Purgatory
-from replica.rules import Rules
-from replica.trace.events import FetchRefused, Recorder
+from replica.trace.events import FetchRefused
 
 EXPECTED_FETCH_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -41,29 +39,18 @@ class Replicas(Protocol):
 
 
 class Fetches:
-    """registration: of a broker, as the metadata has it"""
+    """Fetches in progress: read, or waiting for records. source: ReplicaManager.fetchMessages, DelayedFetch"""
 
-    def __init__(
-        self,
-        *,
-        node: str,
-        outbox: Outbox,
-        replicas: Replicas,
-        recorder: Recorder,
-        clock: WallClock,
-        registration: Callable[[BrokerId], BrokerRegistration | None],
-        quotas: ReplicationQuotas,
-        rules: Rules,
-    ) -> None:
-        self._node = node
-        self._outbox = outbox
+    def __init__(self, base: BrokerBase, *, replicas: Replicas, quotas: ReplicationQuotas) -> None:
+        self._node = base.node
+        self._outbox = base.outbox
         self._replicas = replicas
-        self._recorder = recorder
-        self._clock = clock
-        self._registration = registration
+        self._recorder = base.recorder
+        self._clock = base.clock
+        self._registration = base.cache.registration
         self._quotas = quotas
-        self._rules = rules
-        self._pushes = pushes_high_watermark(rules)
+        self._rules = base.rules
+        self._pushes = pushes_high_watermark(base.rules)
         self._waiting: Purgatory[DelayedFetch] = Purgatory()
         self._of_consumer: dict[ConnectionId, DelayedFetch] = {}
         """Consumers' fetches that wait: one per connection, for it has one request at a time."""
