@@ -11,7 +11,6 @@ Source: NetworkClient.java.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,6 +26,7 @@ from cluster.client.api_versions import (
 )
 from cluster.client.connection_states import (
     NO_ANSWER_EXPECTED,
+    ClientRequest,
     ClientResponse,
     ConnectionConfig,
     ConnectionState,
@@ -35,13 +35,13 @@ from cluster.client.connection_states import (
     OnAnswer,
 )
 from cluster.client.metadata_cache import ClientMetadata, group_coordinator
-from cluster.client.node import ExponentialBackoff
-from cluster.clocks import Timer, Timers
+from cluster.client.node import ClientBase, ExponentialBackoff
+from cluster.clocks import Timer
 from cluster.node import Action, Close, Connect, ConnectionId, Send
 from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import API_VERSIONS, METADATA, api_name, response_correlation_id
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import NO_BROKER, Names
+from replica.ids import NO_BROKER
 
 CONNECTION_SETUP_TIMEOUT_MAX_MS = 30_000
 """socket.connection.setup.timeout.max.ms: Kafka's default; the timeout doubles up to it with every failed attempt."""
@@ -56,24 +56,20 @@ class ClientConnections:
 
     def __init__(
         self,
-        client_id: str,
+        base: ClientBase,
         config: ConnectionConfig,
         metadata: ClientMetadata,
-        timers: Timers[Action],
-        rng: random.Random,
         *,
-        names: Names,
         max_in_flight: int,
-        discovers_versions: bool = True,
     ) -> None:
-        """discovers_versions: asks each broker for its versions; without, its newest ones are sent to all"""
-        self.client_id = client_id
+        rng = base.rng
+        self.client_id = base.name
         self.metadata = metadata
         self.versions = ApiVersions()
-        self._discovers_versions = discovers_versions
-        self._names = names
+        self._discovers_versions = base.discovers_versions
+        self._names = base.names
         self._max_in_flight = max_in_flight
-        self._timers = timers
+        self._timers = base.timers
         self._rng = rng
         self._request_timeout_us = config.request_timeout_ms * 1000
         self._max_idle_us = config.connections_max_idle_ms * 1000
@@ -130,39 +126,26 @@ class ClientConnections:
             return state.throttled_until_us if state.throttled_until_us > now_us else None
         return max(state.retry_at_us, now_us)
 
-    def send(
-        self,
-        node_id: int,
-        api_key: int,
-        encode: Callable[[int, int], bytes],
-        on_answer: OnAnswer,
-        now_us: int,
-        *,
-        expects_answer: bool = True,
-        cause: int | None = None,
-        timeout_us: int | None = None,
-        allowed: Allowed | None = None,
-    ) -> None:
-        """Send one request to a node that is ready. encode: makes the frame, of a version and a correlation id
+    def send(self, node_id: int, request: ClientRequest, now_us: int) -> None:
+        """Send one request to a node that is ready.
 
-        timeout_us: how long its answer is waited for; None: request.timeout.ms
-        allowed: the versions that it can be built in; None: all that are spoken
-
-        Without an expected answer (acks=0) `on_answer` is called as soon as the frame is handed over. If there is no
-        version that both ends know, nothing is sent, and the answer is UNSUPPORTED_VERSION.
+        If there is no version that both ends know, nothing is sent, and the answer is UNSUPPORTED_VERSION.
         """
         state = self._nodes[node_id]
         assert state.is_ready, "send only to a node that is ready"
-        version = self.versions.of(node_id).usable(api_key, allowed)
+        api_key, on_answer = request.api_key, request.on_answer
+        version = self.versions.of(node_id).usable(api_key, request.allowed)
         if version is None:
             reason = f"{self.name(node_id)} offers no version of {api_name(api_key)} that this client can send"
             on_answer(ClientResponse(None, ErrorCode.UNSUPPORTED_VERSION, reason), now_us)
             return
-        correlation_id = self._dispatch(state, api_key, lambda number: encode(version, number), now_us, cause)
-        if not expects_answer:
+        correlation_id = self._dispatch(
+            state, api_key, lambda number: request.encode(version, number), now_us, request.cause
+        )
+        if not request.expects_answer:
             on_answer(NO_ANSWER_EXPECTED, now_us)
             return
-        timeout_us = self._request_timeout_us if timeout_us is None else timeout_us
+        timeout_us = self._request_timeout_us if request.timeout_us is None else request.timeout_us
         self._await(state, correlation_id, version, on_answer, now_us + timeout_us)
 
     def _dispatch(
@@ -208,7 +191,8 @@ class ClientConnections:
                 self.throttled(api_key, answer.version, milliseconds(throttle_time), answered_us)
             answered(response, getattr(response, "error_code", ErrorCode.NONE), answered_us)
 
-        self.send(node_id, api_key, encode, on_answer, now_us, timeout_us=timeout_us, allowed=allowed)
+        wanted = ClientRequest(api_key, encode, on_answer, timeout_us=timeout_us, allowed=allowed)
+        self.send(node_id, wanted, now_us)
 
     def least_loaded(self, now_us: int) -> int | None:
         """The target of a request that any broker can answer; None while none can be reached. Begins no connection.

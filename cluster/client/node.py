@@ -4,14 +4,38 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cluster.client.events import ClientEvents
+from cluster.client.events import CausalRecorder, ClientEvents
+from cluster.client.interceptors import NO_TIME, ClientCpuTimes
 from cluster.clocks import Timers
 from cluster.node import Action, ConnectionId
 
 if TYPE_CHECKING:
     from cluster.client.connections import ClientConnections
+    from replica.ids import Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientBase:
+    """What a client's process begins with, made before its parts; each of them is built from it.
+
+    name: client id, and the name in the trace     rng: this client's own
+    cpu: what its interceptors and serializers take
+    discovers_versions: asks each broker for its versions; without, its newest ones are sent to all
+    """
+
+    name: str
+    bootstrap: Sequence[tuple[str, int]]
+    recorder: CausalRecorder
+    rng: random.Random
+    names: Names
+    cpu: ClientCpuTimes = NO_TIME
+    discovers_versions: bool = True
+    timers: Timers[Action] = field(default_factory=Timers)
+
 
 EventsT = TypeVar("EventsT", bound=ClientEvents)
 

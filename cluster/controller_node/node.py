@@ -8,6 +8,7 @@ deposed forgets its state: the next one rebuilds it from the log. source: Quorum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +54,7 @@ from controller.inputs import (
 from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitted, Request, SendTo
 from controller.quorum.quorum import Quorum
 from controller.quorum.roles import QuorumTimeouts
-from controller.state import ControllerState
+from controller.state import ControllerLimits, ControllerState
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.files.disk import Disk
@@ -69,6 +70,20 @@ MAX_SHUTDOWN_US = 5_000_000
 """How long a leader that shuts down waits for a successor (KafkaRaftManager.shutdown)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerBase:
+    """What a controller's process begins with."""
+
+    controller_id: BrokerId
+    names: Names
+    config: BrokerConfig
+    rules: Rules
+    log_dir: Path
+    disk: Disk
+    clock: WallClock
+    recorder: Recorder
+
+
 class ControllerCore:
     """One incarnation of a controller; it takes over the metadata log and the vote that its predecessor left on disk.
 
@@ -79,16 +94,9 @@ class ControllerCore:
 
     def __init__(
         self,
+        base: ControllerBase,
         *,
-        controller_id: BrokerId,
         voters: Mapping[BrokerId, tuple[str, int]],
-        names: Names,
-        config: BrokerConfig,
-        rules: Rules,
-        log_dir: Path,
-        disk: Disk,
-        clock: WallClock,
-        recorder: Recorder,
         draw: Callable[[int], int],
         chronicle: Chronicle,
         security: ListenerSecurity = OPEN,
@@ -100,19 +108,20 @@ class ControllerCore:
         session_check_phase_us: where in their interval its checks for ended sessions fall, see PeriodicCheck
         now, slicing: as of a broker
         """
+        controller_id, config, recorder = base.controller_id, base.config, base.recorder
         self.controller_id = controller_id
         self.state: ControllerState | None = None
         self.is_open = False
         self.was_opened = False
         self.log: MetadataLog
         self.quorum: Quorum
-        self._name = names(controller_id)
-        self._names = names
+        self._name = base.names(controller_id)
+        self._names = base.names
         self._config = config
-        self._rules = rules
-        self._log_dir = log_dir
-        self._disk = disk
-        self._clock = clock
+        self._rules = base.rules
+        self._log_dir = base.log_dir
+        self._disk = base.disk
+        self._clock = base.clock
         self._recorder = recorder
         self._session_check_phase_us = session_check_phase_us
         self._draw = draw
@@ -460,14 +469,16 @@ class ControllerCore:
             controller_id=self.controller_id,
             rules=self._rules,
             settings=DynamicSettings(config),
-            session_timeout_us=config.broker_session_timeout_ms * 1000,
-            session_check_phase_us=self._session_check_phase_us,
-            rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000
-            if config.auto_leader_rebalance_enable
-            else None,
-            num_partitions=config.num_partitions,
-            default_replication_factor=config.default_replication_factor,
-            max_partitions=config.max_partitions,
+            limits=ControllerLimits(
+                session_timeout_us=config.broker_session_timeout_ms * 1000,
+                session_check_phase_us=self._session_check_phase_us,
+                rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000
+                if config.auto_leader_rebalance_enable
+                else None,
+                num_partitions=config.num_partitions,
+                default_replication_factor=config.default_replication_factor,
+                max_partitions=config.max_partitions,
+            ),
         )
 
 

@@ -17,12 +17,13 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.resting import FEW, MANY
 from cluster.client.api_versions import discovers_versions
 from cluster.client.events import record_name
+from cluster.client.node import ClientBase
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
 from cluster.clocks import WallClock
 from cluster.config import GroupConsumerConfig
 from cluster.controller_node.decisions import Chronicle
-from cluster.controller_node.node import ControllerCore
+from cluster.controller_node.node import ControllerBase, ControllerCore
 from cluster.network.host import Host
 from cluster.network.world import Fabric
 from cluster.operated import NodeElsewhere, OperatedBroker, OperatedController, OperatedNode, OperatedRegistry
@@ -167,17 +168,19 @@ class Cores:
         scenario, cluster = self._scenario, self._scenario.cluster
         stream = random.Random(f"{scenario.seed}/quorum/{name}/{incarnation}")
         return ControllerCore(
-            controller_id=cluster.ids[name],
+            ControllerBase(
+                controller_id=cluster.ids[name],
+                names=cluster.names,
+                config=cluster.controller_config(scenario.rules.release),
+                rules=scenario.rules,
+                log_dir=log_dir,
+                disk=disk,
+                clock=clock,
+                recorder=self._trace,
+            ),
             voters=self._controllers,
             draw=stream.randrange,
             chronicle=self._chronicle,
-            names=cluster.names,
-            config=cluster.controller_config(scenario.rules.release),
-            rules=scenario.rules,
-            log_dir=log_dir,
-            disk=disk,
-            clock=clock,
-            recorder=self._trace,
             security=self._fabric.security,
             session_check_phase_us=self._check_phase_us(name, incarnation),
             now=lambda: self._fabric.time.now_us,
@@ -192,7 +195,7 @@ class Cores:
             return self._producer(workload, workload.topic, stream, clock)
         if workload.kind == "consumer":
             return self._consumer(workload, stream)
-        from cluster.client.transform.transform import TransformCore
+        from cluster.client.transform.transform import Rounds, TransformCore
 
         config = workload.consumer_config()
         assert isinstance(config, GroupConsumerConfig)
@@ -200,27 +203,30 @@ class Cores:
             partial(self._consumer, workload, stream),
             self._producer(workload, workload.to, stream, clock),
             partial(output_of, workload),
-            group_id=config.group_id,
-            is_transactional=bool(workload.producer_config().transactional_id),
-            offsets=workload.offsets,
-            names_member=workload.names_member,
-            batch=min(workload.batch, config.max_poll_records),
-            flushes=workload.flushes,
-            process_us=workload.process_us,
+            Rounds(
+                group_id=config.group_id,
+                is_transactional=bool(workload.producer_config().transactional_id),
+                offsets=workload.offsets,
+                names_member=workload.names_member,
+                batch=min(workload.batch, config.max_poll_records),
+                flushes=workload.flushes,
+                process_us=workload.process_us,
+            ),
         )
 
     def _producer(self, workload: Workload, topic: str, stream: random.Random, clock: WallClock) -> ProducerCore:
-        return ProducerCore(
+        config = workload.producer_config(self._scenario.rules.release)
+        return ProducerCore(self._client_base(workload, stream), config, topic, clock=clock)
+
+    def _client_base(self, workload: Workload, stream: random.Random) -> ClientBase:
+        return ClientBase(
             name=workload.name,
-            config=workload.producer_config(self._scenario.rules.release),
             bootstrap=self.bootstrap,
-            topic=topic,
             recorder=self._trace,
             rng=stream,
             names=self._scenario.cluster.names,
-            clock=clock,
-            discovers_versions=discovers_versions(self._scenario.rules.release),
             cpu=workload.cpu,
+            discovers_versions=discovers_versions(self._scenario.rules.release),
         )
 
     def _consumer(self, workload: Workload, stream: random.Random, take: TakeRecord | None = None) -> ConsumerCore:
@@ -235,16 +241,11 @@ class Cores:
 
             topics = TopicPattern(workload.pattern)
         return ConsumerCore(
-            name=workload.name,
-            config=config,
-            bootstrap=self.bootstrap,
-            topics=topics,
-            recorder=self._trace,
-            rng=stream,
-            rules=self._scenario.rules,
-            names=self._scenario.cluster.names,
+            self._client_base(workload, stream),
+            config,
+            topics,
+            self._scenario.rules,
             take=take,
-            cpu=workload.cpu,
             process_us=0 if take is not None else workload.process_us,
         )
 

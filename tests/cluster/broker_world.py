@@ -18,7 +18,7 @@ from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle
-from cluster.controller_node.node import ControllerCore
+from cluster.controller_node.node import ControllerBase, ControllerCore
 from cluster.node import Action, Close, Connect, EndProcess, LimitRequests, ResumeReading, Send, Sent
 from cluster.protocol import cold
 from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
@@ -192,17 +192,19 @@ class BrokerWorld:
 
     def start_controller(self) -> None:
         self.controller = ControllerCore(
-            controller_id=1001,
+            ControllerBase(
+                controller_id=1001,
+                names=NAMES,
+                config=self._config,
+                rules=self._rules,
+                log_dir=self.controller_dir,
+                disk=Disk(self.controller_dir, sync=False),
+                clock=WallClock(),
+                recorder=self.trace,
+            ),
             voters=CONTROLLERS,
             draw=lambda bound: 0,
             chronicle=self._chronicle,
-            names=NAMES,
-            config=self._config,
-            rules=self._rules,
-            log_dir=self.controller_dir,
-            disk=Disk(self.controller_dir, sync=False),
-            clock=WallClock(),
-            recorder=self.trace,
             security=self.security,
             now=lambda: self.now_us,
             slicing=self.slicing,

@@ -12,12 +12,14 @@ from segments import joined
 from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.metadata_cache import ClientMetadata
+from cluster.client.node import ClientBase
 from cluster.clocks import Timers
 from cluster.config import ProducerConfig
 from cluster.node import Action, Close, Connect, Send
 from cluster.protocol.cold import decode_request, encode_response, response
 from cluster.protocol.versions import API_VERSIONS, METADATA, api_key, api_name, read_request_header
 from replica.errors import ErrorCode
+from replica.trace.events import TraceLog
 
 BROKER = 1
 
@@ -44,14 +46,18 @@ class ConnectionWorld:
         )
         self._timers = Timers()
         self._connections = ClientConnections(
-            "p1",
+            ClientBase(
+                name="p1",
+                bootstrap=[("b1", 9092)],
+                recorder=TraceLog(),
+                rng=rng,
+                names=NAMES,
+                discovers_versions=discovers == "yes",
+                timers=self._timers,
+            ),
             config,
             metadata,
-            self._timers,
-            rng,
-            names=NAMES,
             max_in_flight=5,
-            discovers_versions=discovers == "yes",
         )
         brokers = [{"node_id": BROKER, "host": "b1", "port": 9092}]
         metadata.update(response(METADATA, 12, brokers=brokers, topics=[]), 0)

@@ -9,7 +9,6 @@ Source: KafkaProducer.java, RecordAccumulator.java, Sender.java.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,22 +16,21 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from cluster.client.connections import ClientConnections
-from cluster.client.events import CausalRecorder
-from cluster.client.interceptors import NO_TIME, ClientCpuTimes
+from cluster.client.interceptors import NO_TIME
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.client.node import ClientNode, ExponentialBackoff
+from cluster.client.node import ClientBase, ClientNode, ExponentialBackoff
 from cluster.client.producer.accumulator import BufferPool, RecordAccumulator, StickyPartitioner, partition_for_key
 from cluster.client.producer.batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
 from cluster.client.producer.config import producer_config_from
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import NO_GROUP, GroupMetadata, IdempotenceState, ProducerState
 from cluster.client.producer.sender import Sender
-from cluster.clocks import Timer, Timers, WallClock
+from cluster.clocks import Timer, WallClock
 from cluster.config import ProducerConfig
 from cluster.node import Action, EndProcess
 from replica.config import NEVER
 from replica.errors import SERIALIZATION, ErrorCode, NotConvertible
-from replica.ids import Names, TopicPartition
+from replica.ids import TopicPartition
 
 if TYPE_CHECKING:
     from cluster.client.producer.pipeline import ProducerPipeline
@@ -84,30 +82,21 @@ class ProducerCore(ClientNode[ProducerEvents]):
 
     def __init__(
         self,
-        name: str,
+        base: ClientBase,
         config: ProducerConfig,
-        bootstrap: Sequence[tuple[str, int]],
         topic: str,
-        recorder: CausalRecorder,
-        rng: random.Random,
         *,
-        names: Names,
         clock: WallClock | None = None,
-        discovers_versions: bool = True,
-        cpu: ClientCpuTimes = NO_TIME,
     ) -> None:
-        """name: client id, and the name in the trace     config: see producer_config_from     rng: this client's own
-
-        clock: of its machine, for the timestamps of records     discovers_versions: see ClientConnections
-        cpu: what its interceptors and serializers take
-        """
+        """config: see producer_config_from     clock: of its machine, for the timestamps of records"""
+        rng, cpu = base.rng, base.cpu
         self._clock = clock or WallClock()
         self._config = config
         self._rng = rng
-        self._timers: Timers[Action] = Timers()
+        self._timers = base.timers
         self._wake: Timer | None = None
         self._metadata = ClientMetadata(
-            bootstrap,
+            base.bootstrap,
             max_age_ms=config.metadata_max_age_ms,
             retry_backoff_ms=config.retry_backoff_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
@@ -115,20 +104,13 @@ class ProducerCore(ClientNode[ProducerEvents]):
         )
         self._metadata.add_topic(topic)
         self._connections = ClientConnections(
-            name,
-            config,
-            self._metadata,
-            self._timers,
-            rng,
-            names=names,
-            max_in_flight=config.max_in_flight_requests_per_connection,
-            discovers_versions=discovers_versions,
+            base, config, self._metadata, max_in_flight=config.max_in_flight_requests_per_connection
         )
         is_transactional = bool(config.transactional_id)
         idempotence = IdempotenceState(transactional=is_transactional) if config.enable_idempotence else None
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
-        self._events = ProducerEvents(name, config.required_acks, recorder)
+        self._events = ProducerEvents(base.name, config.required_acks, base.recorder)
         self._pipeline: ProducerPipeline | None = None
         if cpu != NO_TIME or not config.takes_records_as_they_are:
             from cluster.client.producer.pipeline import pipeline_of

@@ -7,19 +7,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from fake_cluster import MS, NAMES
+from fake_cluster import MS, client_base
 from segments import joined
 
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, TRANSACTION, Coordinator, CoordinatorRequests
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.clocks import Timers
 from cluster.config import ProducerConfig
-from cluster.node import Action, Connect, ConnectionId, Send
+from cluster.node import Connect, ConnectionId, Send
 from cluster.protocol.cold import encode_response, response
 from cluster.protocol.versions import END_TXN, FIND_COORDINATOR, HEARTBEAT, METADATA, read_request_header
 from replica.config import NEVER
 from replica.errors import ErrorCode
+from replica.trace.events import TraceLog
 
 WAIT = timedelta(milliseconds=700)
 
@@ -35,10 +35,8 @@ class Client:
         metadata = ClientMetadata(
             [("b1", 9092)], max_age_ms=300_000, retry_backoff_ms=100, retry_backoff_max_ms=1000, rng=rng
         )
-        timers: Timers[Action] = Timers()
-        self.connections = ClientConnections(
-            "m1", config, metadata, timers, rng, names=NAMES, max_in_flight=5, discovers_versions=False
-        )
+        base = client_base("m1", TraceLog(), discovers_versions=False)
+        self.connections = ClientConnections(base, config, metadata, max_in_flight=5)
         brokers = [{"node_id": number, "host": f"b{number}", "port": number} for number in (1, 2)]
         metadata.update(response(METADATA, 12, brokers=brokers, topics=[]), 0)
         self.refused: list[ErrorCode] = []
