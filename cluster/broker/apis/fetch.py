@@ -39,6 +39,7 @@ from cluster.protocol.versions import FETCH, RequestHeader
 from cluster.slices import MANY_PARTITIONS, array_type, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import Offset, TopicPartition
 from replica.trace.events import RecordsSent
 
@@ -46,6 +47,22 @@ FIRST_FROM_ANY_REPLICA = 11
 FIRST_WITH_LEADER_HINTS = 16
 _SIZE_AND_CORRELATION_BYTES = 8
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+@dataclass(frozen=True, slots=True)
+class FetchInHand:
+    """One request, as far as it is understood. may_fetch: as the follower that it says it is"""
+
+    connection: ConnectionId
+    peer: str
+    header: RequestHeader
+    request: FetchRequest
+    context: FetchContext
+    may_fetch: bool
+
+    @property
+    def resting(self) -> RestingPartitions | None:
+        return self.context.resting if self.may_fetch else None
 
 
 class FetchHandler:
@@ -70,35 +87,23 @@ class FetchHandler:
         request = decode_fetch_request(header, frame)
         context = self._fetch_sessions.context(request, header.api_version, now_us)
         may_fetch = request.replica_id < 0 or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
-        resting = context.resting if may_fetch else None
-        if resting is not None:
-            self._fetches.fetched_again(resting, request.replica_id, now_us)
+        fetch = FetchInHand(connection, peer, header, request, context, may_fetch)
+        if fetch.resting is not None:
+            self._fetches.fetched_again(fetch.resting, request.replica_id, now_us)
         asked = context.asked()
-        fetch = partial(self._fetch, connection, peer, header, request, context, asked, may_fetch, resting, now_us)
         if len(asked) < MANY_PARTITIONS or self._connections.is_of_node(connection):
-            fetch()
+            self._fetch(fetch, asked, now_us)
         else:  # In a session a short request may be one for very many partitions.
-            self._slices.go_on(fetch)
+            self._slices.go_on(partial(self._fetch, fetch, asked, now_us))
 
-    def _fetch(
-        self,
-        connection: ConnectionId,
-        peer: str,
-        header: RequestHeader,
-        request: FetchRequest,
-        context: FetchContext,
-        asked_for: list[RequestedPartition],
-        may_fetch: bool,
-        resting: RestingPartitions | None,
-        now_us: int,
-    ) -> None:
-        """may_fetch: as the follower that it says it is"""
+    def _fetch(self, fetch: FetchInHand, asked_for: list[RequestedPartition], now_us: int) -> None:
+        connection, request, resting = fetch.connection, fetch.request, fetch.resting
         wanted: dict[TopicPartition, RequestedPartition] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
         is_inconsistent = False
         for asked in paced(asked_for):
             error = self._refusal(asked)
-            if not may_fetch or (
+            if not fetch.may_fetch or (
                 self._access.is_on
                 and request.replica_id < 0
                 and asked.name
@@ -112,19 +117,19 @@ class FetchHandler:
             refused[asked.topic, asked.entry.partition] = FetchPartitionResponse(asked.entry.partition, error)
         max_bytes = min(request.max_bytes, self._fetch_max_bytes)
         if self._quotas.is_enabled and request.replica_id < 0:
-            max_bytes = min(max_bytes, self._quotas.most_to_fetch(connection, header))
+            max_bytes = min(max_bytes, self._quotas.most_to_fetch(connection, fetch.header))
         params = FetchParams(
             replica_id=request.replica_id,
             replica_epoch=request.replica_epoch,
-            peer=peer,
+            peer=fetch.peer,
             connection=connection,
             # The error of an old id is found by the read, which ends the wait; the other two are found before it.
             max_wait_us=0 if is_inconsistent else request.max_wait_ms * 1000,
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
-            leader_only=header.api_version < FIRST_FROM_ANY_REPLICA,
+            leader_only=fetch.header.api_version < FIRST_FROM_ANY_REPLICA,
             # -2 is a debugging consumer (FetchRequest.isValidBrokerId).
-            from_follower=may_fetch and request.replica_id >= 0,
+            from_follower=fetch.may_fetch and request.replica_id >= 0,
             resting=resting,
             read_committed=request.isolation == READ_COMMITTED and request.replica_id < 0,
         )
@@ -132,7 +137,7 @@ class FetchHandler:
             resting.listeners = [lambda asked: _note(wanted, asked)]
 
         def respond(results: FetchResults, now_us: int) -> None:
-            answer = partial(self._respond, params, header, context, wanted, refused, results, now_us)
+            answer = partial(self._respond, fetch, params, wanted, refused, results, now_us)
             self._slices.answer(len(results) + len(refused), answer)
 
         # What the metadata does not know is answered beside the rest, and ends no waiting for it.
@@ -150,15 +155,14 @@ class FetchHandler:
 
     def _respond(
         self,
+        fetch: FetchInHand,
         params: FetchParams,
-        header: RequestHeader,
-        context: FetchContext,
         wanted: Mapping[TopicPartition, RequestedPartition],
         refused: Mapping[Key, FetchPartitionResponse],
         results: FetchResults,
         now_us: int,
     ) -> None:
-        connection, peer = params.connection, params.peer
+        connection, peer, header, context = fetch.connection, fetch.peer, fetch.header, fetch.context
         if connection not in self._connections:
             return
         hints: LeaderHints | None = None

@@ -6,6 +6,7 @@ source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, KafkaA
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from uuid import UUID, uuid5
 
@@ -95,12 +96,8 @@ class RegistryTopics:
         try:
             files = creation(
                 self._cache.image,
-                given.name,
+                replace(given, config={name: str(value) for name, value in given.config.items()}),
                 topic_id=self._new_id(),
-                assignment=given.assignment,
-                partitions=given.partitions,
-                replication_factor=given.replication_factor,
-                config={name: str(value) for name, value in given.config.items()},
                 broker_config=self._config,
                 names=self._names,
                 under_way=sum(self._under_way.values()),
