@@ -36,7 +36,7 @@ from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.versions import FETCH, RequestHeader
-from cluster.slices import MANY_PARTITIONS, array_type, paced
+from cluster.slices import MANY_PARTITIONS, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
 from replica.frozen import dataclass
@@ -51,7 +51,10 @@ MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPO
 
 @dataclass(frozen=True, slots=True)
 class FetchInHand:
-    """One request, as far as it is understood. may_fetch: as the follower that it says it is"""
+    """One request, as far as it is understood.
+
+    may_fetch: as the follower that it says it is     resting: those of its session that are not looked at
+    """
 
     connection: ConnectionId
     peer: str
@@ -59,10 +62,7 @@ class FetchInHand:
     request: FetchRequest
     context: FetchContext
     may_fetch: bool
-
-    @property
-    def resting(self) -> RestingPartitions | None:
-        return self.context.resting if self.may_fetch else None
+    resting: RestingPartitions | None
 
 
 class FetchHandler:
@@ -87,9 +87,10 @@ class FetchHandler:
         request = decode_fetch_request(header, frame)
         context = self._fetch_sessions.context(request, header.api_version, now_us)
         may_fetch = request.replica_id < 0 or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
-        fetch = FetchInHand(connection, peer, header, request, context, may_fetch)
-        if fetch.resting is not None:
-            self._fetches.fetched_again(fetch.resting, request.replica_id, now_us)
+        resting = context.resting if may_fetch else None
+        fetch = FetchInHand(connection, peer, header, request, context, may_fetch, resting)
+        if resting is not None:
+            self._fetches.fetched_again(resting, request.replica_id, now_us)
         asked = context.asked()
         if len(asked) < MANY_PARTITIONS or self._connections.is_of_node(connection):
             self._fetch(fetch, asked, now_us)
@@ -202,11 +203,10 @@ class FetchHandler:
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in paced(answered.partitions.items()):
             topics.setdefault(topic, []).append(result)
-        array = array_type()
         segments = fetch_response_segments(
             header.api_version,
             header.correlation_id,
-            array((topic, array(parts)) for topic, parts in topics.items()),
+            list(topics.items()),
             answered.error,
             answered.session_id,
             endpoints=() if hints is None else hints.endpoints,

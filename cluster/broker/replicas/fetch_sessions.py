@@ -108,14 +108,15 @@ class CachedPartition:
         self.high_watermark: Offset = UNKNOWN_OFFSET
         self.log_start_offset: Offset = UNKNOWN_OFFSET
 
-    def is_news(self, result: FetchPartitionResponse) -> bool:
+    def is_news(self, result: FetchPartitionResponse, found_bytes: int) -> bool:
         """Whether the result has to be sent to the fetcher; remembers the values that are sent.
 
+        found_bytes: of records in it
         source: CachedPartition.maybeUpdateResponseData
         """
         failed = result.error is not ErrorCode.NONE
         news = (
-            size_of(result.slice) > 0
+            found_bytes > 0
             or self.high_watermark != result.high_watermark
             or self.log_start_offset != result.log_start_offset
             or result.preferred_read_replica != NO_BROKER
@@ -380,10 +381,11 @@ class IncrementalFetch:
         news = {}
         for key, result in paced(results.items()):
             cached = session.partitions.get(key)
-            if cached is None or not cached.is_news(result):
+            found_bytes = size_of(result.slice)
+            if cached is None or not cached.is_news(result, found_bytes):
                 continue
             news[key] = result
-            if size_of(result.slice):
+            if found_bytes:
                 session.had_records(cached)
         return Answered(ErrorCode.NONE, session.session_id, news)
 
