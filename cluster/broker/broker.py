@@ -207,7 +207,7 @@ class BrokerCore:
 
     def _build(self) -> None:
         base = self.base
-        quotas = ReplicationQuotas(base.broker_id, lambda: self.cache.image)
+        quotas = ReplicationQuotas(base.broker_id, base.cache)
         self.replicas = ReplicaManager(
             base,
             logs=self.logs,

@@ -183,6 +183,7 @@ class ScenarioRun:
         self._exits = self.cluster.fabric.exits
         self._violations = self.invariants.violations
         self._stops = self.workloads.pending_stops
+        self._armed, self._due, self._answered = self.timeline.armed, self.timeline.due, self.answers.answered
         self._violations_stated = 0
         self._progress = options.progress
         self._next_progress = 0
@@ -234,7 +235,9 @@ class ScenarioRun:
             self._tell_progress(self._progress)
         if self._is_interrupted and self.cut_at_us is None:
             self._cut_short()
-        return self.timeline.is_due() or bool(self._stops) or self._is_ready_now
+        if self._armed:
+            self.timeline.look_at_conditions()
+        return bool(self._due or self._answered or self._stops) or self._is_ready_now
 
     def _look_for_topics(self) -> None:
         self._topics_exist = self._first_topics.are_there()

@@ -15,6 +15,7 @@ from cluster.broker.replicas.followed_partition import FollowedPartition
 from cluster.broker.replicas.partition import Partition
 from cluster.channel import Channel
 from cluster.clocks import Timer
+from cluster.config import BrokerConfig
 from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
@@ -130,11 +131,12 @@ class ReplicaFetcher:
 
     def _fetch(self, ready: list[FollowedPartition], now_us: int) -> bool:
         """Whether there was anything to send; a partition that is not ready any more has to be forgotten, for one."""
-        wanted = {followed.name: self._wanted(followed) for followed in ready}
+        config = self._all.config
+        wanted = {followed.name: self._wanted(followed, config.replica_fetch_max_bytes) for followed in ready}
         fetch = self._session.build(wanted, self._stirred)
         if fetch is None:
             return False
-        request = self._request(fetch)
+        request = self._request(fetch, config)
         for name in self._stirred:
             self._asked.pop(name, None)
         for followed in ready:
@@ -147,12 +149,12 @@ class ReplicaFetcher:
                 self._fetch_version, correlation_id, self._all.base.node, request
             ),
             self._answered,
-            self._all.config.replica_socket_timeout_ms * 1000,
+            config.replica_socket_timeout_ms * 1000,
             now_us,
         )
         return True
 
-    def _wanted(self, followed: FollowedPartition) -> Wanted:
+    def _wanted(self, followed: FollowedPartition, max_bytes: int) -> Wanted:
         state, partition = followed.state, followed.partition
         entry = FetchPartition(
             followed.name.partition,
@@ -160,13 +162,13 @@ class ReplicaFetcher:
             state.fetch_offset,
             state.epoch_in_fetch,
             partition.log.log_start_offset,
-            self._all.config.replica_fetch_max_bytes,
+            max_bytes,
         )
         by_id = self._fetch_version >= FIRST_VERSION_WITH_TOPIC_IDS
         return Wanted(partition.topic_id if by_id else followed.name.topic, entry)
 
-    def _request(self, fetch: SessionFetch) -> FetchRequest:
-        config, uses_sessions = self._all.config, self._all.uses_fetch_sessions
+    def _request(self, fetch: SessionFetch, config: BrokerConfig) -> FetchRequest:
+        uses_sessions = self._all.uses_fetch_sessions
         return FetchRequest(
             replica_id=self._all.base.broker_id,
             replica_epoch=self._all.stated_broker_epoch,

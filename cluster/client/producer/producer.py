@@ -344,7 +344,10 @@ class ProducerCore(ClientNode[ProducerEvents]):
             waiting.partition = self._partition_of(first)
         tp = TopicPartition(first.topic, UNKNOWN_PARTITION if waiting.partition is None else waiting.partition)
         if self._metadata.is_known(tp):
-            if self._is_too_large(waiting, now_us) or self._append(tp, waiting, now_us):
+            sizes_bytes = [record_bytes_upper_bound(pending.record) for pending in waiting.records]
+            if self._is_too_large(waiting, max(sizes_bytes), now_us) or self._append(
+                tp, waiting, sum(sizes_bytes), now_us
+            ):
                 return True
             waiting.waits_for_memory = True
         if now_us < waiting.deadline_us:
@@ -387,20 +390,23 @@ class ProducerCore(ClientNode[ProducerEvents]):
                 self._report_failed(waiting, pending, SERIALIZATION, f"{why}; it never came to the accumulator", now_us)
         waiting.records = kept
 
-    def _append(self, tp: TopicPartition, waiting: WaitingSend, now_us: int) -> bool:
+    def _append(self, tp: TopicPartition, waiting: WaitingSend, needed_bytes: int, now_us: int) -> bool:
         if waiting.whole:
-            appended = self._accumulator.append_batch(tp, waiting.records, now_us)
+            appended = self._accumulator.append_batch(tp, waiting.records, needed_bytes, now_us)
         else:
-            appended = self._accumulator.append(tp, waiting.records[0], now_us, own_batch=waiting.own_batch)
+            (pending,) = waiting.records
+            appended = self._accumulator.append(tp, pending, needed_bytes, now_us, own_batch=waiting.own_batch)
         if appended and self._transactions is not None:
             self._transactions.sends_to(tp)
         if appended:
-            self._count_for_sticky(tp, waiting.records)
+            self._count_for_sticky(tp, waiting.records[0].record, needed_bytes)
         return appended
 
-    def _is_too_large(self, waiting: WaitingSend, now_us: int) -> bool:
-        """KafkaProducer.ensureValidRecordSize: refused before it is queued. returns: whether the call is settled"""
-        size_bytes = max(record_bytes_upper_bound(pending.record) for pending in waiting.records)
+    def _is_too_large(self, waiting: WaitingSend, size_bytes: int, now_us: int) -> bool:
+        """KafkaProducer.ensureValidRecordSize: refused before it is queued. returns: whether the call is settled
+
+        size_bytes: of its largest record, at most
+        """
         limit_bytes = min(self._config.max_request_size, self._config.buffer_memory)
         if size_bytes <= limit_bytes:
             return False
@@ -450,11 +456,9 @@ class ProducerCore(ClientNode[ProducerEvents]):
             known = self._sticky[topic] = StickyPartitioner(self._config.batch_size, self._rng)
         return known
 
-    def _count_for_sticky(self, tp: TopicPartition, records: Sequence[PendingRecord]) -> None:
-        first = records[0].record
+    def _count_for_sticky(self, tp: TopicPartition, first: ProducerRecord, size_bytes: int) -> None:
         if first.partition is not None or first.key is not None:
             return
-        size_bytes = sum(record_bytes_upper_bound(pending.record) for pending in records)
         self._sticky_of(tp.topic).produced(
             tp.partition,
             size_bytes,
