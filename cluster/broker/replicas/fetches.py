@@ -113,7 +113,7 @@ class Fetches:
                 partition = self._replicas.hosted(topic_partition)
                 result = partition.fetch(params, entry, min(entry.max_bytes, budget), not total, first_time, now_us)
                 found = size_of(result.slice)
-                if found and params.from_follower and self._is_throttled(partition, params, now_us):
+                if found and self._is_throttled(partition, params, now_us):
                     result, found = replace(result, slice=EMPTY_SLICE), 0
             except KafkaError as error:
                 self._refuse(topic_partition, params, entry, error)
@@ -130,7 +130,7 @@ class Fetches:
     def _is_throttled(self, partition: Partition, params: FetchParams, now_us: int) -> bool:
         """A follower that is not in sync waits while the quota is exceeded. source: shouldLeaderThrottle"""
         leader = partition.leader
-        if leader is not None and params.replica_id in leader.in_sync_replicas:
+        if not params.from_follower or (leader is not None and params.replica_id in leader.in_sync_replicas):
             return False
         quota = self._quotas.leader
         return quota.is_throttled(partition.topic_partition) and quota.is_exceeded(now_us)
@@ -178,7 +178,7 @@ class Fetches:
             if partition is None or (self._pushes and partition.high_watermark_is_news(delayed.params)):
                 return True
             try:
-                is_throttled = delayed.params.from_follower and self._is_throttled(partition, delayed.params, now_us)
+                is_throttled = self._is_throttled(partition, delayed.params, now_us)
                 base = delayed.segment_bases[topic_partition]
                 ready = delayed.available_bytes(partition, entry, base, is_throttled)
             except KafkaError:
