@@ -24,7 +24,6 @@ from cluster.broker.replicas.log_life import LogDirFailures, state_recoveries
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import MANY
-from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
@@ -102,7 +101,6 @@ def broker_base(
         names=names,
         disks=disks,
         outbox=Outbox(),
-        channels=Channels(),
         cache=MetadataCache(MetadataImage(running.settings, identity.broker_id)),
         recorder=recorder,
         clock=clock,
@@ -459,7 +457,7 @@ class BrokerCore:
         return []
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        channel = self.base.channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.connected(now_us)
         return self._actions(now_us)
@@ -467,12 +465,12 @@ class BrokerCore:
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
         if connection < 0:
             self._server.received(connection, frame, now_us)
-        elif (channel := self.base.channels.of(connection)) is not None:
+        elif (channel := self._outbox.callers.get(connection)) is not None:
             channel.received(frame, now_us)
         return self._actions(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        channel = self.base.channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.disconnected(reason, now_us)
         self._server.connections.gone(connection)

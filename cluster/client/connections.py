@@ -1,7 +1,7 @@
 """The network half of a client: one connection per broker, its requests in flight, and the metadata that steers it.
 
-Both clients own one `ClientConnections`. It collects actions in an outbox that the core empties after every step, and
-reports the fate of each request to the callback that came with it: an answer, or why there will be none.
+Both clients own one `ClientConnections`. It reports the fate of each request to the callback that came with it: an
+answer, or why there will be none.
 
 On each new connection ApiVersions goes first (api_versions.py); each later request has the highest version that both
 ends know.
@@ -37,7 +37,7 @@ from cluster.client.connection_states import (
 from cluster.client.metadata_cache import ClientMetadata, group_coordinator
 from cluster.client.node import ClientBase, ExponentialBackoff
 from cluster.clocks import Timer
-from cluster.node import Action, Close, Connect, ConnectionId, Send
+from cluster.node import ConnectionId
 from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import API_VERSIONS, METADATA, api_name, response_correlation_id
 from replica.errors import ErrorCode, PeerViolation
@@ -69,7 +69,7 @@ class ClientConnections:
         self._discovers_versions = base.discovers_versions
         self._names = base.names
         self._max_in_flight = max_in_flight
-        self._timers = base.timers
+        self._timers = base.outbox.timers
         self._rng = rng
         self._request_timeout_us = config.request_timeout_ms * 1000
         self._max_idle_us = config.connections_max_idle_ms * 1000
@@ -79,17 +79,11 @@ class ClientConnections:
         )
         self._nodes: dict[int, NodeConnection] = {}
         self._by_connection: dict[ConnectionId, NodeConnection] = {}
-        self._outbox: list[Action] = []
-        self._connections_made = 0
+        self._outbox = base.outbox
         self._correlation_id = 0
         self._metadata_in_progress = False
         self._answering: NodeConnection | None = None
         """Whose answer is being handed over."""
-
-    def take_actions(self) -> list[Action]:
-        """All actions since the last call, in order."""
-        actions, self._outbox = self._outbox, []
-        return actions
 
     def name(self, node_id: int) -> str:
         """A broker's name in traces; a bootstrap address goes by its host."""
@@ -155,7 +149,7 @@ class ClientConnections:
         correlation_id = self._correlation_id
         self._correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
         state.last_active_us = now_us
-        self._outbox.append(Send(state.connection, [encode(correlation_id)], api_key, cause=cause))
+        self._outbox.request(state.connection, encode(correlation_id), api_key, cause)
         return correlation_id
 
     def _await(
@@ -372,7 +366,7 @@ class ClientConnections:
         """Close everything and forget what is in flight: the client goes away."""
         for state in self._nodes.values():
             if state.connection is not None:
-                self._outbox.append(Close(state.connection))
+                self._outbox.close(state.connection)
             for in_flight in state.in_flight:
                 in_flight.timer.cancel()
             self._cancel(state.setup_timer)
@@ -384,11 +378,9 @@ class ClientConnections:
     # -------------------------------------------------------------------------------------------------- connections
 
     def _connect(self, state: NodeConnection, now_us: int) -> None:
-        self._connections_made += 1
-        connection = self._connections_made
+        connection = self._outbox.connect(state.node.host, state.node.port)
         state.connection, state.state, state.last_attempt_us = connection, ConnectionState.CONNECTING, now_us
         self._by_connection[connection] = state
-        self._outbox.append(Connect(connection, state.node.host, state.node.port))
         timeout_us = self._setup.after_us(state.failed_attempts_to_connect)
         reason = f"no connection to {self.name(state.node.node_id)} within the set-up timeout"
         state.setup_timer = self._timers.at(
@@ -410,7 +402,7 @@ class ClientConnections:
     def _close(self, state: NodeConnection, error: ErrorCode, reason: str, now_us: int) -> None:
         if state.connection is None:
             return
-        self._outbox.append(Close(state.connection))
+        self._outbox.close(state.connection)
         self._forget(state, error, reason, now_us)
 
     def _forget(self, state: NodeConnection, error: ErrorCode, reason: str, now_us: int) -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from cluster.client.events import CausalRecorder, ClientEvents
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
-from cluster.clocks import Timers
-from cluster.node import Action, ConnectionId
+from cluster.node import Action, ConnectionId, Outbox
 
 if TYPE_CHECKING:
     from cluster.client.connections import ClientConnections
@@ -34,7 +33,7 @@ class ClientBase:
     names: Names
     cpu: ClientCpuTimes = NO_TIME
     discovers_versions: bool = True
-    timers: Timers[Action] = field(default_factory=Timers)
+    outbox: Outbox = field(default_factory=Outbox)
 
 
 EventsT = TypeVar("EventsT", bound=ClientEvents)
@@ -45,7 +44,7 @@ class ClientNode(ABC, Generic[EventsT]):
 
     _events: EventsT
     _connections: ClientConnections
-    _timers: Timers[Action]
+    _outbox: Outbox
     _running: bool
 
     @abstractmethod
@@ -54,7 +53,7 @@ class ClientNode(ABC, Generic[EventsT]):
 
     @property
     def next_deadline_us(self) -> int | None:
-        return self._timers.next_deadline_us
+        return self._outbox.timers.next_deadline_us
 
     @property
     def accepts(self) -> bool:
@@ -92,7 +91,7 @@ class ClientNode(ABC, Generic[EventsT]):
 
     def tick(self, now_us: int) -> list[Action]:
         self._events.begin_step(from_outside=False)
-        self._timers.run_due(now_us)
+        self._outbox.timers.run_due(now_us)
         return self._run(now_us)
 
 

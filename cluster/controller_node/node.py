@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue, QuorumPeers
@@ -126,7 +125,6 @@ class ControllerCore:
         self._session_check_phase_us = session_check_phase_us
         self._draw = draw
         self._outbox = Outbox()
-        self._channels = Channels()
         self._connections = AcceptedConnections(self._name, config, self._outbox, recorder, nodes_only=True)
         self._decisions = DecisionQueue(recorder, chronicle)
         self._slices = Slices(now=now, clock=slicing, at=self._outbox.timers.at)
@@ -138,7 +136,6 @@ class ControllerCore:
         self._peers = QuorumPeers(
             client_id=self._name,
             outbox=self._outbox,
-            channels=self._channels,
             addresses={voter: address for voter, address in voters.items() if voter != controller_id},
             request_timeout_ms=config.controller_quorum_request_timeout_ms,
             on_answered=self._peer_answered,
@@ -284,13 +281,13 @@ class ControllerCore:
         return []
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        channel = self._channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.connected(now_us)
         return self._actions(now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
-        channel = self._channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.received(frame, now_us)
         else:
@@ -302,7 +299,7 @@ class ControllerCore:
         return self._actions(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        channel = self._channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.disconnected(reason, now_us)
         self._connections.gone(connection)

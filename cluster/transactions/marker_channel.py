@@ -41,7 +41,6 @@ class MarkerChannels:
         self.on_answer: Callable[[MarkersAnswered], None] = _ignore
         self._node = base.node
         self._outbox = base.outbox
-        self._channels = base.channels
         self._cache = base.cache
         self._request_timeout_us = request_timeout_us
         self._queues: dict[BrokerId, _Queue] = {}
@@ -83,7 +82,7 @@ class MarkerChannels:
         known = self._queues.get(broker.broker_id)
         if known is not None and known.address == address:
             return known
-        queue = self._queues[broker.broker_id] = _Queue(Channel(self._outbox, self._channels, *address), address)
+        queue = self._queues[broker.broker_id] = _Queue(Channel(self._outbox, *address), address)
         if known is not None:
             known.channel.drop("the broker is at another address", now_us)
             queue.waiting += known.waiting

@@ -13,9 +13,8 @@ from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientBase
-from cluster.clocks import Timers
 from cluster.config import ProducerConfig
-from cluster.node import Action, Close, Connect, Send
+from cluster.node import Close, Connect, Outbox, Send
 from cluster.protocol.cold import decode_request, encode_response, response
 from cluster.protocol.versions import API_VERSIONS, METADATA, api_key, api_name, read_request_header
 from replica.errors import ErrorCode
@@ -30,7 +29,7 @@ class ConnectionWorld:
     def __init__(self) -> None:
         self.now_us = 0
         self._lines: list[str] = []
-        self._timers: Timers[Action]
+        self._outbox: Outbox
         self._connections: ClientConnections
         self._connection = 0
         self._sent: list[tuple[int, int, int]] = []
@@ -44,7 +43,7 @@ class ConnectionWorld:
         metadata = ClientMetadata(
             [("b1", 9092)], max_age_ms=900_000, retry_backoff_ms=900_000, retry_backoff_max_ms=900_000, rng=rng
         )
-        self._timers = Timers()
+        self._outbox = Outbox()
         self._connections = ClientConnections(
             ClientBase(
                 name="p1",
@@ -53,7 +52,7 @@ class ConnectionWorld:
                 rng=rng,
                 names=NAMES,
                 discovers_versions=discovers == "yes",
-                timers=self._timers,
+                outbox=self._outbox,
             ),
             config,
             metadata,
@@ -65,7 +64,7 @@ class ConnectionWorld:
 
     def at(self, at_us: int) -> list[str]:
         self.now_us = at_us
-        self._timers.run_due(at_us)
+        self._outbox.timers.run_due(at_us)
         return self._take()
 
     def wants(self) -> list[str]:
@@ -146,7 +145,7 @@ class ConnectionWorld:
         ]
 
     def _take(self) -> list[str]:
-        for action in self._connections.take_actions():
+        for action in self._outbox.take():
             if isinstance(action, Connect):
                 self._connection = action.connection
                 self._lines.append("-> connects")

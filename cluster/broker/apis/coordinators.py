@@ -138,7 +138,6 @@ class Coordinators:
         return TransactionVerifier(
             node=self.base.node,
             outbox=self.base.outbox,
-            channels=self.base.channels,
             find=self.transactions_topic.coordinator,
             request_timeout_us=self.base.config.request_timeout_ms * 1000,
         )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US
 from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.metadata.lifecycle import BrokerBase
-from cluster.channel import Channel, Channels
+from cluster.channel import Channel
 from cluster.clocks import Timer
 from cluster.node import Outbox
 from cluster.protocol.control_messages import api_of, encode_control_request
@@ -33,10 +33,10 @@ REQUEST_TIMEOUT_US = 30_000_000
 class _Sender:
     """Requests to one life of one broker, in order; a failed request is sent again until the broker is gone."""
 
-    def __init__(self, outbox: Outbox, channels: Channels, node: str, request: ControlRequest) -> None:
+    def __init__(self, outbox: Outbox, node: str, request: ControlRequest) -> None:
         self.broker_epoch: BrokerEpoch = request.broker.broker_epoch
         self._node = node
-        self._channel = Channel(outbox, channels, request.broker.host, request.broker.port, retry_us=FOR_EVER_US)
+        self._channel = Channel(outbox, request.broker.host, request.broker.port, retry_us=FOR_EVER_US)
         self._queue: deque[ControlRequest] = deque()
 
     def send(self, request: ControlRequest, now_us: int) -> None:
@@ -71,7 +71,6 @@ class ControllerRunner:
         self.controller = controller
         self._node = base.node
         self._outbox = base.outbox
-        self._channels = base.channels
         self._client = client
         self._recorder = base.recorder
         config = base.config
@@ -152,7 +151,7 @@ class ControllerRunner:
         broker_id = request.broker.broker_id
         sender = self._senders.get(broker_id)
         if sender is None:
-            sender = self._senders[broker_id] = _Sender(self._outbox, self._channels, self._node, request)
+            sender = self._senders[broker_id] = _Sender(self._outbox, self._node, request)
         sender.send(request, now_us)
 
     def _close_gone(self) -> None:

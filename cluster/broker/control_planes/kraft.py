@@ -161,7 +161,7 @@ class KRaftPlane:
             )
 
     def _channel(self, retry_us: int) -> ControllerChannel:
-        return ControllerChannel(self._base.outbox, self._base.channels, self._controller, retry_us=retry_us)
+        return ControllerChannel(self._base.outbox, self._controller, retry_us=retry_us)
 
     @cached_property
     def producer_ids(self) -> ProducerIds:

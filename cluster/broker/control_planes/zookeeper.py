@@ -18,7 +18,7 @@ from cluster.broker.control_planes.topic_configs import TopicConfigs
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
 from cluster.broker.metadata.lifecycle import BrokerBase, BrokerEvents
 from cluster.broker.replicas.changes import ReplicaChanges
-from cluster.channel import Channel, Channels, OnAnswer
+from cluster.channel import Channel, OnAnswer
 from cluster.node import Outbox
 from cluster.protocol.versions import CREATE_TOPICS
 from cluster.server.responder import Handler, Responder
@@ -30,9 +30,9 @@ from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 class ActiveControllerChannel(Channel):
     """To the controller of the moment when a request is made, or made again."""
 
-    def __init__(self, outbox: Outbox, channels: Channels, where: Callable[[], tuple[str, int]]) -> None:
+    def __init__(self, outbox: Outbox, where: Callable[[], tuple[str, int]]) -> None:
         host, port = where()
-        super().__init__(outbox, channels, host, port, retry_us=FOR_EVER_US)
+        super().__init__(outbox, host, port, retry_us=FOR_EVER_US)
         self._where = where
 
     def _connect(self, now_us: int) -> None:
@@ -67,7 +67,6 @@ class ZooKeeperPlane:
         host, port = registry
         client = RegistryClient(
             outbox=base.outbox,
-            channels=base.channels,
             host=host,
             port=port,
             timeout_us=base.config.registry_session_timeout_us,
@@ -82,7 +81,7 @@ class ZooKeeperPlane:
         self._topics = RegistryTopics(base, client=client, controller=self._controller, responder=responder)
         self.producer_ids = IdsOfRegistration(lambda: self.lifecycle.broker_epoch)
         if base.rules.isr_update == "alter-partition":
-            channel = ActiveControllerChannel(base.outbox, base.channels, self._where_the_controller_is)
+            channel = ActiveControllerChannel(base.outbox, self._where_the_controller_is)
             self.propose_isr = IsrUpdates(
                 base, channel=channel, broker_epoch=lambda: self.lifecycle.broker_epoch
             ).propose

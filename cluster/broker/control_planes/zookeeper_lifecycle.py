@@ -44,7 +44,6 @@ class ZooKeeperLifecycle:
         self._path = znodes.broker_path(base.identity.broker_id)
         self._config = base.config
         self._outbox = base.outbox
-        self._channels = base.channels
         self._cache = base.cache
         self._client = client
         self._runner = runner
@@ -112,7 +111,7 @@ class ZooKeeperLifecycle:
         if controller is None:
             self._not_yet("the controller is not known", now_us)
             return
-        self._channel = Channel(self._outbox, self._channels, controller.host, controller.port)
+        self._channel = Channel(self._outbox, controller.host, controller.port)
         version = version_of(CONTROLLED_SHUTDOWN)
         entity = cold.request(
             CONTROLLED_SHUTDOWN, version, broker_id=self._identity.broker_id, broker_epoch=self.broker_epoch

@@ -151,9 +151,7 @@ class MetadataFollower:
         self._fetches = RepeatedFetches(FETCH_VERSION, base.node)
         self._outbox = base.outbox
         self._controller = controller
-        self._voters = {
-            voter: Channel(base.outbox, base.channels, *address) for voter, address in controller.voters.items()
-        }
+        self._voters = {voter: Channel(base.outbox, *address) for voter, address in controller.voters.items()}
         self._target = next(iter(self._voters))
         self._asking_around = False
         self._cache = base.cache

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from cluster.channel import Channels, ControllerRequests
+from cluster.channel import ControllerRequests
 from cluster.clocks import Timer, WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import RunningConfig
@@ -81,7 +81,6 @@ class BrokerBase:
     names: Names
     disks: Mapping[str, Disk]
     outbox: Outbox
-    channels: Channels
     cache: MetadataCache
     recorder: Recorder
     clock: WallClock

@@ -50,7 +50,7 @@ class ReplicaFetcher:
         self.partitions: dict[TopicPartition, FollowedPartition] = {}
         self._all = context
         self._source = source.broker_id
-        self._channel = Channel(context.base.outbox, context.base.channels, source.host, source.port)
+        self._channel = Channel(context.base.outbox, source.host, source.port)
         self._session = FetchSessionHandler()
         self._fetch_version = context.fetch_version
         self._timer: Timer | None = None

@@ -25,7 +25,7 @@ from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ClientBase, ClientNode, ExponentialBackoff
 from cluster.clocks import Timer
 from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
-from cluster.node import Action, EndProcess
+from cluster.node import Action
 from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
 from replica.errors import NO_OFFSET_FOR_PARTITION, ErrorCode
@@ -65,7 +65,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         self._config = config
         self._rules = rules
         self._topics: Sequence[str] | TopicPattern = topics
-        self._timers = base.timers
+        self._outbox = base.outbox
         self._wake: Timer | None = None
         self._metadata = ClientMetadata(
             base.bootstrap,
@@ -192,12 +192,13 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
 
     def _close_by(self, at_us: int) -> None:
         self._closes_by_us = at_us
-        self._timers.at(at_us, lambda _: None)
+        self._outbox.timers.at(at_us, lambda _: None)
 
     def _exit(self) -> list[Action]:
         self._running = False
         self._connections.close()
-        return [*self._connections.take_actions(), EndProcess()]
+        self._outbox.exit()
+        return self._outbox.take()
 
     def position(self, tp: TopicPartition) -> int | None:
         """The next offset to read; None before the first reset."""
@@ -217,7 +218,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
 
     def _run(self, now_us: int) -> list[Action]:
         if not self._running:
-            return self._connections.take_actions()
+            return self._outbox.take()
         if self._closes_by_us is not None:
             return self._shut_down(self._closes_by_us, now_us)
         busy = True
@@ -233,7 +234,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if self.group is not None:
             deadlines.append(self.group.next_deadline_us)
         self._arm(deadlines, now_us)
-        return self._connections.take_actions()
+        return self._outbox.take()
 
     def _shut_down(self, by_us: int, now_us: int) -> list[Action]:
         if self._fetcher.is_closing:
@@ -243,7 +244,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             pass
         if group is not None and not group.has_left and now_us < by_us:
             self._arm([group.next_deadline_us], now_us)
-            return self._connections.take_actions()
+            return self._outbox.take()
         if now_us >= by_us or self._rules.release in LEAVES_SESSIONS:
             return self._exit()
         self._fetcher.begin_closing(now_us)
@@ -257,7 +258,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if self._fetcher.has_closed or now_us >= by_us:
             return self._exit()
         self._arm([self._fetcher.next_deadline_us], now_us)
-        return self._connections.take_actions()
+        return self._outbox.take()
 
     def _learn_leaders(self) -> None:
         """Assign new partitions, and check known positions against new leaders (validatePositionsOnMetadataChange)."""
@@ -304,7 +305,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if self._wake is not None:
             self._wake.cancel()
         at_us = min(*deadlines, NEVER if metadata_us is None else metadata_us)
-        self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
+        self._wake = None if at_us >= NEVER else self._outbox.timers.at(at_us, lambda _: None)
 
 
 def _nothing_unread(tp: TopicPartition) -> int | None:

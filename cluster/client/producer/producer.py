@@ -27,7 +27,7 @@ from cluster.client.producer.idempotence import NO_GROUP, GroupMetadata, Idempot
 from cluster.client.producer.sender import Sender
 from cluster.clocks import Timer, WallClock
 from cluster.config import ProducerConfig
-from cluster.node import Action, EndProcess
+from cluster.node import Action
 from replica.config import NEVER
 from replica.errors import SERIALIZATION, ErrorCode, NotConvertible
 from replica.ids import TopicPartition
@@ -93,7 +93,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         self._clock = clock or WallClock()
         self._config = config
         self._rng = rng
-        self._timers = base.timers
+        self._outbox = base.outbox
         self._wake: Timer | None = None
         self._metadata = ClientMetadata(
             base.bootstrap,
@@ -200,7 +200,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         self._accumulator.closed = True
         self._closing = True
         if timeout_ms != NEVER:
-            self._timers.at(now_us + timeout_ms * 1000, self._close_now)
+            self._outbox.timers.at(now_us + timeout_ms * 1000, self._close_now)
         return self._run(now_us)
 
     @property
@@ -216,7 +216,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         The sender thread asks for metadata and a producer id before the first record comes; so does this.
         """
         if not self._running:
-            return self._connections.take_actions()
+            return self._outbox.take()
         busy = True
         while busy:
             busy = self._serve_waiting(now_us)
@@ -228,9 +228,10 @@ class ProducerCore(ClientNode[ProducerEvents]):
         if self._closing and not self._has_to_finish:
             self._running = False
             self._connections.close()
-            return [*self._connections.take_actions(), EndProcess()]
+            self._outbox.exit()
+            return self._outbox.take()
         self._arm(now_us)
-        return self._connections.take_actions()
+        return self._outbox.take()
 
     @property
     def _has_to_finish(self) -> bool:
@@ -261,7 +262,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         if self._wake is not None:
             self._wake.cancel()
         at_us = min(wanted)
-        self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
+        self._wake = None if at_us >= NEVER else self._outbox.timers.at(at_us, lambda _: None)
 
     def _close_now(self, now_us: int) -> None:
         reason = "the producer was closed before the record was acknowledged"
