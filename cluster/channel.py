@@ -33,16 +33,6 @@ class _Request:
     correlation_id: int = 0
 
 
-class Caller(Protocol):
-    """The part of this node that opened a connection and gets its events."""
-
-    def connected(self, now_us: int) -> None: ...
-
-    def received(self, frame: bytearray, now_us: int) -> None: ...
-
-    def disconnected(self, reason: str, now_us: int) -> None: ...
-
-
 class ControllerRequests(Protocol):
     """Where a broker's requests to the controller go, one at a time."""
 
@@ -54,33 +44,16 @@ class ControllerRequests(Protocol):
     ) -> None: ...
 
 
-class Channels:
-    """The channels of one node, found by their current connection."""
-
-    def __init__(self) -> None:
-        self._by_connection: dict[ConnectionId, Caller] = {}
-
-    def enter(self, connection: ConnectionId, channel: Caller) -> None:
-        self._by_connection[connection] = channel
-
-    def leave(self, connection: ConnectionId) -> None:
-        self._by_connection.pop(connection, None)
-
-    def of(self, connection: ConnectionId) -> Caller | None:
-        return self._by_connection.get(connection)
-
-
 class Channel:
     """A connection to one node that is opened when a request needs it and closed when one times out.
 
     retry_us: a request whose connection breaks is sent again over a new one until it is so old; 0: it fails at once
     """
 
-    def __init__(self, outbox: Outbox, channels: Channels, host: str, port: int, *, retry_us: int = 0) -> None:
+    def __init__(self, outbox: Outbox, host: str, port: int, *, retry_us: int = 0) -> None:
         self.host = host
         self.port = port
         self._outbox = outbox
-        self._channels = channels
         self._retry_us = retry_us
         self._connection: ConnectionId | None = None
         self._is_open = False
@@ -105,8 +78,7 @@ class Channel:
 
     def _connect(self, now_us: int) -> None:
         assert self._request is not None, "a connection is opened when a request needs it"
-        self._connection = self._outbox.connect(self.host, self.port)
-        self._channels.enter(self._connection, self)
+        self._connection = self._outbox.connect(self.host, self.port, self)
         patience_us = min(CONNECTION_SETUP_TIMEOUT_US, self._request.timeout_us)
         self._arm(now_us + patience_us, "the connection was not set up in time")
 
@@ -169,7 +141,7 @@ class Channel:
 
     def _forget(self) -> None:
         if self._connection is not None:
-            self._channels.leave(self._connection)
+            self._outbox.callers.pop(self._connection, None)
         self._connection = None
         self._is_open = False
 

@@ -163,23 +163,39 @@ class NodeCore(Protocol):
     def tick(self, now_us: int) -> list[Action]: ...
 
 
-class Outbox:
-    """Collects the actions of one step in order; the core hands them to its shell with `take`."""
+class Caller(Protocol):
+    """The part of a node that opened a connection and gets its events."""
 
-    __slots__ = ("_actions", "_connections", "timers")
+    def connected(self, now_us: int) -> None: ...
+
+    def received(self, frame: bytearray, now_us: int) -> None: ...
+
+    def disconnected(self, reason: str, now_us: int) -> None: ...
+
+
+class Outbox:
+    """Collects the actions of one step in order; the core hands them to its shell with `take`.
+
+    callers: by the connections that they opened; clients find theirs by themselves
+    """
+
+    __slots__ = ("_actions", "_connections", "callers", "timers")
 
     def __init__(self) -> None:
         self.timers: Timers[Action] = Timers()
+        self.callers: dict[ConnectionId, Caller] = {}
         self._actions: list[Action] = []
         self._connections = count(1)
 
-    def connect(self, host: str, port: int) -> ConnectionId:
+    def connect(self, host: str, port: int, caller: Caller | None = None) -> ConnectionId:
         connection = next(self._connections)
+        if caller is not None:
+            self.callers[connection] = caller
         self._actions.append(Connect(connection, host, port))
         return connection
 
-    def request(self, connection: ConnectionId, frame: bytes, api: int) -> None:
-        self._actions.append(Send(connection, (frame,), api, "request"))
+    def request(self, connection: ConnectionId, frame: bytes, api: int, cause: int | None = None) -> None:
+        self._actions.append(Send(connection, (frame,), api, "request", cause))
 
     def respond(
         self,
@@ -199,6 +215,7 @@ class Outbox:
         self._actions.append(LimitRequests(connection, max_bytes))
 
     def close(self, connection: ConnectionId) -> None:
+        self.callers.pop(connection, None)
         self._actions.append(Close(connection))
 
     def work_apart(self, job: Callable[[], None], done: Callable[[int], None]) -> None:

@@ -30,6 +30,20 @@ class PartitionChange(NamedTuple):
     has_elr: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a partition is to become; None: that stays as it is."""
+
+    in_sync_replicas: tuple[BrokerId, ...] | None = None
+    replicas: tuple[BrokerId, ...] | None = None
+    recovering: bool | None = None
+    adding: tuple[BrokerId, ...] | None = None
+    removing: tuple[BrokerId, ...] | None = None
+
+
+UNCHANGED = Target()
+
+
 def build_change(
     topic_partition: TopicPartition,
     partition: PartitionRegistration,
@@ -37,15 +51,11 @@ def build_change(
     names: Names,
     is_acceptable: Callable[[BrokerId], bool],
     election: Election,
-    target_isr: tuple[BrokerId, ...] | None = None,
-    target_replicas: tuple[BrokerId, ...] | None = None,
-    target_recovering: bool | None = None,
-    target_adding: tuple[BrokerId, ...] | None = None,
-    target_removing: tuple[BrokerId, ...] | None = None,
+    target: Target = UNCHANGED,
     elr_min_isr: int | None = None,
     struck_out: BrokerId | None = None,
 ) -> PartitionChange | None:
-    """The record that gives the partition its targets (None: unchanged) and the best leader; None: no change is needed.
+    """The record that makes the partition what it is to become, with the best leader; None: no change is needed.
 
     A reassignment in progress is completed as soon as the ISR allows, on any occasion.
 
@@ -56,11 +66,11 @@ def build_change(
     The leader field is set iff the leader changes, so only then does the leader epoch rise: a mere ISR change keeps it
     (KAFKA-15021, metadata version 3.6).
     """
-    isr = partition.in_sync_replicas if target_isr is None else target_isr
-    replicas = partition.replicas if target_replicas is None else target_replicas
-    recovering = partition.recovering if target_recovering is None else target_recovering
-    adding = partition.adding_replicas if target_adding is None else target_adding
-    removing = partition.removing_replicas if target_removing is None else target_removing
+    isr = partition.in_sync_replicas if target.in_sync_replicas is None else target.in_sync_replicas
+    replicas = partition.replicas if target.replicas is None else target.replicas
+    recovering = partition.recovering if target.recovering is None else target.recovering
+    adding = partition.adding_replicas if target.adding is None else target.adding
+    removing = partition.removing_replicas if target.removing is None else target.removing
     completed = maybe_complete(Reassignment(replicas, adding, removing), isr)
     if completed is not None:
         replicas, isr, adding, removing = completed.replicas, completed.in_sync_replicas, (), ()

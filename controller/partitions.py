@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controller.alter_partition import Refusal, check_proposal
-from controller.changes import Journal, PartitionChange, build_change
+from controller.changes import UNCHANGED, Journal, PartitionChange, Target, build_change
 from controller.election import Election
 from controller.features import is_elr_enabled
 from controller.image import PartitionRegistration
@@ -64,7 +64,7 @@ class Partitions:
         for topic_partition, partition in list(self._image.partitions()):
             if broker_id in partition.in_sync_replicas:
                 target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
-                change = self._build(topic_partition, partition, target_isr=target, without=broker_id)
+                change = self._build(topic_partition, partition, Target(in_sync_replicas=target), without=broker_id)
                 if change is not None:
                     self._journal.change_partition(topic_partition, change, occasion, cause)
 
@@ -73,7 +73,7 @@ class Partitions:
         for topic_partition, partition in list(self._image.partitions()):
             if self._image.directories.get((broker_id, topic_partition)) in lost:
                 target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
-                change = self._build(topic_partition, partition, target_isr=target, without=broker_id)
+                change = self._build(topic_partition, partition, Target(in_sync_replicas=target), without=broker_id)
                 if change is not None:
                     self._journal.change_partition(topic_partition, change, occasion)
 
@@ -93,7 +93,7 @@ class Partitions:
             if broker_id in partition.in_sync_replicas or broker_id in partition.elr:
                 target = tuple(member for member in partition.in_sync_replicas if member != broker_id)
                 change = self._build(
-                    topic_partition, partition, target_isr=target, without=broker_id, struck_out=broker_id
+                    topic_partition, partition, Target(in_sync_replicas=target), without=broker_id, struck_out=broker_id
                 )
                 if change is not None:
                     self._journal.change_partition(topic_partition, change, occasion)
@@ -119,13 +119,9 @@ class Partitions:
         self,
         topic_partition: TopicPartition,
         partition: PartitionRegistration,
+        target: Target = UNCHANGED,
         *,
         election: Election | None = None,
-        target_isr: tuple[BrokerId, ...] | None = None,
-        target_replicas: tuple[BrokerId, ...] | None = None,
-        target_recovering: bool | None = None,
-        target_adding: tuple[BrokerId, ...] | None = None,
-        target_removing: tuple[BrokerId, ...] | None = None,
         without: BrokerId | None = None,
         struck_out: BrokerId | None = None,
     ) -> PartitionChange | None:
@@ -144,13 +140,9 @@ class Partitions:
                 and self._image.has_online_dir(broker_id, topic_partition)
             ),
             election=election,
-            target_isr=target_isr,
-            target_replicas=target_replicas,
-            target_recovering=target_recovering,
+            target=target,
             elr_min_isr=topic.effective_min_isr if self.has_elr else None,
             struck_out=struck_out,
-            target_adding=target_adding,
-            target_removing=target_removing,
         )
 
     # ----------------------------------------------------------------------------------------------- AlterPartition
@@ -177,8 +169,7 @@ class Partitions:
         change = self._build(
             topic_partition,
             partition,
-            target_isr=proposal.in_sync_replicas,
-            target_recovering=proposal.recovering,
+            Target(in_sync_replicas=proposal.in_sync_replicas, recovering=proposal.recovering),
         )
         if change is not None:
             before, partition = self._journal.append_change(topic_partition, change)
@@ -276,7 +267,7 @@ class Partitions:
             others = tuple(broker_id for broker_id in partition.replicas if broker_id != given.desired)
             replicas, wanted = (given.desired, *others), f"{self._names(given.desired)} as leader"
         election = Election.UNCLEAN if unclean else Election.PREFERRED
-        change = self._build(topic_partition, partition, election=election, target_replicas=replicas)
+        change = self._build(topic_partition, partition, Target(replicas=replicas), election=election)
         if change is None:
             return self._unsuccessful(partition, given)
         self._journal.change_partition(topic_partition, change, f"; an operator asked for {wanted}")
@@ -379,9 +370,7 @@ class Partitions:
         change = self._build(
             topic_partition,
             partition,
-            target_replicas=reassignment.replicas,
-            target_adding=reassignment.adding,
-            target_removing=reassignment.removing,
+            Target(replicas=reassignment.replicas, adding=reassignment.adding, removing=reassignment.removing),
         )
         if change is None:
             return None
@@ -423,10 +412,7 @@ class Partitions:
         change = self._build(
             topic_partition,
             partition,
-            target_isr=back.in_sync_replicas,
-            target_replicas=back.replicas,
-            target_adding=(),
-            target_removing=(),
+            Target(in_sync_replicas=back.in_sync_replicas, replicas=back.replicas, adding=(), removing=()),
         )
         assert change is not None, "a reassignment that ends changes the partition"
         self._journal.change_partition(topic_partition, change, " as the reassignment is cancelled")

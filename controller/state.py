@@ -7,6 +7,7 @@ Source: QuorumController.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -100,13 +101,30 @@ class Sweep:
         self.due_us = now_us + _RESUME_SWEEP_US if stopped_at_limit else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerLimits:
+    """session_check_phase_us: where in their interval its checks for ended sessions fall, if they are periodic
+    rebalance_interval_us: leader.imbalance.check.interval.seconds, None without auto.leader.rebalance.enable
+    num_partitions, default_replication_factor: of a topic that does not say
+    max_partitions: of the whole cluster; a request for more is refused
+    """
+
+    session_timeout_us: int = 9_000_000
+    session_check_phase_us: int | None = None
+    rebalance_interval_us: int | None = 300_000_000
+    unclean_election_interval_us: int = UNCLEAN_ELECTION_INTERVAL_US
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    max_partitions: int = INT32_MAX
+
+
+KAFKAS_LIMITS = ControllerLimits()
+
+
 class ControllerState:
     """Give it inputs, perform its actions in order; call `tick` when `next_deadline_us` has come.
 
-    session_check_phase_us: where in their interval its checks for ended sessions fall, if they are periodic
-    rebalance_interval_us: leader.imbalance.check.interval.seconds, None without auto.leader.rebalance.enable
     settings: of this controller; the brokers' keys are in the same file
-    max_partitions: of the whole cluster; a request for more is refused
     """
 
     def __init__(
@@ -116,28 +134,22 @@ class ControllerState:
         controller_id: BrokerId,
         rules: Rules,
         settings: NodeSettings = KAFKAS_OWN,
-        session_timeout_us: int = 9_000_000,
-        session_check_phase_us: int | None = None,
-        rebalance_interval_us: int | None = 300_000_000,
-        unclean_election_interval_us: int = UNCLEAN_ELECTION_INTERVAL_US,
-        num_partitions: int = 1,
-        default_replication_factor: int = 1,
-        max_partitions: int = INT32_MAX,
+        limits: ControllerLimits = KAFKAS_LIMITS,
     ) -> None:
         self._journal = Journal(names, controller_id, settings)
         self._partitions = Partitions(self._journal, rules)
         looks_periodically = rules.session_checks == "periodic"
-        check_us = session_timeout_us // CHECKS_PER_SESSION
-        check = PeriodicCheck(check_us, session_check_phase_us) if looks_periodically else None
-        self._brokers = BrokerControl(self._journal, self._partitions, BrokerSessions(session_timeout_us, check))
-        self._rebalance = Sweep(rebalance_interval_us, is_periodic=looks_periodically)
-        self._unclean_sweep = Sweep(unclean_election_interval_us, is_periodic=looks_periodically)
+        check_us = limits.session_timeout_us // CHECKS_PER_SESSION
+        check = PeriodicCheck(check_us, limits.session_check_phase_us) if looks_periodically else None
+        self._brokers = BrokerControl(self._journal, self._partitions, BrokerSessions(limits.session_timeout_us, check))
+        self._rebalance = Sweep(limits.rebalance_interval_us, is_periodic=looks_periodically)
+        self._unclean_sweep = Sweep(limits.unclean_election_interval_us, is_periodic=looks_periodically)
         self._swept_offset: Offset = -1
         self._topics = TopicControl(
             self._journal,
-            num_partitions=num_partitions,
-            default_replication_factor=default_replication_factor,
-            max_partitions=max_partitions,
+            num_partitions=limits.num_partitions,
+            default_replication_factor=limits.default_replication_factor,
+            max_partitions=limits.max_partitions,
         )
         self._configs = ConfigControl(self._journal, self._partitions, settings, rules)
         self._scram = ScramControl(self._journal)

@@ -135,7 +135,7 @@ class ServedApis:
         ask = self._broker.plane.for_controller
         return {
             key: versions
-            for key, versions in offered_under(self._broker.rules).items()
+            for key, versions in offered_under(self._broker.base.rules).items()
             if key in APIS and (key not in FORWARDED or ask(key) is not None or self._handler(key) is not None)
         }
 
@@ -143,7 +143,7 @@ class ServedApis:
     def _guards(self) -> Guards:
         from cluster.authorization.guards import Guards
 
-        return Guards(self._broker.access, self._broker.responder, self._broker.config)
+        return Guards(self._broker.access, self._broker.responder, self._broker.base.config)
 
     def _handler(self, key: int) -> Handler | None:
         """None: this broker does not answer it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING
@@ -12,9 +13,9 @@ from cluster.broker.api_table import ServedApis
 from cluster.broker.apis.api import BrokerParts
 from cluster.broker.apis.coordinators import Coordinators
 from cluster.broker.apis.offered import offered
-from cluster.broker.control_planes.kraft import KRaftPlane
+from cluster.broker.control_planes.kraft import KRaftPlane, MetadataPublisher
 from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerBase, BrokerIdentity, HeartbeatTimes
 from cluster.broker.replicas.blocking_logs import BlockingLogs, PartitionLocks
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.fetch_sessions import FetchSessionCache, FetchSessions
@@ -23,7 +24,6 @@ from cluster.broker.replicas.log_life import LogDirFailures, state_recoveries
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import MANY
-from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.dynamic_settings import DynamicSettings, RunningConfig
@@ -35,7 +35,7 @@ from cluster.quotas.client_quotas import ClientQuotas
 from cluster.security import OPEN, ListenerSecurity
 from cluster.server.request_handlers import CpuTimes
 from cluster.server.responder import Refusals, Responder
-from cluster.server.socket_server import SocketServer
+from cluster.server.socket_server import RequestTimes, SocketServer
 from cluster.slices import Slices
 from controller.features import TRANSACTION_VERSION, level_of
 from controller.image import MetadataImage
@@ -61,6 +61,52 @@ OPERATOR, OPERATOR_TIMEOUT_US = "an operator", 30_000_000
 NO_CONNECTION: ConnectionId = -1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerTimes:
+    """now: the time of the step in progress, microseconds
+    cpu: the times of work; None: no work takes time
+    stopwatch: the time of the trace, by which every request is measured; None: none is
+    slicing: the time also within a step, by which long requests are sliced; None: they are not
+    works_apart: long computations run apart from all else
+    phase_us: where in their periods its periodic checks fall, see ReplicaManager
+    heartbeat_phase_us: where in their interval its heartbeats fall, see HeartbeatTimes
+    """
+
+    now: Callable[[], int]
+    cpu: CpuTimes | None = None
+    stopwatch: Callable[[], int] | None = None
+    slicing: Callable[[], int] | None = None
+    works_apart: bool = False
+    phase_us: int = 0
+    heartbeat_phase_us: int | None = None
+
+
+def broker_base(
+    *,
+    identity: BrokerIdentity,
+    config: BrokerConfig,
+    rules: Rules,
+    names: Names,
+    disks: Mapping[str, Disk],
+    recorder: Recorder,
+    clock: WallClock,
+) -> BrokerBase:
+    """Of a broker that is about to start."""
+    running = RunningConfig(DynamicSettings(config))
+    return BrokerBase(
+        identity=identity,
+        config=config,
+        running=running,
+        rules=rules,
+        names=names,
+        disks=disks,
+        outbox=Outbox(),
+        cache=MetadataCache(MetadataImage(running.settings, identity.broker_id)),
+        recorder=recorder,
+        clock=clock,
+    )
+
+
 class BrokerCore:
     """One incarnation of a broker; starting it recovers its logs from disk. `is_open` while its files are.
 
@@ -69,90 +115,59 @@ class BrokerCore:
 
     def __init__(
         self,
+        base: BrokerBase,
+        times: BrokerTimes,
         *,
-        identity: BrokerIdentity,
-        config: BrokerConfig,
-        rules: Rules,
-        names: Names,
         controllers: Mapping[BrokerId, tuple[str, int]],
-        disks: Mapping[str, Disk],
-        clock: WallClock,
-        recorder: Recorder,
-        now: Callable[[], int],
         security: ListenerSecurity = OPEN,
-        cpu: CpuTimes | None = None,
-        stopwatch: Callable[[], int] | None = None,
-        slicing: Callable[[], int] | None = None,
-        works_apart: bool = False,
         rests_above: int = MANY,
-        phase_us: int = 0,
-        heartbeat_phase_us: int | None = None,
     ) -> None:
-        """now: the time of the step in progress, microseconds
-        security: what clients from outside have to prove
-        cpu: the times of work; None: no work takes time
-        stopwatch: the time of the trace, by which every request is measured; None: none is
-        slicing: the time also within a step, by which long requests are sliced; None: they are not
-        works_apart: long computations run apart from all else
+        """security: what clients from outside have to prove
         rests_above: in a follower's fetch session of more partitions than this, those without news rest (resting.py)
-        phase_us: where in their periods its periodic checks fall, see ReplicaManager
-        heartbeat_phase_us: where in their interval its heartbeats fall, see HeartbeatTimes
         """
-        self.identity = identity
-        self._running = RunningConfig(DynamicSettings(config))
-        self.cache = MetadataCache(MetadataImage(self._running.settings, identity.broker_id))
-        self._config = config
-        self._rules = rules
-        self._names = names
-        self._recorder = recorder
-        self._disks = disks
-        self._clock = clock
-        self._security = security
-        self._works_apart = works_apart
-        self._rests_above = rests_above
-        self._phase_us = phase_us
-        self._heartbeat_phase_us = heartbeat_phase_us
+        self.identity, self.cache = base.identity, base.cache
+        self.base = base
+        self._times = times
+        self._outbox = base.outbox
         self._controllers = controllers
-        self._outbox = Outbox()
-        self._channels = Channels()
-        slices = Slices(
-            now=now,
-            clock=slicing,
-            at=self._outbox.timers.at,
+        self._security = security
+        self._rests_above = rests_above
+        self._slices = Slices(
+            now=times.now,
+            clock=times.slicing,
+            at=base.outbox.timers.at,
             take_up=lambda work, now_us: self._server.handlers.submit(work, now_us),
         )
-        self._slices = slices
         requests: RequestLog | None = None
-        if stopwatch is not None:
+        if times.stopwatch is not None:
             from cluster.server.request_log import RequestLog
 
-            requests = RequestLog(identity.name, recorder, stopwatch)
+            requests = RequestLog(base.node, base.recorder, times.stopwatch)
         self._server = SocketServer(
-            node=identity.name,
-            config=config,
-            cpu=cpu or CpuTimes(),
-            outbox=self._outbox,
-            recorder=recorder,
-            listens_early=rules.startup_port == "open",
+            node=base.node,
+            config=base.config,
+            outbox=base.outbox,
+            recorder=base.recorder,
+            times=RequestTimes(
+                cpu=times.cpu or CpuTimes(), slices=self._slices, log=requests, clock=times.stopwatch or times.now
+            ),
+            listens_early=base.rules.startup_port == "open",
             on_gone=self._connection_gone,
-            requests=requests,
-            clock=stopwatch or now,
-            slices=slices,
         )
         self._client_quotas = ClientQuotas(
-            node=identity.name,
-            config=config,
-            recorder=recorder,
-            now=now,
+            node=base.node,
+            config=base.config,
+            recorder=base.recorder,
+            now=times.now,
             principal=self._server.connections.principal,
             peer=self._server.connections.peer,
             thread_us=self._server.thread_times.of,
             mute=self._server.throttle,
         )
-        self._access = access_to(security, config, lambda: self.cache.image, self._server.connections)
+        self._access = access_to(security, base.config, lambda: self.cache.image, self._server.connections)
         self._locks = PartitionLocks()
-        refusals = Refusals(identity.name, self._server.connections, recorder)
-        self._responder = Responder(self._outbox, self._server.connections, self._client_quotas, slices, refusals)
+        refusals = Refusals(base.node, self._server.connections, base.recorder)
+        self._responder = Responder(base.outbox, self._server.connections, self._client_quotas, self._slices, refusals)
         self.is_open = False
         self.logs: BrokerLogs
         self.replicas: ReplicaManager
@@ -163,24 +178,25 @@ class BrokerCore:
     # ---------------------------------------------------------------------------------------------- start and stop
 
     def start(self, now_us: int) -> list[Action]:
+        base = self.base
         self.logs = BrokerLogs.open(
-            self._disks,
-            self.identity.broker_id,
+            base.disks,
+            base.broker_id,
             self.cache.image.topic_defaults,
-            self._clock.at(now_us),
-            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+            base.clock.at(now_us),
+            producer_id_expiration_ms=base.config.producer_id_expiration_ms,
         )
-        if self._rules.unknown_producer == "refused":
+        if base.rules.unknown_producer == "refused":
             self.logs.refuse_unknown_producers(ErrorCode.UNKNOWN_PRODUCER_ID)
-        elif self._rules.unknown_producer == "out-of-order":
+        elif base.rules.unknown_producer == "out-of-order":
             self.logs.refuse_unknown_producers(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-        state_recoveries(self.logs, self.identity.name, self._recorder)
+        state_recoveries(self.logs, base.node, base.recorder)
         self._build()
         self.is_open = True
         if not self.logs.directories:
             self._outbox.exit("none of its log directories can be read")
             return self._outbox.take()
-        for disk in self._disks.values():
+        for disk in self.base.disks.values():
             disk.on_failure = self._log_dir_failures.report
         self._server.start()
         self.replicas.start(now_us)
@@ -188,80 +204,41 @@ class BrokerCore:
         return self._outbox.take()
 
     def _build(self) -> None:
-        identity, config, outbox = self.identity, self._config, self._outbox
-        quotas = ReplicationQuotas(identity.broker_id, lambda: self.cache.image)
+        base = self.base
+        quotas = ReplicationQuotas(base.broker_id, base.cache)
         self.replicas = ReplicaManager(
-            node=identity.name,
-            config=self._running,
-            rules=self._rules,
-            outbox=outbox,
+            base,
             logs=self.logs,
-            recorder=self._recorder,
-            clock=self._clock,
-            lookup=self.cache,
             quotas=quotas,
             propose_isr=lambda partition, proposal, now_us: self._plane.propose_isr(partition, proposal, now_us),
-            phase_us=self._phase_us,
+            phase_us=self._times.phase_us,
         )
         self.fetchers = ReplicaFetchers(
             FetcherContext(
-                identity=identity,
-                running=self._running,
-                rules=self._rules,
-                names=self._names,
-                outbox=outbox,
-                channels=self._channels,
+                base=base,
                 locks=self._locks,
-                cache=self.cache,
                 replicas=self.replicas,
                 logs=self.logs,
                 quotas=quotas,
-                recorder=self._recorder,
-                clock=self._clock,
                 replicated_us=self._server.handler_time.times.replicated_us,
-                era_fetch_version=offered(self._rules.release)[FETCH][1],
+                era_fetch_version=offered(base.rules.release)[FETCH][1],
                 broker_epoch=lambda: self._plane.fetch_epoch(),
-                halt=outbox.exit,
             )
         )
-        self._coordinators = Coordinators(
-            identity=identity,
-            config=config,
-            rules=self._rules,
-            outbox=outbox,
-            channels=self._channels,
-            cache=self.cache,
-            replicas=self.replicas,
-            clock=self._clock,
-            recorder=self._recorder,
-            plane=lambda: self._plane,
-        )
+        self._coordinators = Coordinators(base=base, replicas=self.replicas, plane=lambda: self._plane)
         self._changes = ReplicaChanges(
-            identity=identity,
-            config=self._running,
-            rules=self._rules,
-            names=self._names,
-            cache=self.cache,
-            replicas=self.replicas,
-            fetchers=self.fetchers,
-            logs=self.logs,
-            recorder=self._recorder,
-            clock=self._clock,
-            timers=outbox.timers,
-            roles=self._coordinators,
+            base, replicas=self.replicas, fetchers=self.fetchers, logs=self.logs, roles=self._coordinators
         )
-        self._running.on_change.append(self._reconfigure)
+        base.running.on_change.append(self._reconfigure)
         self._plane = self._join()
         self.lifecycle = self._plane.lifecycle
         self._log_dir_failures = LogDirFailures(
-            node=identity.name,
+            base,
             metadata_log_dir=self._plane.metadata_log_dir,
             logs=self.logs,
             replicas=self.replicas,
             fetchers=self.fetchers,
-            recorder=self._recorder,
             propagate=self.lifecycle.propagate_directory_failure,
-            halt=outbox.exit,
         )
         parts = self._parts()
         self._apis = ServedApis(parts)
@@ -273,22 +250,15 @@ class BrokerCore:
 
     def _parts(self) -> BrokerParts:
         return BrokerParts(
-            identity=self.identity,
-            config=self._config,
-            running=self._running,
-            rules=self._rules,
+            base=self.base,
             own_keys=self._own_keys,
-            outbox=self._outbox,
             connections=self._server.connections,
             responder=self._responder,
             handler_time=self._server.handler_time,
             client_quotas=self._client_quotas,
             access=self._access,
-            recorder=self._recorder,
-            clock=self._clock,
-            works_apart=self._works_apart,
+            works_apart=self._times.works_apart,
             plane=self._plane,
-            cache=self.cache,
             replicas=self.replicas,
             deletion=lambda: self._deletion,
             changes=self._changes,
@@ -298,7 +268,7 @@ class BrokerCore:
                 self._locks,
                 self._outbox,
                 slices=self._slices,
-                works_apart=self._works_apart,
+                works_apart=self._times.works_apart,
             ),
             directories=self.logs,
             fetch_sessions=FetchSessions(self._fetch_session_cache(), self.cache.topic_name),
@@ -316,87 +286,47 @@ class BrokerCore:
         from cluster.messages.admin.broker_description import own_keys
 
         roots = [*(manager.root for manager in self.logs.directories.values()), *self.logs.failed_roots]
-        return own_keys(self.identity, self._rules, roots, self._controllers)
+        return own_keys(self.identity, self.base.rules, roots, self._controllers)
 
     def _fetch_session_cache(self) -> FetchSessionCache:
         draw = Random(f"{self.identity.incarnation_id}/fetch-sessions")
-        slots = self._config.max_incremental_fetch_session_cache_slots
+        slots = self.base.config.max_incremental_fetch_session_cache_slots
         return FetchSessionCache(slots, lambda: draw.randint(1, MAX_INT32), self._rests_above)
 
     def _join(self) -> ControlPlane:
         """By a quorum of controllers, or by the registry of the ZooKeeper era."""
-        if self._rules.membership == "zk-session":
+        base = self.base
+        if base.rules.membership == "zk-session":
             from cluster.broker.control_planes.zookeeper import ZooKeeperPlane
 
-            return ZooKeeperPlane(
-                identity=self.identity,
-                config=self._config,
-                rules=self._rules,
-                names=self._names,
-                outbox=self._outbox,
-                channels=self._channels,
-                responder=self._responder,
-                cache=self.cache,
-                changes=self._changes,
-                recorder=self._recorder,
-                registry=next(iter(self._controllers.values())),
-                on_running=self._open_for_requests,
-                on_stop=self._stop,
-            )
+            registry = next(iter(self._controllers.values()))
+            return ZooKeeperPlane(base, self, registry=registry, responder=self._responder, changes=self._changes)
         return KRaftPlane(
-            identity=self.identity,
-            config=self._config,
-            rules=self._rules,
-            names=self._names,
-            outbox=self._outbox,
-            channels=self._channels,
-            responder=self._responder,
-            locks=self._locks,
-            cache=self.cache,
-            replicas=self.replicas,
-            changes=self._changes,
-            recorder=self._recorder,
+            base,
+            self,
             controllers=self._controllers,
+            heartbeats=HeartbeatTimes(base.config, base.rules, self._times.heartbeat_phase_us),
+            responder=self._responder,
+            publisher=MetadataPublisher(self._changes, self._locks, self._outbox.timers),
+            replicas=self.replicas,
             logs=self.logs,
-            log_dirs=tuple(self._disks),
-            on_quotas=self._quotas_changed,
-            on_settings=self._settings_changed,
-            on_running=self._open_for_requests,
-            on_stop=self._stop,
-            heartbeat_phase_us=self._heartbeat_phase_us,
         )
 
-    def _quotas_changed(self) -> None:
-        """The metadata has others than before."""
+    # -------------------------------------------------------------------------------------------------- BrokerEvents
+
+    def quotas_changed(self) -> None:
         self._client_quotas.follow(self.cache.image.client_quotas)
         self._server.times_threads = self._client_quotas.measures_threads
 
-    def _settings_changed(self, now_us: int) -> None:
-        """The metadata has others than before."""
-        image = self.cache.image
-        self._running.follow(image.dynamic_config(self.identity.broker_id), now_us)
-        self._coordinators.set_transaction_version(level_of(TRANSACTION_VERSION, self._rules, image.feature_levels))
+    def settings_changed(self, now_us: int) -> None:
+        image, base = self.cache.image, self.base
+        base.running.follow(image.dynamic_config(base.broker_id), now_us)
+        self._coordinators.set_transaction_version(level_of(TRANSACTION_VERSION, base.rules, image.feature_levels))
 
-    def _reconfigure(self, config: BrokerConfig, now_us: int) -> None:
-        """source: DynamicBrokerConfig.addReconfigurables"""
-        self._server.reconfigure(config, now_us)
-        self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
-        self.fetchers.resize(config.num_replica_fetchers, now_us)
-
-    def _open_for_requests(self, now_us: int) -> None:
-        """Unfenced for the first time."""
+    def unfenced(self, now_us: int) -> None:
         self._server.open(now_us)
 
-    def begin_shutdown(self, now_us: int) -> list[Action]:
-        """Controlled shutdown (SIGTERM)."""
-        if self._config.controlled_shutdown_enable:
-            self._plane.begin_controlled_shutdown(now_us)
-            self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self._stop)
-        else:
-            self._stop(now_us)
-        return self._outbox.take()
-
-    def _stop(self, now_us: int) -> None:
+    def stop(self, now_us: int) -> None:
         """Flush, checkpoint, leave the clean-shutdown marker, exit. source: BrokerServer.shutdown"""
         if not self.is_open:
             return
@@ -405,6 +335,23 @@ class BrokerCore:
         self.lifecycle.stopped()
         self.logs.close_clean(self.lifecycle.broker_epoch, self.replicas.high_watermarks())
         self._outbox.exit()
+
+    # ---------------------------------------------------------------------------------------------------- operators
+
+    def _reconfigure(self, config: BrokerConfig, now_us: int) -> None:
+        """source: DynamicBrokerConfig.addReconfigurables"""
+        self._server.reconfigure(config, now_us)
+        self.logs.set_producer_id_expiration(config.producer_id_expiration_ms)
+        self.fetchers.resize(config.num_replica_fetchers, now_us)
+
+    def begin_shutdown(self, now_us: int) -> list[Action]:
+        """Controlled shutdown (SIGTERM)."""
+        if self.base.config.controlled_shutdown_enable:
+            self._plane.begin_controlled_shutdown(now_us)
+            self._outbox.timers.at(now_us + MAX_SHUTDOWN_US, self.stop)
+        else:
+            self.stop(now_us)
+        return self._outbox.take()
 
     def crash(self) -> None:
         """The process is gone: its file descriptors close, nothing is written."""
@@ -437,7 +384,7 @@ class BrokerCore:
         for name, partition in self.replicas.partitions.items():
             if wanted in (None, name):
                 partition.log.flush()
-                self._recorder.emit(
+                self.base.recorder.emit(
                     LogFlushed(
                         node=self.identity.name,
                         topic=name.topic,
@@ -495,7 +442,7 @@ class BrokerCore:
 
     @property
     def max_request_bytes(self) -> int:
-        return self._config.socket_request_max_bytes
+        return self.base.config.socket_request_max_bytes
 
     def tick(self, now_us: int) -> list[Action]:
         self._outbox.timers.run_due(now_us)
@@ -510,7 +457,7 @@ class BrokerCore:
         return []
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        channel = self._channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.connected(now_us)
         return self._actions(now_us)
@@ -518,12 +465,12 @@ class BrokerCore:
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
         if connection < 0:
             self._server.received(connection, frame, now_us)
-        elif (channel := self._channels.of(connection)) is not None:
+        elif (channel := self._outbox.callers.get(connection)) is not None:
             channel.received(frame, now_us)
         return self._actions(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        channel = self._channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.disconnected(reason, now_us)
         self._server.connections.gone(connection)

@@ -14,15 +14,15 @@ def gate_before(broker: BrokerParts, security: ListenerSecurity) -> SaslGate:
     """Those who come from outside authenticate first."""
     # Simplified: in the ZooKeeper era credentials are those of the start, and cannot be altered.
     fixed = {(one.name, one.mechanism): one for one in security.scram}
-    is_fixed = broker.rules.membership == "zk-session"
+    is_fixed = broker.base.rules.membership == "zk-session"
     versions = ApiVersionsHandler(broker)
 
     def credential(user: str, mechanism: int) -> UserScramCredentialRecord | None:
-        return (fixed if is_fixed else broker.cache.image.scram).get((user, mechanism))
+        return (fixed if is_fixed else broker.base.cache.image.scram).get((user, mechanism))
 
     return SaslGate(
-        config=broker.config,
-        outbox=broker.outbox,
+        config=broker.base.config,
+        outbox=broker.base.outbox,
         connections=broker.connections,
         mechanisms=mechanisms(security, credential),
         api_versions=lambda header: (versions.answer(header), versions.knows(header.api_version)),

@@ -11,6 +11,7 @@ from dataclasses import field
 from enum import Enum, auto
 from typing import Protocol
 
+from cluster.client.api_versions import Allowed
 from cluster.client.metadata_cache import BrokerAddress
 from cluster.clocks import Timer
 from cluster.node import ConnectionId
@@ -63,6 +64,26 @@ class ConnectionState(Enum):
 
 OnAnswer = Callable[[ClientResponse, int], None]
 NO_ANSWER_EXPECTED = ClientResponse(None, ErrorCode.NONE, "handed to the socket")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """One request, before it is known who gets it in which version.
+
+    encode: makes the frame, of a version and a correlation id
+    on_answer: without an expected answer (acks=0) it is called as soon as the frame is handed over
+    timeout_us: how long its answer is waited for; None: request.timeout.ms
+    allowed: the versions that it can be built in; None: all that are spoken
+    source: ClientRequest.java, AbstractRequest.Builder
+    """
+
+    api_key: int
+    encode: Callable[[int, int], bytes]
+    on_answer: OnAnswer
+    expects_answer: bool = True
+    cause: int | None = None
+    timeout_us: int | None = None
+    allowed: Allowed | None = None
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """The network half of a client: one connection per broker, its requests in flight, and the metadata that steers it.
 
-Both clients own one `ClientConnections`. It collects actions in an outbox that the core empties after every step, and
-reports the fate of each request to the callback that came with it: an answer, or why there will be none.
+Both clients own one `ClientConnections`. It reports the fate of each request to the callback that came with it: an
+answer, or why there will be none.
 
 On each new connection ApiVersions goes first (api_versions.py); each later request has the highest version that both
 ends know.
@@ -11,7 +11,6 @@ Source: NetworkClient.java.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,6 +26,7 @@ from cluster.client.api_versions import (
 )
 from cluster.client.connection_states import (
     NO_ANSWER_EXPECTED,
+    ClientRequest,
     ClientResponse,
     ConnectionConfig,
     ConnectionState,
@@ -35,13 +35,13 @@ from cluster.client.connection_states import (
     OnAnswer,
 )
 from cluster.client.metadata_cache import ClientMetadata, group_coordinator
-from cluster.client.node import ExponentialBackoff
-from cluster.clocks import Timer, Timers
-from cluster.node import Action, Close, Connect, ConnectionId, Send
+from cluster.client.node import ClientBase, ExponentialBackoff
+from cluster.clocks import Timer
+from cluster.node import ConnectionId
 from cluster.protocol.cold import decode_response, encode_request, milliseconds, request
 from cluster.protocol.versions import API_VERSIONS, METADATA, api_name, response_correlation_id
 from replica.errors import ErrorCode, PeerViolation
-from replica.ids import NO_BROKER, Names
+from replica.ids import NO_BROKER
 
 CONNECTION_SETUP_TIMEOUT_MAX_MS = 30_000
 """socket.connection.setup.timeout.max.ms: Kafka's default; the timeout doubles up to it with every failed attempt."""
@@ -56,24 +56,20 @@ class ClientConnections:
 
     def __init__(
         self,
-        client_id: str,
+        base: ClientBase,
         config: ConnectionConfig,
         metadata: ClientMetadata,
-        timers: Timers[Action],
-        rng: random.Random,
         *,
-        names: Names,
         max_in_flight: int,
-        discovers_versions: bool = True,
     ) -> None:
-        """discovers_versions: asks each broker for its versions; without, its newest ones are sent to all"""
-        self.client_id = client_id
+        rng = base.rng
+        self.client_id = base.name
         self.metadata = metadata
         self.versions = ApiVersions()
-        self._discovers_versions = discovers_versions
-        self._names = names
+        self._discovers_versions = base.discovers_versions
+        self._names = base.names
         self._max_in_flight = max_in_flight
-        self._timers = timers
+        self._timers = base.outbox.timers
         self._rng = rng
         self._request_timeout_us = config.request_timeout_ms * 1000
         self._max_idle_us = config.connections_max_idle_ms * 1000
@@ -83,17 +79,11 @@ class ClientConnections:
         )
         self._nodes: dict[int, NodeConnection] = {}
         self._by_connection: dict[ConnectionId, NodeConnection] = {}
-        self._outbox: list[Action] = []
-        self._connections_made = 0
+        self._outbox = base.outbox
         self._correlation_id = 0
         self._metadata_in_progress = False
         self._answering: NodeConnection | None = None
         """Whose answer is being handed over."""
-
-    def take_actions(self) -> list[Action]:
-        """All actions since the last call, in order."""
-        actions, self._outbox = self._outbox, []
-        return actions
 
     def name(self, node_id: int) -> str:
         """A broker's name in traces; a bootstrap address goes by its host."""
@@ -130,39 +120,26 @@ class ClientConnections:
             return state.throttled_until_us if state.throttled_until_us > now_us else None
         return max(state.retry_at_us, now_us)
 
-    def send(
-        self,
-        node_id: int,
-        api_key: int,
-        encode: Callable[[int, int], bytes],
-        on_answer: OnAnswer,
-        now_us: int,
-        *,
-        expects_answer: bool = True,
-        cause: int | None = None,
-        timeout_us: int | None = None,
-        allowed: Allowed | None = None,
-    ) -> None:
-        """Send one request to a node that is ready. encode: makes the frame, of a version and a correlation id
+    def send(self, node_id: int, request: ClientRequest, now_us: int) -> None:
+        """Send one request to a node that is ready.
 
-        timeout_us: how long its answer is waited for; None: request.timeout.ms
-        allowed: the versions that it can be built in; None: all that are spoken
-
-        Without an expected answer (acks=0) `on_answer` is called as soon as the frame is handed over. If there is no
-        version that both ends know, nothing is sent, and the answer is UNSUPPORTED_VERSION.
+        If there is no version that both ends know, nothing is sent, and the answer is UNSUPPORTED_VERSION.
         """
         state = self._nodes[node_id]
         assert state.is_ready, "send only to a node that is ready"
-        version = self.versions.of(node_id).usable(api_key, allowed)
+        api_key, on_answer = request.api_key, request.on_answer
+        version = self.versions.of(node_id).usable(api_key, request.allowed)
         if version is None:
             reason = f"{self.name(node_id)} offers no version of {api_name(api_key)} that this client can send"
             on_answer(ClientResponse(None, ErrorCode.UNSUPPORTED_VERSION, reason), now_us)
             return
-        correlation_id = self._dispatch(state, api_key, lambda number: encode(version, number), now_us, cause)
-        if not expects_answer:
+        correlation_id = self._dispatch(
+            state, api_key, lambda number: request.encode(version, number), now_us, request.cause
+        )
+        if not request.expects_answer:
             on_answer(NO_ANSWER_EXPECTED, now_us)
             return
-        timeout_us = self._request_timeout_us if timeout_us is None else timeout_us
+        timeout_us = self._request_timeout_us if request.timeout_us is None else request.timeout_us
         self._await(state, correlation_id, version, on_answer, now_us + timeout_us)
 
     def _dispatch(
@@ -172,7 +149,7 @@ class ClientConnections:
         correlation_id = self._correlation_id
         self._correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
         state.last_active_us = now_us
-        self._outbox.append(Send(state.connection, [encode(correlation_id)], api_key, cause=cause))
+        self._outbox.request(state.connection, encode(correlation_id), api_key, cause)
         return correlation_id
 
     def _await(
@@ -208,7 +185,8 @@ class ClientConnections:
                 self.throttled(api_key, answer.version, milliseconds(throttle_time), answered_us)
             answered(response, getattr(response, "error_code", ErrorCode.NONE), answered_us)
 
-        self.send(node_id, api_key, encode, on_answer, now_us, timeout_us=timeout_us, allowed=allowed)
+        wanted = ClientRequest(api_key, encode, on_answer, timeout_us=timeout_us, allowed=allowed)
+        self.send(node_id, wanted, now_us)
 
     def least_loaded(self, now_us: int) -> int | None:
         """The target of a request that any broker can answer; None while none can be reached. Begins no connection.
@@ -388,7 +366,7 @@ class ClientConnections:
         """Close everything and forget what is in flight: the client goes away."""
         for state in self._nodes.values():
             if state.connection is not None:
-                self._outbox.append(Close(state.connection))
+                self._outbox.close(state.connection)
             for in_flight in state.in_flight:
                 in_flight.timer.cancel()
             self._cancel(state.setup_timer)
@@ -400,11 +378,9 @@ class ClientConnections:
     # -------------------------------------------------------------------------------------------------- connections
 
     def _connect(self, state: NodeConnection, now_us: int) -> None:
-        self._connections_made += 1
-        connection = self._connections_made
+        connection = self._outbox.connect(state.node.host, state.node.port)
         state.connection, state.state, state.last_attempt_us = connection, ConnectionState.CONNECTING, now_us
         self._by_connection[connection] = state
-        self._outbox.append(Connect(connection, state.node.host, state.node.port))
         timeout_us = self._setup.after_us(state.failed_attempts_to_connect)
         reason = f"no connection to {self.name(state.node.node_id)} within the set-up timeout"
         state.setup_timer = self._timers.at(
@@ -426,7 +402,7 @@ class ClientConnections:
     def _close(self, state: NodeConnection, error: ErrorCode, reason: str, now_us: int) -> None:
         if state.connection is None:
             return
-        self._outbox.append(Close(state.connection))
+        self._outbox.close(state.connection)
         self._forget(state, error, reason, now_us)
 
     def _forget(self, state: NodeConnection, error: ErrorCode, reason: str, now_us: int) -> None:

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from cluster.client.events import ClientEvents
-from cluster.clocks import Timers
-from cluster.node import Action, ConnectionId
+from cluster.client.events import CausalRecorder, ClientEvents
+from cluster.client.interceptors import NO_TIME, ClientCpuTimes
+from cluster.node import Action, ConnectionId, Outbox
 
 if TYPE_CHECKING:
     from cluster.client.connections import ClientConnections
+    from replica.ids import Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientBase:
+    """What a client's process begins with, made before its parts; each of them is built from it.
+
+    name: client id, and the name in the trace     rng: this client's own
+    cpu: what its interceptors and serializers take
+    discovers_versions: asks each broker for its versions; without, its newest ones are sent to all
+    """
+
+    name: str
+    bootstrap: Sequence[tuple[str, int]]
+    recorder: CausalRecorder
+    rng: random.Random
+    names: Names
+    cpu: ClientCpuTimes = NO_TIME
+    discovers_versions: bool = True
+    outbox: Outbox = field(default_factory=Outbox)
+
 
 EventsT = TypeVar("EventsT", bound=ClientEvents)
 
@@ -21,7 +44,7 @@ class ClientNode(ABC, Generic[EventsT]):
 
     _events: EventsT
     _connections: ClientConnections
-    _timers: Timers[Action]
+    _outbox: Outbox
     _running: bool
 
     @abstractmethod
@@ -30,7 +53,7 @@ class ClientNode(ABC, Generic[EventsT]):
 
     @property
     def next_deadline_us(self) -> int | None:
-        return self._timers.next_deadline_us
+        return self._outbox.timers.next_deadline_us
 
     @property
     def accepts(self) -> bool:
@@ -68,7 +91,7 @@ class ClientNode(ABC, Generic[EventsT]):
 
     def tick(self, now_us: int) -> list[Action]:
         self._events.begin_step(from_outside=False)
-        self._timers.run_due(now_us)
+        self._outbox.timers.run_due(now_us)
         return self._run(now_us)
 
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from cluster.channel import Channel, Channels
+from cluster.channel import Channel
 from cluster.messages.quorum import api_of, decode_answer, encode_request
 from cluster.node import Outbox
 from controller.inputs import EmitNumbered, OnReply, Reply
@@ -113,7 +113,6 @@ class QuorumPeers:
         *,
         client_id: str,
         outbox: Outbox,
-        channels: Channels,
         addresses: Mapping[BrokerId, tuple[str, int]],
         request_timeout_ms: int,
         on_answered: OnAnswered,
@@ -121,7 +120,7 @@ class QuorumPeers:
         self._client_id = client_id
         self._timeout_us = request_timeout_ms * 1000
         self._on_answered = on_answered
-        self._channels = {peer: Channel(outbox, channels, *address) for peer, address in addresses.items()}
+        self._channels = {peer: Channel(outbox, *address) for peer, address in addresses.items()}
 
     def send(self, peer_id: BrokerId, request: Request, now_us: int) -> None:
         def answered(frame: bytearray | None, reason: str, now_us: int) -> None:

@@ -8,11 +8,11 @@ deposed forgets its state: the next one rebuilds it from the log. source: Quorum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.channel import Channels
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle, Decision, DecisionQueue, QuorumPeers
@@ -53,7 +53,7 @@ from controller.inputs import (
 from controller.quorum.messages import AnyAnswer, LeadershipChanged, LogCommitted, Request, SendTo
 from controller.quorum.quorum import Quorum
 from controller.quorum.roles import QuorumTimeouts
-from controller.state import ControllerState
+from controller.state import ControllerLimits, ControllerState
 from replica.errors import ErrorCode, PeerViolation
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.log.files.disk import Disk
@@ -69,6 +69,20 @@ MAX_SHUTDOWN_US = 5_000_000
 """How long a leader that shuts down waits for a successor (KafkaRaftManager.shutdown)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerBase:
+    """What a controller's process begins with."""
+
+    controller_id: BrokerId
+    names: Names
+    config: BrokerConfig
+    rules: Rules
+    log_dir: Path
+    disk: Disk
+    clock: WallClock
+    recorder: Recorder
+
+
 class ControllerCore:
     """One incarnation of a controller; it takes over the metadata log and the vote that its predecessor left on disk.
 
@@ -79,16 +93,9 @@ class ControllerCore:
 
     def __init__(
         self,
+        base: ControllerBase,
         *,
-        controller_id: BrokerId,
         voters: Mapping[BrokerId, tuple[str, int]],
-        names: Names,
-        config: BrokerConfig,
-        rules: Rules,
-        log_dir: Path,
-        disk: Disk,
-        clock: WallClock,
-        recorder: Recorder,
         draw: Callable[[int], int],
         chronicle: Chronicle,
         security: ListenerSecurity = OPEN,
@@ -100,24 +107,24 @@ class ControllerCore:
         session_check_phase_us: where in their interval its checks for ended sessions fall, see PeriodicCheck
         now, slicing: as of a broker
         """
+        controller_id, config, recorder = base.controller_id, base.config, base.recorder
         self.controller_id = controller_id
         self.state: ControllerState | None = None
         self.is_open = False
         self.was_opened = False
         self.log: MetadataLog
         self.quorum: Quorum
-        self._name = names(controller_id)
-        self._names = names
+        self._name = base.names(controller_id)
+        self._names = base.names
         self._config = config
-        self._rules = rules
-        self._log_dir = log_dir
-        self._disk = disk
-        self._clock = clock
+        self._rules = base.rules
+        self._log_dir = base.log_dir
+        self._disk = base.disk
+        self._clock = base.clock
         self._recorder = recorder
         self._session_check_phase_us = session_check_phase_us
         self._draw = draw
         self._outbox = Outbox()
-        self._channels = Channels()
         self._connections = AcceptedConnections(self._name, config, self._outbox, recorder, nodes_only=True)
         self._decisions = DecisionQueue(recorder, chronicle)
         self._slices = Slices(now=now, clock=slicing, at=self._outbox.timers.at)
@@ -129,7 +136,6 @@ class ControllerCore:
         self._peers = QuorumPeers(
             client_id=self._name,
             outbox=self._outbox,
-            channels=self._channels,
             addresses={voter: address for voter, address in voters.items() if voter != controller_id},
             request_timeout_ms=config.controller_quorum_request_timeout_ms,
             on_answered=self._peer_answered,
@@ -275,13 +281,13 @@ class ControllerCore:
         return []
 
     def connected(self, connection: ConnectionId, now_us: int) -> list[Action]:
-        channel = self._channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.connected(now_us)
         return self._actions(now_us)
 
     def received(self, connection: ConnectionId, frame: bytearray, now_us: int) -> list[Action]:
-        channel = self._channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.received(frame, now_us)
         else:
@@ -293,7 +299,7 @@ class ControllerCore:
         return self._actions(now_us)
 
     def disconnected(self, connection: ConnectionId, reason: str, now_us: int) -> list[Action]:
-        channel = self._channels.of(connection)
+        channel = self._outbox.callers.get(connection)
         if channel is not None:
             channel.disconnected(reason, now_us)
         self._connections.gone(connection)
@@ -460,14 +466,16 @@ class ControllerCore:
             controller_id=self.controller_id,
             rules=self._rules,
             settings=DynamicSettings(config),
-            session_timeout_us=config.broker_session_timeout_ms * 1000,
-            session_check_phase_us=self._session_check_phase_us,
-            rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000
-            if config.auto_leader_rebalance_enable
-            else None,
-            num_partitions=config.num_partitions,
-            default_replication_factor=config.default_replication_factor,
-            max_partitions=config.max_partitions,
+            limits=ControllerLimits(
+                session_timeout_us=config.broker_session_timeout_ms * 1000,
+                session_check_phase_us=self._session_check_phase_us,
+                rebalance_interval_us=config.leader_imbalance_check_interval_seconds * 1_000_000
+                if config.auto_leader_rebalance_enable
+                else None,
+                num_partitions=config.num_partitions,
+                default_replication_factor=config.default_replication_factor,
+                max_partitions=config.max_partitions,
+            ),
         )
 
 

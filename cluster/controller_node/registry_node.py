@@ -18,7 +18,7 @@ from cluster.security import OPEN, ListenerSecurity
 from cluster.server.accepted_connections import AcceptedConnections
 from controller import topics
 from controller.image import BrokerRegistration, MetadataImage, TopicImage
-from controller.inputs import ChangeConfig, ControllerInput, CreateTopicReply, OnReply, TopicReply
+from controller.inputs import ChangeConfig, ControllerInput, CreateTopic, CreateTopicReply, OnReply, TopicReply
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import NO_SESSION, Registry, SessionId, SetData
 from controller.zookeeper.registry_events import RegistryTeller
@@ -237,18 +237,16 @@ class RegistryCore:
     ) -> list[Action]:
         """kafka-topics --zookeeper: the tool places the replicas and writes the topic; the controller sees it."""
         topic_id = uuid5(NAMESPACE_OID, f"{name}/{self.registry.zxid}")
+        wanted = CreateTopic(
+            now_us=now_us,
+            name=name,
+            assignment=assignment,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            config=config,
+        )
         try:
-            files = creation(
-                self._image(),
-                name,
-                topic_id=topic_id,
-                assignment=assignment,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                config=config,
-                broker_config=self._config,
-                names=self._names,
-            )
+            files = creation(self._image(), wanted, topic_id=topic_id, broker_config=self._config, names=self._names)
         except KafkaError as error:
             answer(CreateTopicReply(error=error.code, message=error.message))
             return []

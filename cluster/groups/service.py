@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from uuid import UUID, uuid5
+from uuid import uuid5
 
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
@@ -38,7 +38,7 @@ from cluster.groups.inputs import (
 from cluster.groups.state.loading import Replay
 from cluster.groups.state.records import VALUE_VERSIONS
 from cluster.groups.topic_directory import TopicDirectory
-from cluster.node import ConnectionId, Outbox
+from cluster.node import ConnectionId
 from cluster.slices import undivided
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import OFFSETS_TOPIC, LeaderEpoch, TopicPartition
@@ -46,7 +46,7 @@ from replica.log.batches.control_records import ControlRecordType, read_end_tran
 from replica.log.batches.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, build_batch
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.rules import WITH_ONE_GROUP_COORDINATOR
-from replica.trace.events import Emit, Recorder
+from replica.trace.events import Emit
 
 Respond = Callable[[Result], None]
 
@@ -79,39 +79,26 @@ class GroupService:
     life: of this incarnation of the broker, different from all others     release: of the era
     """
 
-    def __init__(
-        self,
-        *,
-        node: str,
-        life: UUID,
-        config: BrokerConfig,
-        release: str,
-        outbox: Outbox,
-        replicas: ReplicaManager,
-        clock: WallClock,
-        recorder: Recorder,
-        partition_of: Callable[[str], int],
-        topics: TopicDirectory,
-    ) -> None:
-        self._log = TopicLog(OFFSETS_TOPIC, node=node, outbox=outbox, replicas=replicas)
-        self._clock = clock
-        self._recorder = recorder
-        self._commit_timeout_us = config.offsets_commit_timeout_ms * 1000
+    def __init__(self, base: BrokerBase, *, replicas: ReplicaManager, partition_of: Callable[[str], int]) -> None:
+        self._log = TopicLog(OFFSETS_TOPIC, node=base.node, outbox=base.outbox, replicas=replicas)
+        self._clock = base.clock
+        self._recorder = base.recorder
+        self._commit_timeout_us = base.config.offsets_commit_timeout_ms * 1000
         # Differs from Kafka: the ids of members follow from the broker's incarnation, so that a run can be repeated.
         ids = count()
         self.coordinator = GroupCoordinator(
-            node=node,
-            settings=group_settings(config, release),
-            clock=clock,
-            new_uuid=lambda: uuid5(life, f"member {next(ids)}"),
+            node=base.node,
+            settings=group_settings(base.config, base.rules.release),
+            clock=base.clock,
+            new_uuid=lambda: uuid5(base.identity.incarnation_id, f"member {next(ids)}"),
             partition_of=partition_of,
-            topics=topics,
+            topics=TopicDirectory(base.cache),
         )
         self._replicas = replicas
         self._ended: deque[tuple[TopicPartition, int, bool]] = deque()
         replicas.on_transaction_ended = self._transaction_ended
         self._requests: WaitingRequests[Result] = WaitingRequests()
-        self._alarm = EarliestDeadline(outbox.timers, self._ring)
+        self._alarm = EarliestDeadline(base.outbox.timers, self._ring)
 
     # ------------------------------------------------------------------------------------------------------- requests
 

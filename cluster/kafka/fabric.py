@@ -10,7 +10,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,13 +57,26 @@ class PlacedTopic(NamedTuple):
     config: Mapping[str, str]
 
 
-class KafkaFabric(TcpFabric):
-    """specs: every broker, and every controller or the registry
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaPlan:
+    """What is to be started. specs: every broker, and every controller or the registry
     folder: for files of the JVMs; their logs are where the specs say
     topics: how many the scenario creates before the run begins     placed: what is created after them
     features: of the format, name -> version
     java_clients: names of the clients that are Kafka's own     client_classes: of their program; None: there are none
     """
+
+    specs: Mapping[str, NodeSpec]
+    folder: Path
+    topics: int
+    placed: Sequence[PlacedTopic] = ()
+    features: Mapping[str, int]
+    java_clients: Sequence[str] = ()
+    client_classes: Path | None = None
+
+
+class KafkaFabric(TcpFabric):
+    """The world whose nodes are JVMs of Apache Kafka."""
 
     time: KafkaTime
     end_kind = RelayEnd
@@ -73,31 +86,26 @@ class KafkaFabric(TcpFabric):
         trace: TraceLog,
         network: Network,
         api_name: Callable[[int], str],
-        *,
         home: KafkaHome,
-        specs: Mapping[str, NodeSpec],
-        folder: Path,
-        topics: int,
-        placed: Sequence[PlacedTopic] = (),
-        features: Mapping[str, int],
-        java_clients: Sequence[str] = (),
-        client_classes: Path | None = None,
+        plan: KafkaPlan,
     ) -> None:
+        specs = plan.specs
         super().__init__(KafkaTime(trace, self._may_begin), network, trace, api_name)
         self.home = home
         self.admin = Admin(self._running_brokers, self._place)
         self._specs = specs
-        self._folder = folder
-        self._features = features
-        self._wanted_topics = topics
-        self._placed = placed
+        self._folder = plan.folder
+        self._features = plan.features
+        self._wanted_topics = plan.topics
+        self._placed = plan.placed
         self._topics: dict[str, int] = {}
         self._knowing: dict[str, None] = {}
         """Brokers that know all leaders."""
         self._listeners: list[RelayListener] = []
         self._relays: dict[TcpConnection, Relay] = {}
         """By each of their ends, as long as it is open."""
-        self._clients = None if client_classes is None else JavaClients(self, trace, client_classes, java_clients)
+        classes = plan.client_classes
+        self._clients = None if classes is None else JavaClients(self, trace, classes, plan.java_clients)
         self._deadline_s = time.monotonic() + WARM_UP_S
         self._registry = next((spec for spec in specs.values() if spec.role == "registry"), None)
         """In the ZooKeeper era."""

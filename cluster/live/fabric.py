@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import socket
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -58,13 +59,24 @@ class LiveNetworkEvents(NetworkEvents):
             super().closed(node, peer, reason)
 
 
-class TcpFabric:
-    """All machines of one process and their connections.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerDoors:
+    """How the servers of one process are reached.
 
     bind_host: the address that servers with a port of their own listen on, and are reached at; 0.0.0.0: all of this
     machine's, and nodes reach each other at the loopback     ports: of those; others get a free one of the loopback
-    security: what its servers ask of clients from outside     raises: TlsFilesInvalid
+    security: what its servers ask of clients from outside
+    secret: of the run that another process has begun; None: this one begins it
     """
+
+    bind_host: str = LOOPBACK
+    ports: Mapping[str, int] = field(default_factory=dict)
+    security: ListenerSecurity = OPEN
+    secret: RunSecret | None = None
+
+
+class TcpFabric:
+    """All machines of one process and their connections. raises: TlsFilesInvalid"""
 
     is_live = True
     tells_acks_first = False
@@ -78,16 +90,12 @@ class TcpFabric:
         network: Network,
         trace: TraceLog,
         api_name: Callable[[int], str] = str,
-        *,
-        bind_host: str = LOOPBACK,
-        ports: dict[str, int] | None = None,
-        security: ListenerSecurity = OPEN,
-        secret: RunSecret | None = None,
+        doors: ServerDoors | None = None,
     ) -> None:
-        """secret: of the run that another process has begun"""
+        doors = doors or ServerDoors()
         self.time = time
-        self.security = security
-        self.secret = secret or RunSecret()
+        self.security = security = doors.security
+        self.secret = doors.secret or RunSecret()
         self._tls = None if security.tls is None else server_context(security.tls)
         self.network = network
         self.events = LiveNetworkEvents(trace, api_name)
@@ -103,8 +111,8 @@ class TcpFabric:
             at=lambda at_us, go_on: time.at(at_us, lambda: go_on(time.now_us)),
         )
         """In which it does: a request may hold very many records."""
-        self._bind_host = bind_host
-        self._wanted_ports = ports or {}
+        self._bind_host = doors.bind_host
+        self._wanted_ports = doors.ports
         self._ports: dict[str, ServerPort] = {}
         self._more_ports: dict[str, list[tuple[ServerPort, ServerListener]]] = {}
         """Of each machine, beside the first."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 
-from cluster.live.fabric import TcpFabric
-from cluster.live.peers import Address, RunSecret
+from cluster.live.fabric import ServerDoors, TcpFabric
+from cluster.live.peers import Address
 from cluster.live.time import LiveTime
 from cluster.network.links import Network
-from cluster.security import OPEN, ListenerSecurity
 from replica.trace.events import TraceLog
 
 SOURCE_NETWORK = "127.77"
@@ -35,17 +34,12 @@ class NeighbourFabric(TcpFabric):
         network: Network,
         trace: TraceLog,
         api_name: Callable[[int], str],
+        doors: ServerDoors,
         *,
         servers: Mapping[str, Address],
         sources: Mapping[str, str],
-        bind_host: str,
-        ports: dict[str, int] | None = None,
-        security: ListenerSecurity = OPEN,
-        secret: RunSecret | None = None,
     ) -> None:
-        super().__init__(
-            time, network, trace, api_name, bind_host=bind_host, ports=ports, security=security, secret=secret
-        )
+        super().__init__(time, network, trace, api_name, doors)
         self._servers = servers
         self._sources = sources
         self.dark: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import trio
 
 from cluster.live.control import PACKET_BYTES, DiskState, LinkState, NodeState, Reset
+from cluster.live.fabric import ServerDoors
 from cluster.live.gathering import GatheringTime
 from cluster.live.neighbours import NeighbourFabric, source_of
 from cluster.live.node_life import OwnProcess
@@ -24,7 +25,7 @@ from cluster.live.time import Started
 from cluster.network.host import Host
 from cluster.network.links import Network
 from cluster.network.world import SETTLE_S
-from cluster.security import OPEN, ListenerSecurity
+from cluster.security import ListenerSecurity
 from replica.trace.events import TraceLog
 
 
@@ -64,27 +65,15 @@ class ProcessFabric(NeighbourFabric):
         network: Network,
         trace: TraceLog,
         api_name: Callable[[int], str],
+        doors: ServerDoors,
         *,
         nodes: Sequence[str],
         launch: Launch,
         reads_along: bool = False,
-        bind_host: str = "127.0.0.1",
-        ports: dict[str, int] | None = None,
-        security: ListenerSecurity = OPEN,
     ) -> None:
         self._addresses: dict[str, Address] = {}
         self._origins: dict[str, str] = {}
-        super().__init__(
-            time,
-            network,
-            trace,
-            api_name,
-            servers=self._addresses,
-            sources=self._origins,
-            bind_host=bind_host,
-            ports=ports,
-            security=security,
-        )
+        super().__init__(time, network, trace, api_name, doors, servers=self._addresses, sources=self._origins)
         self.launch = launch
         self.packet = memoryview(bytearray(PACKET_BYTES))
         self._nodes = nodes

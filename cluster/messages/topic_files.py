@@ -5,12 +5,12 @@ source: AdminUtils.createTopic (AdminZkClient): the writer places the replicas; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from uuid import UUID
 
 from cluster.config import BrokerConfig, topic_defaults
 from controller import topics
 from controller.image import MetadataImage
+from controller.inputs import CreateTopic
 from controller.placement import place
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import Create, Multi
@@ -28,28 +28,26 @@ def brokers_settings(broker_config: BrokerConfig) -> dict[str, str]:
 
 def creation(
     image: MetadataImage,
-    name: str,
+    wanted: CreateTopic,
     *,
     topic_id: UUID,
-    assignment: topics.Assignment | None = None,
-    partitions: int | None = None,
-    replication_factor: int | None = None,
-    config: Mapping[str, str],
     broker_config: BrokerConfig,
     names: Names,
     under_way: int = 0,
 ) -> Multi:
-    """image: brokers and topics that there are     assignment: replicas of each partition; None: they are placed
+    """image: brokers and topics that there are     wanted: without an assignment its replicas are placed
 
     under_way: partitions that are written already and not yet in the image
 
     raises: KafkaError
     """
+    name, assignment = wanted.name, wanted.assignment
     topics.check_name(image, name)
-    complete = {**brokers_settings(broker_config), **topics.own_config(config)}
+    complete = {**brokers_settings(broker_config), **topics.own_config(wanted.config)}
     if assignment is None:
-        count = broker_config.num_partitions if partitions is None else partitions
-        factor = broker_config.default_replication_factor if replication_factor is None else replication_factor
+        count = broker_config.num_partitions if wanted.partitions is None else wanted.partitions
+        factor = wanted.replication_factor
+        factor = broker_config.default_replication_factor if factor is None else factor
         assignment = tuple(place(topics.usable_brokers(image), count, factor, start=image.partition_count))
     else:
         topics.check_assignment(image, assignment, names)

@@ -68,8 +68,7 @@ class Link:
             rate = min(self.bytes_per_second.values())
             self.busy_until_us = max(now_us, self.busy_until_us) + size_bytes * 1_000_000 // rate
             leaves_us = self.busy_until_us
-        base = self.base
-        delay_us = base.low_us if base.kind == "constant" else base.draw_us(self.stream)
+        delay_us = self.base.draw_us(self.stream)
         if self.added:
             for latency in self.added.values():
                 delay_us += latency.draw_us(self.stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from struct import Struct
@@ -46,9 +46,8 @@ from replica.ids import (
 REPLICA_STATE_TAG = 1
 DIRECTORY_ID_TAG, HIGH_WATERMARK_TAG = 0, 1
 """Of a partition."""
-REMEMBERED_BYTES_MAX, REMEMBERED_IN_SESSION_MAX = 512, 40
-"""Of what follows the epoch of the session: while nothing happens it is the same each time, and read once. In a session
-that names no partition then; a longer one names some, each time with another offset."""
+REMEMBERED_BYTES_MAX = 64
+"""Of what follows the topics: as good as always it is the same in all requests of one fetcher, and read once."""
 
 _TOP_V15 = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch
 _TOP_V7 = Struct(">iiiibii")  # replica id first
@@ -59,51 +58,52 @@ _ASKED_V5 = Struct(">iqqi")  # no leader epoch
 _ASKED_V4 = Struct(">iqi")  # no log start
 _REPLICA_STATE = Struct(">iq")
 
-Rest = tuple[
-    list[tuple[Topic, list[FetchPartition]]],
-    list[tuple[Topic, tuple[int, ...]]],
-    str,
-    tuple[BrokerId, BrokerEpoch] | None,
-]
-"""What a request has behind the epoch of its session: topics, forgotten ones, rack, and who the replica is."""
+Tail = tuple[list[tuple[Topic, tuple[int, ...]]], str, tuple[BrokerId, BrokerEpoch] | None]
+"""What a request has behind its topics: forgotten ones, rack, and who the replica is."""
 
 
 def encode_fetch_request(version: int, correlation_id: int, client_id: str | None, request: FetchRequest) -> bytes:
     """A whole request frame, size prefix included."""
-    if request.topics or request.forgotten:
-        rest = _rest_of_request(version, request)
-    else:
-        rest = _rest_without_topics(version, request.replica_id, request.replica_epoch, request.rack)
-    return request_frame(FETCH, version, correlation_id, client_id, _top_of_request(version, request) + rest)
-
-
-def _rest_of_request(version: int, request: FetchRequest) -> bytes:
-    """What follows the epoch of the session."""
     flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
-    parts = [length(len(request.topics), flexible)]
+    parts = [_top_of_request(version, request), length(len(request.topics), flexible)]
     for topic, partitions in request.topics:
         parts += (encode_topic(topic, by_id=by_id, flexible=flexible), length(len(partitions), flexible))
         parts += [_asked_partition(version, part) for part in partitions]
         if flexible:
             parts.append(NO_TAGS)
+    of_replica = request.rack, request.replica_id, request.replica_epoch
+    if request.forgotten:
+        parts.append(_tail_of_request(version, request.forgotten, *of_replica))
+    else:
+        parts.append(_remembered_tail(version, (), *of_replica))
+    return request_frame(FETCH, version, correlation_id, client_id, b"".join(parts))
+
+
+def _tail_of_request(
+    version: int,
+    forgotten: Sequence[tuple[Topic, Sequence[int]]],
+    rack: str,
+    replica_id: BrokerId,
+    replica_epoch: BrokerEpoch,
+) -> bytes:
+    """What follows the topics."""
+    flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
+    parts: list[bytes] = []
     if version >= 7:
-        parts.append(length(len(request.forgotten), flexible))
-        for topic, indexes in request.forgotten:
+        parts.append(length(len(forgotten), flexible))
+        for topic, indexes in forgotten:
             parts += (encode_topic(topic, by_id=by_id, flexible=flexible), length(len(indexes), flexible))
             parts += map(INT32.pack, indexes)
             if flexible:
                 parts.append(NO_TAGS)
     if version >= 11:
-        parts.append(string(request.rack, flexible))
+        parts.append(string(rack, flexible))
     if flexible:
-        parts.append(_tags_of_request(version, request.replica_id, request.replica_epoch))
+        parts.append(_tags_of_request(version, replica_id, replica_epoch))
     return b"".join(parts)
 
 
-@lru_cache(REMEMBERED_MAX)
-def _rest_without_topics(version: int, replica_id: BrokerId, replica_epoch: BrokerEpoch, rack: str) -> bytes:
-    """In a session, while nothing happens: the same each time."""
-    return _rest_of_request(version, FetchRequest(replica_id, replica_epoch, rack=rack))
+_remembered_tail = lru_cache(REMEMBERED_MAX)(_tail_of_request)
 
 
 class RepeatedFetches:
@@ -133,7 +133,6 @@ def _top_of_request(version: int, request: FetchRequest) -> bytes:
     return _TOP_V4.pack(request.replica_id, *limits)
 
 
-@lru_cache(REMEMBERED_MAX)
 def _tags_of_request(version: int, replica_id: BrokerId, replica_epoch: BrokerEpoch) -> bytes:
     if version < 15 or (replica_id, replica_epoch) == (NO_BROKER, NO_BROKER_EPOCH):
         return NO_TAGS
@@ -181,10 +180,12 @@ def decode_fetch_request(header: RequestHeader, frame: Frame) -> FetchRequest:
     else:
         replica_id, max_wait, min_bytes, max_bytes, isolation = _TOP_V4.unpack_from(frame, position)
         position += _TOP_V4.size
-    if len(frame) - position <= (REMEMBERED_BYTES_MAX if session_id == NO_SESSION else REMEMBERED_IN_SESSION_MAX):
-        topics, forgotten, rack, replica = _remembered_rest(bytes(frame[position:]), version)
+    flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
+    topics, position = read_by_topic(frame, position, version, flexible, by_id, _read_asked_partitions)
+    if len(frame) - position <= REMEMBERED_BYTES_MAX:
+        forgotten, rack, replica = _remembered_reading(bytes(frame[position:]), version)
     else:
-        topics, forgotten, rack, replica = _read_rest(frame, position, version)
+        forgotten, rack, replica = _read_tail(frame, position, version)
     if replica is not None:
         replica_id, replica_epoch = replica
     return FetchRequest(
@@ -203,14 +204,13 @@ def decode_fetch_request(header: RequestHeader, frame: Frame) -> FetchRequest:
 
 
 @lru_cache(REMEMBERED_MAX)
-def _remembered_rest(rest: bytes, version: int) -> Rest:
-    return _read_rest(rest, 0, version)
+def _remembered_reading(tail: bytes, version: int) -> Tail:
+    return _read_tail(tail, 0, version)
 
 
-def _read_rest(frame: Frame, position: int, version: int) -> Rest:
-    """What follows the epoch of the session."""
+def _read_tail(frame: Frame, position: int, version: int) -> Tail:
+    """What follows the topics."""
     flexible, by_id = is_flexible(FETCH, version), version >= FIRST_VERSION_WITH_TOPIC_IDS
-    topics, position = read_by_topic(frame, position, version, flexible, by_id, _read_asked_partitions)
     forgotten: list[tuple[Topic, tuple[int, ...]]] = []
     if version >= 7:
         forgotten, position = read_by_topic(frame, position, version, flexible, by_id, _read_forgotten)
@@ -222,7 +222,7 @@ def _read_rest(frame: Frame, position: int, version: int) -> Rest:
         tags, position = read_tagged(frame, position)
         if version >= 15 and REPLICA_STATE_TAG in tags:
             replica = _read_replica_state(tags[REPLICA_STATE_TAG])
-    return topics, forgotten, rack, replica
+    return forgotten, rack, replica
 
 
 def _read_asked_partitions(frame: Frame, position: int, version: int) -> tuple[list[FetchPartition], int]:

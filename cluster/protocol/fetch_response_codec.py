@@ -81,9 +81,9 @@ def fetch_response_segments(
     piece += length(len(topics), flexible)
     segments: list[Segment] = []
     first, total = piece, 0
-    for topic, partitions in topics:
+    for topic, partitions in paced(topics):
         piece += encode_topic(topic, by_id=by_id, flexible=flexible) + length(len(partitions), flexible)
-        for part in partitions:
+        for part in paced(partitions):
             _start_partition(piece, version, part)
             size = size_of(part.slice)
             piece += length(size, flexible)

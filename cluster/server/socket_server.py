@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
@@ -38,12 +39,23 @@ class Gate(Protocol):
         """Whether that was the end of a frame; if not, it is a request like any other."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestTimes:
+    """How long requests take, and how that is measured.
+
+    cpu: the times of work     slices: of long requests of clients
+    log: notified of every request that is done; None: not needed     clock: microseconds, by which handlers are timed
+    """
+
+    cpu: CpuTimes
+    slices: Slices
+    log: RequestLog | None
+    clock: Callable[[], int]
+
+
 class SocketServer:
     """listens_early: its port is open before its requests are processed (before 3.5, KAFKA-14658)
     on_gone: called for every connection that is over, whichever end closed it
-    requests: notified of every request that is done; None: not needed
-    clock: microseconds, by which handlers are timed
-    slices: of long requests of clients
     """
 
     def __init__(
@@ -51,19 +63,16 @@ class SocketServer:
         *,
         node: str,
         config: BrokerConfig,
-        cpu: CpuTimes,
         outbox: Outbox,
         recorder: Recorder,
+        times: RequestTimes,
         listens_early: bool,
         on_gone: Callable[[ConnectionId], None] = lambda connection: None,
-        requests: RequestLog | None,
-        clock: Callable[[], int],
-        slices: Slices,
     ) -> None:
         self.connections = AcceptedConnections(node, config, outbox, recorder, self._gone)
         self.handlers = RequestHandlers(config.num_io_threads, config.queued_max_requests, on_room=self._unblock)
-        self.handler_time = HandlerTime(cpu, self.handlers, outbox)
-        self.thread_times = ThreadTimes(clock, self.handler_time)
+        self.handler_time = HandlerTime(times.cpu, self.handlers, outbox)
+        self.thread_times = ThreadTimes(times.clock, self.handler_time)
         self.times_threads = False
         """Whether a quota of request time is set: only then is the time of handlers counted."""
         self._throttled = ThrottledChannels(outbox)
@@ -74,8 +83,8 @@ class SocketServer:
         self._on_gone = on_gone
         self.gate: Gate | None = None
         """None: clients need not authenticate."""
-        self._requests = requests
-        self._slices = slices
+        self._requests = times.log
+        self._slices = times.slices
         self._max_request_bytes = config.socket_request_max_bytes
         self._max_connections = config.max_connections
         self._acceptor = Acceptor(
@@ -87,7 +96,7 @@ class SocketServer:
             window_us=config.quota_window_size_seconds * 1_000_000,
         )
         self._new_thread: Callable[[int], NetworkThread] = lambda number: NetworkThread(
-            number, cpu, outbox, self._deliver
+            number, times.cpu, outbox, self._deliver
         )
         self._threads = [self._new_thread(number) for number in range(config.num_network_threads)]
         self._in_use = config.num_network_threads
@@ -104,7 +113,7 @@ class SocketServer:
         self._is_open = False
         self._too_early: dict[ConnectionId, bytearray] = {}
         """Data received before this server is open, on a port that is; the data of a closed connection is dropped."""
-        self._threads_hold_back = cpu.connection_us > 0
+        self._threads_hold_back = times.cpu.connection_us > 0
         """Whether a network thread may have something to do before it can send an answer."""
 
     def reconfigure(self, config: BrokerConfig, now_us: int) -> None:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.channel import Channel, Channels
-from cluster.node import Outbox
+from cluster.broker.metadata.lifecycle import BrokerBase
+from cluster.channel import Channel
 from cluster.protocol import cold
 from cluster.protocol.versions import WRITE_TXN_MARKERS
 from cluster.transactions.inputs import MarkersAnswered, SendMarkers
@@ -38,14 +37,11 @@ class _Queue:
 class MarkerChannels:
     """on_answer: takes what the leaders say"""
 
-    def __init__(
-        self, *, node: str, outbox: Outbox, channels: Channels, cache: MetadataCache, request_timeout_us: int
-    ) -> None:
+    def __init__(self, base: BrokerBase, *, request_timeout_us: int) -> None:
         self.on_answer: Callable[[MarkersAnswered], None] = _ignore
-        self._node = node
-        self._outbox = outbox
-        self._channels = channels
-        self._cache = cache
+        self._node = base.node
+        self._outbox = base.outbox
+        self._cache = base.cache
         self._request_timeout_us = request_timeout_us
         self._queues: dict[BrokerId, _Queue] = {}
 
@@ -86,7 +82,7 @@ class MarkerChannels:
         known = self._queues.get(broker.broker_id)
         if known is not None and known.address == address:
             return known
-        queue = self._queues[broker.broker_id] = _Queue(Channel(self._outbox, self._channels, *address), address)
+        queue = self._queues[broker.broker_id] = _Queue(Channel(self._outbox, *address), address)
         if known is not None:
             known.channel.drop("the broker is at another address", now_us)
             queue.waiting += known.waiting

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.coordinators.topic_log import TopicLog, readable_records
 from cluster.coordinators.waiting import EarliestDeadline, RequestId, WaitingRequests
-from cluster.node import ConnectionId, Outbox
+from cluster.node import ConnectionId
 from cluster.slices import undivided
 from cluster.transactions.coordinator import TransactionCoordinator
 from cluster.transactions.desk import TransactionSettings
@@ -40,7 +40,7 @@ from controller.features import TRANSACTION_VERSION, level_of
 from replica.ids import TRANSACTIONS_TOPIC, LeaderEpoch, TopicPartition
 from replica.log.batches.records import BatchHeader, build_batch
 from replica.rules import Rules
-from replica.trace.events import Emit, Recorder
+from replica.trace.events import Emit
 
 Respond = Callable[[TransactionResult], None]
 GiveProducerId = Callable[[Callable[[int | None], None], int], None]
@@ -67,28 +67,26 @@ class TransactionService:
 
     def __init__(
         self,
+        base: BrokerBase,
         *,
-        node: str,
-        config: BrokerConfig,
-        rules: Rules,
-        outbox: Outbox,
         replicas: ReplicaManager,
-        markers: MarkerChannels,
-        clock: WallClock,
-        recorder: Recorder,
         partition_of: Callable[[str], int],
         new_producer_id: GiveProducerId,
     ) -> None:
-        settings = transaction_settings(config, rules)
-        self.coordinator = TransactionCoordinator(node=node, settings=settings, clock=clock, partition_of=partition_of)
-        self._markers = markers
-        self._recorder = recorder
+        self.coordinator = TransactionCoordinator(
+            node=base.node,
+            settings=transaction_settings(base.config, base.rules),
+            clock=base.clock,
+            partition_of=partition_of,
+        )
+        self._markers = MarkerChannels(base, request_timeout_us=base.config.request_timeout_ms * 1000)
+        self._markers.on_answer = self._marked
+        self._recorder = base.recorder
         self._new_producer_id = new_producer_id
-        self._log = TopicLog(TRANSACTIONS_TOPIC, node=node, outbox=outbox, replicas=replicas)
+        self._log = TopicLog(TRANSACTIONS_TOPIC, node=base.node, outbox=base.outbox, replicas=replicas)
         self._requests: WaitingRequests[TransactionResult] = WaitingRequests()
-        self._alarm = EarliestDeadline(outbox.timers, self._ring)
+        self._alarm = EarliestDeadline(base.outbox.timers, self._ring)
         self._given: deque[tuple[int, int | None]] = deque()
-        markers.on_answer = self._marked
 
     @property
     def version(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cluster.broker.replicas.transaction_checks import TransactionQuestion
-from cluster.channel import Channel, Channels
+from cluster.channel import Channel
 from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import ADD_PARTITIONS_TO_TXN
@@ -33,12 +33,9 @@ class TransactionVerifier:
     asks again is taken to have given up the first (AddPartitionsToTxnManager.addTxnData).
     """
 
-    def __init__(
-        self, *, node: str, outbox: Outbox, channels: Channels, find: FindCoordinator, request_timeout_us: int
-    ) -> None:
+    def __init__(self, *, node: str, outbox: Outbox, find: FindCoordinator, request_timeout_us: int) -> None:
         self._node = node
         self._outbox = outbox
-        self._channels = channels
         self._find = find
         self._request_timeout_us = request_timeout_us
         self._queues: dict[tuple[str, int], _Queue] = {}
@@ -51,7 +48,7 @@ class TransactionVerifier:
         address = coordinator.host, coordinator.port
         queue = self._queues.get(address)
         if queue is None:
-            queue = self._queues[address] = _Queue(Channel(self._outbox, self._channels, *address))
+            queue = self._queues[address] = _Queue(Channel(self._outbox, *address))
         earlier = queue.waiting.get(wanted.transactional_id)
         if earlier is not None and earlier.producer_epoch > wanted.producer_epoch:
             self._answer(wanted, dict.fromkeys(wanted.partitions, ErrorCode.INVALID_PRODUCER_EPOCH), now_us)

@@ -224,8 +224,10 @@ class Log:
         self._now_us = now_us
         first, last_offset = headers[0], headers[-1].last_offset
         segment = self._segments.active
+        attributes = 0
         try:
             for header in headers:
+                attributes |= header.attributes
                 if header.leader_epoch != self.leader_epochs.latest_epoch:
                     self.leader_epochs.assign(header.leader_epoch, header.base_offset)
             reason = segment.should_roll(first, last_offset, size_bytes, self.config, now_us)
@@ -248,7 +250,7 @@ class Log:
                 raise  # A simulated disk does not fail by itself: the machine that simulates it did. The run is void.
             # Kafka takes the whole log directory offline then; here the broker decides, not the log.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror}") from error
-        if any(header.attributes & LOG_APPEND_TIME for header in headers):
+        if attributes & LOG_APPEND_TIME:
             headers = tuple(_as_sent(data, headers))
         return AppendInfo(first.base_offset, last_offset, False, headers, size_bytes, self.log_end_offset, reason)
 

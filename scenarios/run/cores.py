@@ -12,17 +12,18 @@ from uuid import UUID
 
 import trio
 
-from cluster.broker.broker import BrokerCore
+from cluster.broker.broker import BrokerCore, BrokerTimes, broker_base
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.broker.replicas.resting import FEW, MANY
 from cluster.client.api_versions import discovers_versions
 from cluster.client.events import record_name
+from cluster.client.node import ClientBase
 from cluster.client.producer.batch import ProducerRecord
 from cluster.client.producer.producer import ProducerCore
 from cluster.clocks import WallClock
 from cluster.config import GroupConsumerConfig
 from cluster.controller_node.decisions import Chronicle
-from cluster.controller_node.node import ControllerCore
+from cluster.controller_node.node import ControllerBase, ControllerCore
 from cluster.network.host import Host
 from cluster.network.world import Fabric
 from cluster.operated import NodeElsewhere, OperatedBroker, OperatedController, OperatedNode, OperatedRegistry
@@ -99,7 +100,7 @@ class Cores:
         stream = random.Random(f"{scenario.seed}/incarnation/{name}/{incarnation}")
         host, port = self._fabric.address(name, BROKER_PORT)
         security = self._fabric.security
-        return BrokerCore(
+        base = broker_base(
             identity=BrokerIdentity(
                 broker_id=cluster.ids[name],
                 name=name,
@@ -114,18 +115,24 @@ class Cores:
             config=cluster.broker_config(name, scenario.rules.release),
             rules=scenario.rules,
             names=cluster.names,
-            controllers=self._controllers,
             disks=disks,
-            clock=clock,
             recorder=self._trace,
-            security=self._fabric.security,
+            clock=clock,
+        )
+        times = BrokerTimes(
             now=lambda: self._fabric.time.now_us,
             cpu=cluster.brokers[name].cpu,
             stopwatch=self._fabric.time.stopwatch,
-            phase_us=self._check_phase_us(name, incarnation) or 0,
-            heartbeat_phase_us=self._heartbeat_phase_us(name, incarnation),
             slicing=self._fabric.time.slicing,
             works_apart=self._fabric.is_live,
+            phase_us=self._check_phase_us(name, incarnation) or 0,
+            heartbeat_phase_us=self._heartbeat_phase_us(name, incarnation),
+        )
+        return BrokerCore(
+            base,
+            times,
+            controllers=self._controllers,
+            security=security,
             rests_above=FEW if self._fabric.is_live else MANY,
         )
 
@@ -161,17 +168,19 @@ class Cores:
         scenario, cluster = self._scenario, self._scenario.cluster
         stream = random.Random(f"{scenario.seed}/quorum/{name}/{incarnation}")
         return ControllerCore(
-            controller_id=cluster.ids[name],
+            ControllerBase(
+                controller_id=cluster.ids[name],
+                names=cluster.names,
+                config=cluster.controller_config(scenario.rules.release),
+                rules=scenario.rules,
+                log_dir=log_dir,
+                disk=disk,
+                clock=clock,
+                recorder=self._trace,
+            ),
             voters=self._controllers,
             draw=stream.randrange,
             chronicle=self._chronicle,
-            names=cluster.names,
-            config=cluster.controller_config(scenario.rules.release),
-            rules=scenario.rules,
-            log_dir=log_dir,
-            disk=disk,
-            clock=clock,
-            recorder=self._trace,
             security=self._fabric.security,
             session_check_phase_us=self._check_phase_us(name, incarnation),
             now=lambda: self._fabric.time.now_us,
@@ -186,7 +195,7 @@ class Cores:
             return self._producer(workload, workload.topic, stream, clock)
         if workload.kind == "consumer":
             return self._consumer(workload, stream)
-        from cluster.client.transform.transform import TransformCore
+        from cluster.client.transform.transform import Rounds, TransformCore
 
         config = workload.consumer_config()
         assert isinstance(config, GroupConsumerConfig)
@@ -194,27 +203,30 @@ class Cores:
             partial(self._consumer, workload, stream),
             self._producer(workload, workload.to, stream, clock),
             partial(output_of, workload),
-            group_id=config.group_id,
-            is_transactional=bool(workload.producer_config().transactional_id),
-            offsets=workload.offsets,
-            names_member=workload.names_member,
-            batch=min(workload.batch, config.max_poll_records),
-            flushes=workload.flushes,
-            process_us=workload.process_us,
+            Rounds(
+                group_id=config.group_id,
+                is_transactional=bool(workload.producer_config().transactional_id),
+                offsets=workload.offsets,
+                names_member=workload.names_member,
+                batch=min(workload.batch, config.max_poll_records),
+                flushes=workload.flushes,
+                process_us=workload.process_us,
+            ),
         )
 
     def _producer(self, workload: Workload, topic: str, stream: random.Random, clock: WallClock) -> ProducerCore:
-        return ProducerCore(
+        config = workload.producer_config(self._scenario.rules.release)
+        return ProducerCore(self._client_base(workload, stream), config, topic, clock=clock)
+
+    def _client_base(self, workload: Workload, stream: random.Random) -> ClientBase:
+        return ClientBase(
             name=workload.name,
-            config=workload.producer_config(self._scenario.rules.release),
             bootstrap=self.bootstrap,
-            topic=topic,
             recorder=self._trace,
             rng=stream,
             names=self._scenario.cluster.names,
-            clock=clock,
-            discovers_versions=discovers_versions(self._scenario.rules.release),
             cpu=workload.cpu,
+            discovers_versions=discovers_versions(self._scenario.rules.release),
         )
 
     def _consumer(self, workload: Workload, stream: random.Random, take: TakeRecord | None = None) -> ConsumerCore:
@@ -229,16 +241,11 @@ class Cores:
 
             topics = TopicPattern(workload.pattern)
         return ConsumerCore(
-            name=workload.name,
-            config=config,
-            bootstrap=self.bootstrap,
-            topics=topics,
-            recorder=self._trace,
-            rng=stream,
-            rules=self._scenario.rules,
-            names=self._scenario.cluster.names,
+            self._client_base(workload, stream),
+            config,
+            topics,
+            self._scenario.rules,
             take=take,
-            cpu=workload.cpu,
             process_us=0 if take is not None else workload.process_us,
         )
 

@@ -42,6 +42,7 @@ from cluster.live.control import (
     packets,
     unpack_order,
 )
+from cluster.live.fabric import ServerDoors
 from cluster.live.neighbours import NeighbourFabric
 from cluster.live.node_life import OwnProcess
 from cluster.live.observations import Observation, Topic
@@ -232,12 +233,14 @@ class NodeFabric(NeighbourFabric):
             network,
             trace,
             api_name,
+            ServerDoors(
+                bind_host=order.bind_host,
+                ports={order.name: order.servers[order.name][1]},
+                security=order.security,
+                secret=order.secret,
+            ),
             servers=order.servers,
             sources=order.sources,
-            bind_host=order.bind_host,
-            ports={order.name: order.servers[order.name][1]},
-            security=order.security,
-            secret=order.secret,
         )
         self.events_of_step = events_of_step
         self._tell = tell

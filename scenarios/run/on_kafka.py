@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cluster.broker.apis.coordinators import wanted_topic
 from cluster.config import BrokerConfig
-from cluster.kafka.fabric import KafkaFabric, PlacedTopic
+from cluster.kafka.fabric import KafkaFabric, KafkaPlan, PlacedTopic
 from cluster.kafka.home import KafkaHome
 from cluster.kafka.properties import NodeSpec, Role
 from cluster.network.links import Network
@@ -31,11 +31,7 @@ def on_kafka(home: KafkaHome, client_classes: Path | None = None) -> NewWorld:
     """client_classes: of Kafka's own clients; None: the clients are Highwater's"""
 
     def world(scenario: Scenario, trace: TraceLog, log_root: Path) -> KafkaFabric:
-        return KafkaFabric(
-            trace,
-            Network(scenario.seed, live_latency(scenario), {}),
-            api_name,
-            home=home,
+        plan = KafkaPlan(
             specs=node_specs(scenario, log_root),
             folder=(log_root.parent / FOLDER).absolute(),
             topics=len(scenario.topics_at_the_start),
@@ -44,6 +40,7 @@ def on_kafka(home: KafkaHome, client_classes: Path | None = None) -> NewWorld:
             client_classes=client_classes,
             features={ELR_FEATURE: int(scenario.rules.elr)} if home.jars.number >= ELR_SINCE else {},
         )
+        return KafkaFabric(trace, Network(scenario.seed, live_latency(scenario), {}), api_name, home, plan)
 
     return world
 

@@ -92,29 +92,31 @@ class RunResult:
 Listener = Callable[[TraceRow], None]
 
 
-class ScenarioRun:
-    """The parts of one run, wired together.
-
-    companions: tasks beside it, cancelled when it ends; they act between two steps     watchers: more listeners
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """companions: tasks beside it, cancelled when it ends; they act between two steps     watchers: more listeners
     traced: whether its events are written, and made a story of
     may_rest_from_us: from then on it ends as soon as the cluster has been at rest for a while; None: at its time only
     real: its nodes are those of Apache Kafka
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        world: NewWorld,
-        work_dir: Path,
-        *,
-        keep_rows: bool = False,
-        progress: Progress | None = None,
-        watchers: Sequence[Listener] = (),
-        companions: Sequence[Companion] = (),
-        traced: bool = True,
-        may_rest_from_us: int | None = None,
-        real: RealKafka | None = None,
-    ) -> None:
+    keep_rows: bool = False
+    progress: Progress | None = None
+    watchers: Sequence[Listener] = ()
+    companions: Sequence[Companion] = ()
+    traced: bool = True
+    may_rest_from_us: int | None = None
+    real: RealKafka | None = None
+
+
+PLAIN = RunOptions()
+
+
+class ScenarioRun:
+    """The parts of one run, wired together."""
+
+    def __init__(self, scenario: Scenario, world: NewWorld, work_dir: Path, options: RunOptions = PLAIN) -> None:
+        real = options.real
         self.scenario = scenario
         self.rows: list[TraceRow] = []
         self.view = ClusterView.of(scenario)
@@ -123,7 +125,9 @@ class ScenarioRun:
         self.story = Story(self.view)
         self.unread = UnreadTimes(self.view)
         self.answers = EndOffsetAnswers()
-        self._writer = _new_writer(work_dir / "trace", None if real is None else self._observed_by) if traced else None
+        self._writer = (
+            _new_writer(work_dir / "trace", None if real is None else self._observed_by) if options.traced else None
+        )
         self.captured: dict[str, tuple[str, ...]] = {}
         self.sight = RunSight(self.view, self.ledger, self.mirror, self.captured)
         self.expectations = Expectations(scenario.expect, self.sight)
@@ -148,10 +152,10 @@ class ScenarioRun:
             self.unread,
             *written,
             self.answers,
-            *watchers,
+            *options.watchers,
             GoneTopics(self.view, self.mirror, self._forgetful),
         ]
-        if keep_rows:
+        if options.keep_rows:
             listeners.append(self.rows.append)
         self.trace = TraceLog(listeners)
         log_root = work_dir / "logs"
@@ -170,7 +174,7 @@ class ScenarioRun:
         self._is_ready_now = False
         """To be said by the driver's own task, not in the step that unfenced a broker: it listens a step later."""
         self.find_places: FindPlaces = self.mirror.sent.places
-        self._companions = companions
+        self._companions = options.companions
         self._rounds = PartitionRounds(self.view, self.invariants.touched)
         self._next_probe = 0
         self._events_per_probe = LIVE_EVENTS_PER_PROBE if fabric.is_live else EVENTS_PER_PROBE
@@ -179,12 +183,13 @@ class ScenarioRun:
         self._exits = self.cluster.fabric.exits
         self._violations = self.invariants.violations
         self._stops = self.workloads.pending_stops
+        self._armed, self._due, self._answered = self.timeline.armed, self.timeline.due, self.answers.answered
         self._violations_stated = 0
-        self._progress = progress
+        self._progress = options.progress
         self._next_progress = 0
         self._first_topics = FirstTopics(self.cluster)
         self._topics_exist = False
-        self._may_rest_from_us = may_rest_from_us
+        self._may_rest_from_us = options.may_rest_from_us
         self._is_interrupted = False
         self.cut_at_us: int | None = None
         """When an interruption ended it; None: it was not cut short."""
@@ -230,7 +235,9 @@ class ScenarioRun:
             self._tell_progress(self._progress)
         if self._is_interrupted and self.cut_at_us is None:
             self._cut_short()
-        return self.timeline.is_due() or bool(self._stops) or self._is_ready_now
+        if self._armed:
+            self.timeline.look_at_conditions()
+        return bool(self._due or self._answered or self._stops) or self._is_ready_now
 
     def _look_for_topics(self) -> None:
         self._topics_exist = self._first_topics.are_there()
@@ -355,7 +362,7 @@ def run_scenario(
 ) -> RunResult:
     """Run and judge. With `runs_dir` the run is kept in a new folder there; without it nothing is left behind.
 
-    traced, may_rest_from_us, real: as of ScenarioRun; a run that is kept is traced, and the digest of no trace is empty
+    traced, may_rest_from_us, real: as of RunOptions; a run that is kept is traced, and the digest of no trace is empty
     on_interrupt: called when KeyboardInterrupt ends it, while its folder is still there
     raises: OSError when the folder cannot be written; nothing then remains under a final name
         RunInterrupted where a signal has ended a run that is kept; what was played until then is kept
@@ -364,10 +371,7 @@ def run_scenario(
     started = time.perf_counter()
     with ExitStack() as stack:
         work_dir = stack.enter_context(work_folder(runs_dir))
-        run = ScenarioRun(
-            scenario,
-            world,
-            work_dir,
+        options = RunOptions(
             keep_rows=keep_rows,
             progress=progress,
             watchers=watchers,
@@ -376,6 +380,7 @@ def run_scenario(
             may_rest_from_us=may_rest_from_us,
             real=real,
         )
+        run = ScenarioRun(scenario, world, work_dir, options)
         if on_interrupt is not None:
             stack.enter_context(_when_interrupted(on_interrupt, run, work_dir))
             shown = replace(scenario, duration_us=min(scenario.duration_us, TIME_MAX_US))  # It may last without an end.

@@ -57,7 +57,8 @@ class EndOffsetAnswers:
 
 
 class Timeline:
-    """Schedules every step in virtual time; `is_due` and `perform_due` are called between two events.
+    """Schedules every step in virtual time. Between two events `look_at_conditions` is called while a step is `armed`,
+    and `perform_due` if one is `due`.
 
     `checks` collects the outcome of `check` steps and of `when` steps that ran out of time.
     """
@@ -76,8 +77,8 @@ class Timeline:
         self._faults = faults
         self._workloads = workloads
         self._captured: dict[str, tuple[str, ...]] = faults.captured
-        self._due: deque[Work] = deque()
-        self._armed: dict[int, tuple[Step, When]] = {}
+        self.due: deque[Work] = deque()
+        self.armed: dict[int, tuple[Step, When]] = {}
         self._waiting_for: dict[int, Step] = {}
         self._seen_version = -1
         self._answers = answers
@@ -96,46 +97,45 @@ class Timeline:
                     self._waiting_for[previous.index] = step
 
     def _soon_fires(self, step: Step, turn: int = 1) -> None:
-        self._due.append(lambda: self._fire(step, turn))
+        self.due.append(lambda: self._fire(step, turn))
 
     def _at(self, at_us: int, step: Step, turn: int = 1) -> None:
         self._cluster.time.at(max(at_us, self._cluster.time.now_us), lambda: self._soon_fires(step, turn))
 
     def _arm(self, step: Step) -> None:
         assert isinstance(step.trigger, When)
-        self._armed[step.index] = (step, step.trigger)
+        self.armed[step.index] = (step, step.trigger)
         self._seen_version = -1
         if step.trigger.timeout_us is not None:
             deadline_us = self._cluster.time.now_us + step.trigger.timeout_us
-            self._cluster.time.at(deadline_us, lambda: self._due.append(lambda: self._time_out(step)))
+            self._cluster.time.at(deadline_us, lambda: self.due.append(lambda: self._time_out(step)))
 
-    def is_due(self) -> bool:
-        """Look at the conditions of waiting steps if anything has changed; whether there is a step to perform."""
-        if self._armed and self._sight.view.version != self._seen_version:
+    def look_at_conditions(self) -> None:
+        """Those of the waiting steps, if anything has changed."""
+        if self._sight.view.version != self._seen_version:
             self._seen_version = self._sight.view.version
             self._look_at_conditions()
-        return bool(self._due or self._answers.answered)
 
     async def perform_due(self) -> None:
         while self._answers.answered:
             test, name, event = self._answers.answered.pop(0)
             self._note(end_offset_seen(test, event, name))
-        while self._due:
-            await self._due.popleft()()
+        while self.due:
+            await self.due.popleft()()
 
     def _look_at_conditions(self) -> None:
-        for index, (step, when) in list(self._armed.items()):
+        for index, (step, when) in list(self.armed.items()):
             if state_holds(when.state, self._sight.view, self._captured):
-                del self._armed[index]
-                self._due.append(lambda step=step: self._fire(step, 1))  # type: ignore[misc]
+                del self.armed[index]
+                self.due.append(lambda step=step: self._fire(step, 1))  # type: ignore[misc]
 
     async def _time_out(self, step: Step) -> None:
-        if self._armed.pop(step.index, None) is not None:
+        if self.armed.pop(step.index, None) is not None:
             self._never_came(step)
 
     def finish(self) -> None:
         """The run is over: the conditions of steps that still wait have never come true."""
-        for step, _ in list(self._armed.values()):
+        for step, _ in list(self.armed.values()):
             self._never_came(step)
         for step in list(self._waiting_for.values()):
             self._note(Expectation(f"step {step.name}", False, "never armed: the step before it has not fired"))
@@ -194,7 +194,7 @@ class Timeline:
         self._soon(end)
 
     def _soon(self, work: Work) -> None:
-        self._cluster.time.at(self._cluster.time.now_us, lambda: self._due.append(work))
+        self._cluster.time.at(self._cluster.time.now_us, lambda: self.due.append(work))
 
     # -------------------------------------------------------------------------------------------------------- firing
 
@@ -248,7 +248,7 @@ class Timeline:
             self._in_force.setdefault(step.name, []).append(fault)
             if step.for_us is not None:
                 due_us = self._cluster.time.now_us + step.for_us
-                self._cluster.time.at(due_us, lambda: self._due.append(lambda: self._end(fault)))
+                self._cluster.time.at(due_us, lambda: self.due.append(lambda: self._end(fault)))
         elif VERBS[step.verb].lasts is Lasts.UNTIL_ENDED:
             self._state_end(fault, done.sentence)
         return done

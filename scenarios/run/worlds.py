@@ -55,7 +55,7 @@ def live(
     # Imports that would be made when they are first needed: the clock is about to start.
     import networkx  # noqa: F401
 
-    from cluster.live.fabric import TcpFabric
+    from cluster.live.fabric import ServerDoors, TcpFabric
     from cluster.live.time import LiveTime
 
     return TcpFabric(
@@ -63,9 +63,7 @@ def live(
         Network(scenario.seed, live_latency(scenario), {}),
         trace,
         api_name,
-        bind_host=bind_host,
-        ports=dict(ports or {}),
-        security=security,
+        ServerDoors(bind_host=bind_host, ports=ports or {}, security=security),
     )
 
 
@@ -80,6 +78,7 @@ def processes(
     reads_along: bool = False,
 ) -> ProcessFabric:
     """As `live`, and every broker and controller is a separate process. reads_along: as of ProcessFabric"""
+    from cluster.live.fabric import ServerDoors
     from cluster.live.gathering import GatheringTime
     from cluster.live.processes import ProcessFabric
     from scenarios.run.node_process import launcher
@@ -90,11 +89,9 @@ def processes(
         Network(scenario.seed, live_latency(scenario), {}),
         trace,
         api_name,
+        ServerDoors(bind_host=bind_host, ports=ports or {}, security=security),
         nodes=(*scenario.cluster.controllers, *scenario.cluster.brokers),
         launch=launch,
-        bind_host=bind_host,
-        ports=dict(ports or {}),
-        security=security,
         reads_along=reads_along,
     )
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from cluster.broker.broker import BrokerCore
+from cluster.broker.broker import BrokerCore, BrokerTimes, broker_base
 from cluster.broker.metadata.lifecycle import BrokerIdentity
 from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
 from cluster.controller_node.decisions import Chronicle
-from cluster.controller_node.node import ControllerCore
+from cluster.controller_node.node import ControllerBase, ControllerCore
 from cluster.node import Action, Close, Connect, EndProcess, LimitRequests, ResumeReading, Send, Sent
 from cluster.protocol import cold
 from cluster.protocol.api_00_produce import ProduceRequest, decode_produce_response, encode_produce_request
@@ -192,17 +192,19 @@ class BrokerWorld:
 
     def start_controller(self) -> None:
         self.controller = ControllerCore(
-            controller_id=1001,
+            ControllerBase(
+                controller_id=1001,
+                names=NAMES,
+                config=self._config,
+                rules=self._rules,
+                log_dir=self.controller_dir,
+                disk=Disk(self.controller_dir, sync=False),
+                clock=WallClock(),
+                recorder=self.trace,
+            ),
             voters=CONTROLLERS,
             draw=lambda bound: 0,
             chronicle=self._chronicle,
-            names=NAMES,
-            config=self._config,
-            rules=self._rules,
-            log_dir=self.controller_dir,
-            disk=Disk(self.controller_dir, sync=False),
-            clock=WallClock(),
-            recorder=self.trace,
             security=self.security,
             now=lambda: self.now_us,
             slicing=self.slicing,
@@ -221,20 +223,17 @@ class BrokerWorld:
     def start(self) -> BrokerWorld:
         self._lives += 1
         self.exited = False
-        self.broker = BrokerCore(
+        base = broker_base(
             identity=BrokerIdentity(B1, "b1", UUID(int=self._lives), "b1", 9092, None, endpoints=self.endpoints),
             config=self._config,
             rules=self._rules,
             names=NAMES,
-            controllers=CONTROLLERS,
             disks={"": self.disk},
-            clock=self.clock,
             recorder=self.trace,
-            security=self.security,
-            now=lambda: self.now_us,
-            cpu=self.cpu,
-            slicing=self.slicing,
+            clock=self.clock,
         )
+        times = BrokerTimes(now=lambda: self.now_us, cpu=self.cpu, slicing=self.slicing)
+        self.broker = BrokerCore(base, times, controllers=CONTROLLERS, security=self.security)
         self._from_broker(self.broker.start(self.now_us))
         self._settle()
         return self

@@ -12,12 +12,13 @@ from segments import joined
 from cluster.client.api_versions import Allowed
 from cluster.client.connections import ClientConnections
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.clocks import Timers
+from cluster.client.node import ClientBase
 from cluster.config import ProducerConfig
-from cluster.node import Action, Close, Connect, Send
+from cluster.node import Close, Connect, Outbox, Send
 from cluster.protocol.cold import decode_request, encode_response, response
 from cluster.protocol.versions import API_VERSIONS, METADATA, api_key, api_name, read_request_header
 from replica.errors import ErrorCode
+from replica.trace.events import TraceLog
 
 BROKER = 1
 
@@ -28,7 +29,7 @@ class ConnectionWorld:
     def __init__(self) -> None:
         self.now_us = 0
         self._lines: list[str] = []
-        self._timers: Timers[Action]
+        self._outbox: Outbox
         self._connections: ClientConnections
         self._connection = 0
         self._sent: list[tuple[int, int, int]] = []
@@ -42,16 +43,20 @@ class ConnectionWorld:
         metadata = ClientMetadata(
             [("b1", 9092)], max_age_ms=900_000, retry_backoff_ms=900_000, retry_backoff_max_ms=900_000, rng=rng
         )
-        self._timers = Timers()
+        self._outbox = Outbox()
         self._connections = ClientConnections(
-            "p1",
+            ClientBase(
+                name="p1",
+                bootstrap=[("b1", 9092)],
+                recorder=TraceLog(),
+                rng=rng,
+                names=NAMES,
+                discovers_versions=discovers == "yes",
+                outbox=self._outbox,
+            ),
             config,
             metadata,
-            self._timers,
-            rng,
-            names=NAMES,
             max_in_flight=5,
-            discovers_versions=discovers == "yes",
         )
         brokers = [{"node_id": BROKER, "host": "b1", "port": 9092}]
         metadata.update(response(METADATA, 12, brokers=brokers, topics=[]), 0)
@@ -59,7 +64,7 @@ class ConnectionWorld:
 
     def at(self, at_us: int) -> list[str]:
         self.now_us = at_us
-        self._timers.run_due(at_us)
+        self._outbox.timers.run_due(at_us)
         return self._take()
 
     def wants(self) -> list[str]:
@@ -140,7 +145,7 @@ class ConnectionWorld:
         ]
 
     def _take(self) -> list[str]:
-        for action in self._connections.take_actions():
+        for action in self._outbox.take():
             if isinstance(action, Connect):
                 self._connection = action.connection
                 self._lines.append("-> connects")

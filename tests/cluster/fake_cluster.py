@@ -7,6 +7,7 @@ fetches, offsets, epochs. Its handling of a request can be scripted: `broker.nex
 from __future__ import annotations
 
 import heapq
+import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 
 from segments import joined
 
+from cluster.client.node import ClientBase
 from cluster.node import Close, Connect, EndProcess, Send
 from cluster.protocol.api_00_produce import ProducePartitionResponse, decode_produce_request, encode_produce_response
 from cluster.protocol.api_01_fetch import FetchPartitionResponse
@@ -44,6 +46,12 @@ SECOND = 1_000_000
 LATENCY_US = 1 * MS
 TOPIC = "t"
 NAMES = Names({number: f"b{number}" for number in range(1, 10)})
+
+
+def client_base(name: str, trace: Any, seed: int = 1, **fields: Any) -> ClientBase:
+    """Of a client that finds the cluster by b1, unless `fields` say otherwise."""
+    fields = {"bootstrap": [("b1", 9092)], "names": NAMES, "rng": random.Random(seed), **fields}
+    return ClientBase(name=name, recorder=trace, **fields)
 
 
 @dataclass

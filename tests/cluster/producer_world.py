@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 from fake_cluster import (
-    NAMES,
     SECOND,
     TOPIC,
     FakeBroker,
     FakeCluster,
     Harness,
+    client_base,
 )
 
 from cluster.client.producer.producer import ProducerCore, ProducerRecord, producer_config_from
@@ -30,7 +29,7 @@ def producer(cluster: FakeCluster, seed: int = 1, bootstrap: int = 1, **config: 
     def make(trace: Any) -> ProducerCore:
         hosts = [(f"b{node_id}", 9092) for node_id in range(1, bootstrap + 1)]
         settings = producer_config_from(keys)
-        return ProducerCore("p1", settings, hosts, TOPIC, trace, random.Random(seed), names=NAMES)
+        return ProducerCore(client_base("p1", trace, seed, bootstrap=hosts), settings, TOPIC)
 
     return Harness(make, cluster)
 

@@ -36,7 +36,7 @@ from controller.inputs import (
     TopicReply,
 )
 from controller.metadata import encode_record
-from controller.state import ControllerState
+from controller.state import ControllerLimits, ControllerState
 from replica.ids import BrokerId, Names, TopicPartition
 from replica.rules import PROFILES, Rules
 from replica.trace import events as trace
@@ -45,8 +45,8 @@ NAMES = Names({1: "b1", 2: "b2", 3: "b3", 4: "b4", 1001: "c1"})
 _IDS = {name: broker_id for broker_id, name in NAMES.by_id.items()}
 
 
-def new_state(rules: Rules = PROFILES["kafka-3.9"], **options: Any) -> ControllerState:
-    return ControllerState(names=NAMES, controller_id=1001, rules=rules, **options)
+def new_state(rules: Rules = PROFILES["kafka-3.9"], **limits: Any) -> ControllerState:
+    return ControllerState(names=NAMES, controller_id=1001, rules=rules, limits=ControllerLimits(**limits))
 
 
 def register(broker_id: BrokerId, *, at: int = 0, incarnation: str = "first", **fields: Any) -> RegisterBroker:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from controller_world import NAMES
 
-from controller.changes import PartitionChange, build_change
+from controller.changes import PartitionChange, Target, build_change
 from controller.election import Candidates, Election, elect
 from controller.image import PartitionRegistration
 from replica.ids import NO_BROKER, BrokerId, TopicPartition
@@ -39,8 +39,7 @@ def change(
         names=NAMES,
         is_acceptable=lambda broker_id: broker_id in live,
         election=election,
-        target_isr=isr,
-        target_recovering=recovering,
+        target=Target(in_sync_replicas=isr, recovering=recovering),
     )
 
 

@@ -89,11 +89,8 @@ def test_in_the_zookeeper_era_what_is_written_already_counts(state: ControllerSt
 def written(image: MetadataImage, partitions: int, under_way: int) -> tuple[object, ...]:
     return creation(
         image,
-        "u",
+        CreateTopic(now_us=0, name="u", partitions=partitions, replication_factor=3),
         topic_id=UUID(int=1),
-        partitions=partitions,
-        replication_factor=3,
-        config={},
         broker_config=BrokerConfig(max_partitions=5),
         names=NAMES,
         under_way=under_way,

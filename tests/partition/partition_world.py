@@ -24,7 +24,7 @@ from controller.inputs import (
     EmitNumbered,
 )
 from controller.inputs import IsrProposal as WantedIsr
-from controller.state import ControllerState
+from controller.state import ControllerLimits, ControllerState
 from replica.errors import ErrorCode, KafkaError
 from replica.inputs import (
     AdvanceHighWatermark,
@@ -92,7 +92,10 @@ class PartitionWorld(FollowerWorld):
         """partition b1 b2 b3 min-isr=2: quietly start three brokers and create orders-0, which the first one leads"""
         self.min_isr = min_isr
         self.controller = ControllerState(
-            names=NAMES, controller_id=1001, rules=PROFILES["kafka-4.1"], rebalance_interval_us=None
+            names=NAMES,
+            controller_id=1001,
+            rules=PROFILES["kafka-4.1"],
+            limits=ControllerLimits(rebalance_interval_us=None),
         )
         self.brokers = {NAMES(number): Broker(NAMES(number), self._replica(NAMES(number))) for number in BROKERS}
         for broker in self.brokers.values():

@@ -11,32 +11,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cluster.broker.metadata.lifecycle import BrokerBase
+
 if TYPE_CHECKING:
     from cluster.authorization.authorizer import Access
     from cluster.broker.apis.coordinators import Coordinators
     from cluster.broker.apis.offered import Ranges
     from cluster.broker.control_planes.plane import ControlPlane, ZooKeeperParts
-    from cluster.broker.metadata.follower import MetadataCache
-    from cluster.broker.metadata.lifecycle import BrokerIdentity
     from cluster.broker.replicas.blocking_logs import BlockingLogs
     from cluster.broker.replicas.changes import ReplicaChanges
     from cluster.broker.replicas.fetch_sessions import FetchSessions
     from cluster.broker.replicas.manager import ReplicaManager
     from cluster.broker.replicas.record_deletion import RecordDeletion
-    from cluster.clocks import WallClock
-    from cluster.config import BrokerConfig
-    from cluster.dynamic_settings import RunningConfig
     from cluster.groups.service import GroupService
     from cluster.messages.admin.broker_description import OwnKey
-    from cluster.node import Outbox
     from cluster.quotas.client_quotas import ClientQuotas
     from cluster.server.accepted_connections import AcceptedConnections
     from cluster.server.request_handlers import HandlerTime
     from cluster.server.responder import Handler, Responder
     from cluster.transactions.service import TransactionService
     from replica.log.broker_logs import BrokerLogs
-    from replica.rules import Rules
-    from replica.trace.events import Recorder
 
 Values = dict[str, object]
 """Fields of a response, or of a structure in one."""
@@ -46,27 +40,19 @@ Values = dict[str, object]
 class BrokerParts:
     """The parts of a broker that its APIs use; each handler takes those it needs.
 
-    running: `config`, as it is now
     logs: with the work of a request on them apart, where it takes long     directories: the same logs, by directory
     works_apart: see BrokerCore     offered: API key -> (lowest, highest version) of what this broker offers
     """
 
-    identity: BrokerIdentity
-    config: BrokerConfig
-    running: RunningConfig
-    rules: Rules
+    base: BrokerBase
     own_keys: Callable[[], Sequence[OwnKey]]
-    outbox: Outbox
     connections: AcceptedConnections
     responder: Responder
     handler_time: HandlerTime
     client_quotas: ClientQuotas
     access: Access
-    recorder: Recorder
-    clock: WallClock
     works_apart: bool
     plane: ControlPlane
-    cache: MetadataCache
     replicas: ReplicaManager
     deletion: Callable[[], RecordDeletion]
     changes: ReplicaChanges

@@ -31,11 +31,11 @@ UNKNOWN = -1
 
 class ApiVersionsHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._outbox = broker.outbox
-        self._cache = broker.cache
+        self._outbox = broker.base.outbox
+        self._cache = broker.base.cache
         self._offered = broker.offered
         self._quotas = broker.client_quotas
-        self._rules = broker.rules
+        self._rules = broker.base.rules
         self._encoded: dict[int, tuple[_Levels, bytes]] = {}
         """By version the last answer without a throttle: each connection begins with one, and they are alike."""
 

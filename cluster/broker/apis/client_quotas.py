@@ -27,7 +27,7 @@ class DescribeClientQuotas:
     """
 
     def __init__(self, broker: BrokerParts) -> None:
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._answer = broker.responder.answer
 
     def __call__(

@@ -22,7 +22,7 @@ ALL_OF_CLUSTER = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 class DescribedCluster:
     def __init__(self, broker: BrokerParts) -> None:
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._plane = broker.plane
         self._connections = broker.connections
 

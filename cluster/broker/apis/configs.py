@@ -41,11 +41,11 @@ class DescribeConfigsHandler:
     """
 
     def __init__(self, broker: BrokerParts) -> None:
-        self._broker_id = broker.identity.broker_id
-        self._config = broker.config
-        self._rules = broker.rules
+        self._broker_id = broker.base.identity.broker_id
+        self._config = broker.base.config
+        self._rules = broker.base.rules
         self._own_keys = broker.own_keys
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._answer = broker.responder.answer
 
     def __call__(
@@ -130,7 +130,7 @@ class ListConfigResourcesHandler:
     """
 
     def __init__(self, broker: BrokerParts) -> None:
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._answer = broker.responder.answer
 
     def __call__(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cluster.broker.control_planes.forwarding import WantedTopic
 from cluster.broker.metadata.follower import MetadataCache
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.config import BrokerConfig
 from cluster.node import ConnectionId
 from controller.image import BrokerRegistration
@@ -20,17 +21,11 @@ from replica.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, LeaderEpoch, TopicPar
 
 if TYPE_CHECKING:
     from cluster.broker.control_planes.plane import ControlPlane
-    from cluster.broker.metadata.lifecycle import BrokerIdentity
     from cluster.broker.replicas.manager import ReplicaManager
     from cluster.broker.replicas.transaction_checks import TransactionQuestion
-    from cluster.channel import Channels
-    from cluster.clocks import WallClock
     from cluster.groups.service import GroupService
-    from cluster.node import Outbox
     from cluster.transactions.service import TransactionService
     from cluster.transactions.verification import TransactionVerifier
-    from replica.rules import Rules
-    from replica.trace.events import Recorder
 
 CreateTopic = Callable[[WantedTopic, int], None]
 """Asks the controller, if that has not been done: (topic, now_us)"""
@@ -98,22 +93,14 @@ class Coordinators:
     plane: of the broker, which is made after them
     """
 
-    identity: BrokerIdentity
-    config: BrokerConfig
-    rules: Rules
-    outbox: Outbox
-    channels: Channels
-    cache: MetadataCache
+    base: BrokerBase
     replicas: ReplicaManager
-    clock: WallClock
-    recorder: Recorder
     plane: Callable[[], ControlPlane]
 
     def __post_init__(self) -> None:
-        self.offsets_topic = CoordinatorTopic(OFFSETS_TOPIC, self.config, self.cache, self._create)
-        self.transactions_topic = CoordinatorTopic(TRANSACTIONS_TOPIC, self.config, self.cache, self._create)
+        self.offsets_topic = CoordinatorTopic(OFFSETS_TOPIC, self.base.config, self.base.cache, self._create)
+        self.transactions_topic = CoordinatorTopic(TRANSACTIONS_TOPIC, self.base.config, self.base.cache, self._create)
         self.replicas.transaction_checks.ask = self._verify
-        self._request_timeout_us = self.config.request_timeout_ms * 1000
         self._groups: GroupService | None = None
         self._transactions: TransactionService | None = None
         self._transaction_version: int | None = None
@@ -125,43 +112,18 @@ class Coordinators:
     def groups(self) -> GroupService:
         if self._groups is None:
             from cluster.groups.service import GroupService
-            from cluster.groups.topic_directory import TopicDirectory
 
-            self._groups = GroupService(
-                node=self.identity.name,
-                life=self.identity.incarnation_id,
-                config=self.config,
-                release=self.rules.release,
-                outbox=self.outbox,
-                replicas=self.replicas,
-                clock=self.clock,
-                recorder=self.recorder,
-                partition_of=self.offsets_topic.partition_of,
-                topics=TopicDirectory(self.cache),
-            )
+            self._groups = GroupService(self.base, replicas=self.replicas, partition_of=self.offsets_topic.partition_of)
         return self._groups
 
     @property
     def transactions(self) -> TransactionService:
         if self._transactions is None:
-            from cluster.transactions.marker_channel import MarkerChannels
             from cluster.transactions.service import TransactionService
 
             self._transactions = TransactionService(
-                node=self.identity.name,
-                config=self.config,
-                rules=self.rules,
-                outbox=self.outbox,
+                self.base,
                 replicas=self.replicas,
-                markers=MarkerChannels(
-                    node=self.identity.name,
-                    outbox=self.outbox,
-                    channels=self.channels,
-                    cache=self.cache,
-                    request_timeout_us=self._request_timeout_us,
-                ),
-                clock=self.clock,
-                recorder=self.recorder,
                 partition_of=self.transactions_topic.partition_of,
                 new_producer_id=lambda give, now_us: self.plane().producer_ids.next(give, now_us),
             )
@@ -174,11 +136,10 @@ class Coordinators:
         from cluster.transactions.verification import TransactionVerifier
 
         return TransactionVerifier(
-            node=self.identity.name,
-            outbox=self.outbox,
-            channels=self.channels,
+            node=self.base.node,
+            outbox=self.base.outbox,
             find=self.transactions_topic.coordinator,
-            request_timeout_us=self._request_timeout_us,
+            request_timeout_us=self.base.config.request_timeout_ms * 1000,
         )
 
     def _verify(self, asked: TransactionQuestion, now_us: int) -> None:

@@ -36,9 +36,10 @@ from cluster.protocol.by_topic import Topic
 from cluster.protocol.fetch_request_codec import decode_fetch_request
 from cluster.protocol.fetch_response_codec import fetch_response_segments
 from cluster.protocol.versions import FETCH, RequestHeader
-from cluster.slices import MANY_PARTITIONS, array_type, paced
+from cluster.slices import MANY_PARTITIONS, paced
 from controller.access import Operation
 from replica.errors import ErrorCode
+from replica.frozen import dataclass
 from replica.ids import Offset, TopicPartition
 from replica.trace.events import RecordsSent
 
@@ -48,20 +49,36 @@ _SIZE_AND_CORRELATION_BYTES = 8
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
+@dataclass(frozen=True, slots=True)
+class FetchInHand:
+    """One request, as far as it is understood.
+
+    may_fetch: as the follower that it says it is     resting: those of its session that are not looked at
+    """
+
+    connection: ConnectionId
+    peer: str
+    header: RequestHeader
+    request: FetchRequest
+    context: FetchContext
+    may_fetch: bool
+    resting: RestingPartitions | None
+
+
 class FetchHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._identity = broker.identity
-        self._fetch_max_bytes = broker.config.fetch_max_bytes
-        self._outbox = broker.outbox
+        self._identity = broker.base.identity
+        self._fetch_max_bytes = broker.base.config.fetch_max_bytes
+        self._outbox = broker.base.outbox
         self._connections = broker.connections
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._fetches = broker.replicas.fetches
         self._logs = broker.logs
         self._fetch_sessions = broker.fetch_sessions
         self._handler_time = broker.handler_time
         self._quotas = broker.client_quotas
         self._access = broker.access
-        self._recorder = broker.recorder
+        self._recorder = broker.base.recorder
         self._slices = broker.responder.slices
 
     def __call__(
@@ -71,34 +88,23 @@ class FetchHandler:
         context = self._fetch_sessions.context(request, header.api_version, now_us)
         may_fetch = request.replica_id < 0 or self._access.allows_on_cluster(connection, Operation.CLUSTER_ACTION)
         resting = context.resting if may_fetch else None
+        fetch = FetchInHand(connection, peer, header, request, context, may_fetch, resting)
         if resting is not None:
             self._fetches.fetched_again(resting, request.replica_id, now_us)
         asked = context.asked()
-        fetch = partial(self._fetch, connection, peer, header, request, context, asked, may_fetch, resting, now_us)
         if len(asked) < MANY_PARTITIONS or self._connections.is_of_node(connection):
-            fetch()
+            self._fetch(fetch, asked, now_us)
         else:  # In a session a short request may be one for very many partitions.
-            self._slices.go_on(fetch)
+            self._slices.go_on(partial(self._fetch, fetch, asked, now_us))
 
-    def _fetch(
-        self,
-        connection: ConnectionId,
-        peer: str,
-        header: RequestHeader,
-        request: FetchRequest,
-        context: FetchContext,
-        asked_for: list[RequestedPartition],
-        may_fetch: bool,
-        resting: RestingPartitions | None,
-        now_us: int,
-    ) -> None:
-        """may_fetch: as the follower that it says it is"""
+    def _fetch(self, fetch: FetchInHand, asked_for: list[RequestedPartition], now_us: int) -> None:
+        connection, request, resting = fetch.connection, fetch.request, fetch.resting
         wanted: dict[TopicPartition, RequestedPartition] = {}
         refused: dict[Key, FetchPartitionResponse] = {}
         is_inconsistent = False
         for asked in paced(asked_for):
             error = self._refusal(asked)
-            if not may_fetch or (
+            if not fetch.may_fetch or (
                 self._access.is_on
                 and request.replica_id < 0
                 and asked.name
@@ -112,19 +118,19 @@ class FetchHandler:
             refused[asked.topic, asked.entry.partition] = FetchPartitionResponse(asked.entry.partition, error)
         max_bytes = min(request.max_bytes, self._fetch_max_bytes)
         if self._quotas.is_enabled and request.replica_id < 0:
-            max_bytes = min(max_bytes, self._quotas.most_to_fetch(connection, header))
+            max_bytes = min(max_bytes, self._quotas.most_to_fetch(connection, fetch.header))
         params = FetchParams(
             replica_id=request.replica_id,
             replica_epoch=request.replica_epoch,
-            peer=peer,
+            peer=fetch.peer,
             connection=connection,
             # The error of an old id is found by the read, which ends the wait; the other two are found before it.
             max_wait_us=0 if is_inconsistent else request.max_wait_ms * 1000,
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
-            leader_only=header.api_version < FIRST_FROM_ANY_REPLICA,
+            leader_only=fetch.header.api_version < FIRST_FROM_ANY_REPLICA,
             # -2 is a debugging consumer (FetchRequest.isValidBrokerId).
-            from_follower=may_fetch and request.replica_id >= 0,
+            from_follower=fetch.may_fetch and request.replica_id >= 0,
             resting=resting,
             read_committed=request.isolation == READ_COMMITTED and request.replica_id < 0,
         )
@@ -132,7 +138,7 @@ class FetchHandler:
             resting.listeners = [lambda asked: _note(wanted, asked)]
 
         def respond(results: FetchResults, now_us: int) -> None:
-            answer = partial(self._respond, params, header, context, wanted, refused, results, now_us)
+            answer = partial(self._respond, fetch, params, wanted, refused, results, now_us)
             self._slices.answer(len(results) + len(refused), answer)
 
         # What the metadata does not know is answered beside the rest, and ends no waiting for it.
@@ -150,15 +156,14 @@ class FetchHandler:
 
     def _respond(
         self,
+        fetch: FetchInHand,
         params: FetchParams,
-        header: RequestHeader,
-        context: FetchContext,
         wanted: Mapping[TopicPartition, RequestedPartition],
         refused: Mapping[Key, FetchPartitionResponse],
         results: FetchResults,
         now_us: int,
     ) -> None:
-        connection, peer = params.connection, params.peer
+        connection, peer, header, context = fetch.connection, fetch.peer, fetch.header, fetch.context
         if connection not in self._connections:
             return
         hints: LeaderHints | None = None
@@ -198,11 +203,10 @@ class FetchHandler:
         topics: dict[Topic, list[FetchPartitionResponse]] = {}
         for (topic, _), result in paced(answered.partitions.items()):
             topics.setdefault(topic, []).append(result)
-        array = array_type()
         segments = fetch_response_segments(
             header.api_version,
             header.correlation_id,
-            array((topic, array(parts)) for topic, parts in topics.items()),
+            list(topics.items()),
             answered.error,
             answered.session_id,
             endpoints=() if hints is None else hints.endpoints,

@@ -309,7 +309,7 @@ def where_it_is_on(broker: BrokerParts, granted: Handler, refused: Handler) -> H
     """In 3.9 `group.coordinator.rebalance.protocols` does not name them, and with group.version 0 there are none: the
     answer is UNSUPPORTED_VERSION.     source: KafkaApis.isConsumerGroupProtocolEnabled
     """
-    rules, cache = broker.rules, broker.cache
+    rules, cache = broker.base.rules, broker.base.cache
 
     def handle(connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int) -> None:
         handler = granted if level_of(GROUP_VERSION, rules, cache.image.feature_levels) else refused

@@ -104,8 +104,8 @@ class OffsetCommitHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
-        self._cache = broker.cache
-        self._clock = broker.clock
+        self._cache = broker.base.cache
+        self._clock = broker.base.clock
         self._answer = broker.responder.answer
 
     def __call__(
@@ -243,7 +243,7 @@ class OffsetDeleteHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._answer = broker.responder.answer
 
     def __call__(
@@ -285,8 +285,8 @@ class TxnOffsetCommitHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.groups
-        self._cache = broker.cache
-        self._clock = broker.clock
+        self._cache = broker.base.cache
+        self._clock = broker.base.clock
         self._answer = broker.responder.answer
 
     def __call__(

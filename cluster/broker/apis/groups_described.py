@@ -64,7 +64,7 @@ class FindCoordinatorHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._topics = {GROUP: broker.coordinators.offsets_topic}
-        if broker.rules.transactions != "none":
+        if broker.base.rules.transactions != "none":
             self._topics[TRANSACTION] = broker.coordinators.transactions_topic
         self._answer = broker.responder.answer
         self._connections = broker.connections
@@ -121,7 +121,7 @@ class DescribeGroupsHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._groups = broker.groups.coordinator
-        self._tells_assignments = broker.rules.release in WITH_ONE_GROUP_COORDINATOR
+        self._tells_assignments = broker.base.rules.release in WITH_ONE_GROUP_COORDINATOR
         self._answer = broker.responder.answer
 
     def __call__(
@@ -190,7 +190,7 @@ class ListGroupsHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._groups = broker.groups.coordinator
-        self._is_all_or_none = broker.rules.release in WITH_ONE_GROUP_COORDINATOR
+        self._is_all_or_none = broker.base.rules.release in WITH_ONE_GROUP_COORDINATOR
         """While a log of groups is being read. source: GroupCoordinatorService.listGroups"""
         self._answer = broker.responder.answer
 
@@ -278,7 +278,7 @@ CLASSIC_PROTOCOL, CONSUMER_PROTOCOL = 0, 1
 class ConsumerGroupDescribeHandler:
     def __init__(self, broker: BrokerParts) -> None:
         self._groups = broker.groups.coordinator
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._answer = broker.responder.answer
 
     def __call__(

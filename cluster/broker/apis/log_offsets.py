@@ -103,7 +103,7 @@ class ListOffsetsHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._replicas = broker.replicas
-        self._outbox = broker.outbox
+        self._outbox = broker.base.outbox
         self._answer = broker.responder.answer
         self._slices = broker.responder.slices
         self._works_apart = broker.works_apart

@@ -52,8 +52,8 @@ class MetadataHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._view = DescribedCluster(broker)
-        self._cache = broker.cache
-        self._config = broker.config
+        self._cache = broker.base.cache
+        self._config = broker.base.config
         self._answer = broker.responder.answer
         self._create_topics = broker.plane.create_topics
 
@@ -161,7 +161,7 @@ class DescribeClusterHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._view = DescribedCluster(broker)
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._answer = broker.responder.answer
 
     def __call__(
@@ -210,8 +210,8 @@ class DescribeTopicPartitionsHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._view = DescribedCluster(broker)
-        self._cache = broker.cache
-        self._config = broker.config
+        self._cache = broker.base.cache
+        self._config = broker.base.config
         self._answer = broker.responder.answer
 
     def __call__(

@@ -44,9 +44,9 @@ Entries = list[tuple[TopicPartition, memoryview | None]]
 
 class ProduceHandler:
     def __init__(self, broker: BrokerParts) -> None:
-        self._outbox = broker.outbox
+        self._outbox = broker.base.outbox
         self._connections = broker.connections
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._replicas = broker.replicas
         self._logs = broker.logs
         self._handler_time = broker.handler_time

@@ -33,7 +33,7 @@ class DescribeAclsHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._responder = broker.responder
-        self._cache = broker.cache
+        self._cache = broker.base.cache
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int
@@ -62,7 +62,7 @@ class DescribeUserScramCredentials:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._responder = broker.responder
-        self._cache = broker.cache
+        self._cache = broker.base.cache
 
     def __call__(
         self, connection: ConnectionId, peer: str, header: RequestHeader, frame: bytearray, now_us: int

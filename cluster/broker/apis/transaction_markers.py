@@ -34,7 +34,7 @@ class WriteTxnMarkersHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._replicas = broker.replicas
-        self._clock = broker.clock
+        self._clock = broker.base.clock
         self._answer = broker.responder.answer
 
     def __call__(

@@ -144,7 +144,7 @@ class AddPartitionsToTxnHandler:
 
     def __init__(self, broker: BrokerParts) -> None:
         self._service = broker.transactions
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._answer = broker.responder.answer
 
     def __call__(

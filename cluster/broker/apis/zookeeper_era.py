@@ -40,8 +40,8 @@ class LeaderAndIsrHandler:
     """
 
     def __init__(self, broker: BrokerParts, zookeeper: ZooKeeperParts) -> None:
-        self._broker_id = broker.identity.broker_id
-        self._cache = broker.cache
+        self._broker_id = broker.base.identity.broker_id
+        self._cache = broker.base.cache
         self._replicas = broker.replicas
         self._changes = broker.changes
         self._answer = broker.responder.answer
@@ -127,7 +127,7 @@ class UpdateMetadataHandler:
     """
 
     def __init__(self, broker: BrokerParts, zookeeper: ZooKeeperParts) -> None:
-        self._cache = broker.cache
+        self._cache = broker.base.cache
         self._answer = broker.responder.answer
         self._epochs = zookeeper.epochs
         self._configs = zookeeper.configs

@@ -7,34 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.node import ConnectionId
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import RequestHeader, api_name
 from cluster.server.responder import Responder
 from replica.errors import ErrorCode
 from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, TopicPartition
-from replica.rules import Rules
-from replica.trace.events import ControlRequestRefused, Recorder
+from replica.trace.events import ControlRequestRefused
 
 
 class ControllerEpochs:
     """highest: that any request has carried     broker_epoch: of this life of the broker"""
 
-    def __init__(
-        self,
-        *,
-        identity: BrokerIdentity,
-        rules: Rules,
-        responder: Responder,
-        recorder: Recorder,
-        broker_epoch: Callable[[], BrokerEpoch],
-    ) -> None:
+    def __init__(self, base: BrokerBase, *, responder: Responder, broker_epoch: Callable[[], BrokerEpoch]) -> None:
         self.highest = 0
-        self._identity = identity
-        self._rules = rules
+        self._identity = base.identity
+        self._rules = base.rules
         self._answer = responder.answer
-        self._recorder = recorder
+        self._recorder = base.recorder
         self._broker_epoch = broker_epoch
         self._by_partition: dict[TopicPartition, int] = {}
 

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US
 from cluster.broker.control_planes.registry_client import RegistryClient
-from cluster.broker.metadata.lifecycle import BrokerIdentity
-from cluster.channel import Channel, Channels
+from cluster.broker.metadata.lifecycle import BrokerBase
+from cluster.channel import Channel
 from cluster.clocks import Timer
-from cluster.config import BrokerConfig
 from cluster.node import Outbox
 from cluster.protocol.control_messages import api_of, encode_control_request
 from controller.zookeeper import znodes
@@ -23,7 +22,7 @@ from controller.zookeeper.controller_context import Process, Reply
 from controller.zookeeper.kafka_controller import KafkaController
 from controller.zookeeper.registry import Operation, RegistryError, Result
 from replica.ids import BrokerEpoch, BrokerId
-from replica.trace.events import Emit, Recorder
+from replica.trace.events import Emit
 
 FIRST_REBALANCE_US = 5_000_000
 """KafkaController.onControllerFailover: the first check for preferred leaders comes 5 s after the election."""
@@ -34,10 +33,10 @@ REQUEST_TIMEOUT_US = 30_000_000
 class _Sender:
     """Requests to one life of one broker, in order; a failed request is sent again until the broker is gone."""
 
-    def __init__(self, outbox: Outbox, channels: Channels, node: str, request: ControlRequest) -> None:
+    def __init__(self, outbox: Outbox, node: str, request: ControlRequest) -> None:
         self.broker_epoch: BrokerEpoch = request.broker.broker_epoch
         self._node = node
-        self._channel = Channel(outbox, channels, request.broker.host, request.broker.port, retry_us=FOR_EVER_US)
+        self._channel = Channel(outbox, request.broker.host, request.broker.port, retry_us=FOR_EVER_US)
         self._queue: deque[ControlRequest] = deque()
 
     def send(self, request: ControlRequest, now_us: int) -> None:
@@ -68,23 +67,13 @@ class _Sender:
 class ControllerRunner:
     """Feeds one KafkaController with what happens, and performs what it wants done."""
 
-    def __init__(
-        self,
-        *,
-        identity: BrokerIdentity,
-        config: BrokerConfig,
-        outbox: Outbox,
-        channels: Channels,
-        client: RegistryClient,
-        controller: KafkaController,
-        recorder: Recorder,
-    ) -> None:
+    def __init__(self, base: BrokerBase, *, client: RegistryClient, controller: KafkaController) -> None:
         self.controller = controller
-        self._node = identity.name
-        self._outbox = outbox
-        self._channels = channels
+        self._node = base.node
+        self._outbox = base.outbox
         self._client = client
-        self._recorder = recorder
+        self._recorder = base.recorder
+        config = base.config
         self._rebalance_us = (
             config.leader_imbalance_check_interval_seconds * 1_000_000 if config.auto_leader_rebalance_enable else None
         )
@@ -162,7 +151,7 @@ class ControllerRunner:
         broker_id = request.broker.broker_id
         sender = self._senders.get(broker_id)
         if sender is None:
-            sender = self._senders[broker_id] = _Sender(self._outbox, self._channels, self._node, request)
+            sender = self._senders[broker_id] = _Sender(self._outbox, self._node, request)
         sender.send(request, now_us)
 
     def _close_gone(self) -> None:

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 from cluster.broker.metadata.controller_channel import ControllerChannel
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import ASSIGN_REPLICAS_TO_DIRS
 from replica.ids import BrokerEpoch
@@ -31,19 +29,17 @@ class DirectoryAssignments:
 
     def __init__(
         self,
+        base: BrokerBase,
         *,
-        identity: BrokerIdentity,
-        outbox: Outbox,
         channel: ControllerChannel,
-        cache: MetadataCache,
         replicas: ReplicaManager,
         logs: BrokerLogs,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
-        self._identity = identity
-        self._outbox = outbox
+        self._identity = base.identity
+        self._outbox = base.outbox
         self._channel = channel
-        self._cache = cache
+        self._cache = base.cache
         self._replicas = replicas
         self._logs = logs
         self._broker_epoch = broker_epoch

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.partition import Partition
 from cluster.channel import ControllerRequests
-from cluster.config import BrokerConfig
-from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.entities import Entity
 from cluster.protocol.versions import ALTER_PARTITION
@@ -34,16 +32,14 @@ class IsrUpdates:
 
     def __init__(
         self,
+        base: BrokerBase,
         *,
-        identity: BrokerIdentity,
-        config: BrokerConfig,
-        outbox: Outbox,
         channel: ControllerRequests,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
-        self._identity = identity
-        self._timeout_us = config.request_timeout_ms * 1000
-        self._outbox = outbox
+        self._identity = base.identity
+        self._timeout_us = base.config.request_timeout_ms * 1000
+        self._outbox = base.outbox
         self._channel = channel
         self._broker_epoch = broker_epoch
         self._waiting: dict[TopicPartition, tuple[Partition, ProposeIsr]] = {}

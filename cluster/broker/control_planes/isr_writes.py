@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cluster.broker.control_planes.registry_client import RegistryClient
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.partition import Partition
-from cluster.node import Outbox
 from controller.image import PartitionRegistration
 from controller.zookeeper import znodes
 from controller.zookeeper.registry import Create, GetData, RegistryError, Result, SetData
 from replica.errors import ErrorCode
-from replica.ids import Names, TopicPartition
+from replica.ids import TopicPartition
 from replica.inputs import IsrAccepted, IsrRefused, ProposeIsr
-from replica.trace.events import IsrRejected, Recorder
+from replica.trace.events import IsrRejected
 
 CHECK_US = 2_500_000
 QUIET_US = 5_000_000
@@ -33,19 +32,16 @@ class IsrWrites:
 
     def __init__(
         self,
+        base: BrokerBase,
         *,
-        identity: BrokerIdentity,
-        names: Names,
-        outbox: Outbox,
         client: RegistryClient,
-        recorder: Recorder,
         controller_epoch: Callable[[TopicPartition], int],
     ) -> None:
-        self._identity = identity
-        self._names = names
-        self._outbox = outbox
+        self._identity = base.identity
+        self._names = base.names
+        self._outbox = base.outbox
         self._client = client
-        self._recorder = recorder
+        self._recorder = base.recorder
         self._controller_epoch = controller_epoch
         self._changed: dict[TopicPartition, None] = {}
         self._last_change_us = 0

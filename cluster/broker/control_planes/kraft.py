@@ -12,23 +12,19 @@ from cluster.broker.control_planes.forwarding import RETRY_US as FORWARDING_RETR
 from cluster.broker.control_planes.forwarding import AutoTopics, Forwarding, WantedTopic
 from cluster.broker.control_planes.isr_updates import FOR_EVER_US, IsrUpdates
 from cluster.broker.metadata.controller_channel import ActiveController, ControllerChannel
-from cluster.broker.metadata.follower import MetadataCache, MetadataFollower
-from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState, HeartbeatTimes
+from cluster.broker.metadata.follower import MetadataFollower
+from cluster.broker.metadata.lifecycle import BrokerBase, BrokerEvents, BrokerLifecycle, BrokerState, HeartbeatTimes
 from cluster.broker.replicas.blocking_logs import PartitionLocks
 from cluster.broker.replicas.changes import ReplicaChanges
 from cluster.broker.replicas.manager import ReplicaManager
-from cluster.channel import Channels
 from cluster.clocks import Timers
-from cluster.config import BrokerConfig
-from cluster.node import Action, Outbox
+from cluster.node import Action
 from cluster.protocol.versions import FORWARDED
 from cluster.server.responder import Handler, Responder
 from controller.inputs import ElectReply, OnReply
 from replica.errors import ErrorCode
-from replica.ids import BrokerEpoch, BrokerId, Names, TopicPartition
+from replica.ids import BrokerEpoch, BrokerId, TopicPartition
 from replica.log.broker_logs import BrokerLogs
-from replica.rules import Rules
-from replica.trace.events import Recorder
 
 if TYPE_CHECKING:
     from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
@@ -64,7 +60,7 @@ class MetadataPublisher:
     """Keeps the order; `changes` do the work, each slice once no append to its partitions is in progress."""
 
     def __init__(self, changes: ReplicaChanges, locks: PartitionLocks, timers: Timers[Action]) -> None:
-        self._changes = changes
+        self.changes = changes
         self._locks = locks
         self._timers = timers
         self._waiting: deque[_Slice] = deque()
@@ -86,7 +82,7 @@ class MetadataPublisher:
             self._locks.change(one.names, partial(self._make, one), now_us)
 
     def _make(self, one: _Slice, now_us: int) -> None:
-        self._changes.apply(one.names, one.configured, now_us)
+        self.changes.apply(one.names, one.configured, now_us)
         if one.done is not None:
             one.done(now_us)
         else:
@@ -100,9 +96,7 @@ class MetadataPublisher:
 class KRaftPlane:
     """The `ControlPlane` of KRaft.
 
-    log_dirs: names of the broker's log directories, the one of the metadata log first
-    on_quotas: the quotas of clients in the metadata have changed     on_settings: settings of brokers have
-    on_running: the controller has unfenced the broker     on_stop: it may stop now, or has to
+    logs: with those of a broker that has several directories, whose place the controller wants to know
     """
 
     zookeeper = None
@@ -110,108 +104,75 @@ class KRaftPlane:
 
     def __init__(
         self,
+        base: BrokerBase,
+        events: BrokerEvents,
         *,
-        identity: BrokerIdentity,
-        config: BrokerConfig,
-        rules: Rules,
-        names: Names,
-        outbox: Outbox,
-        channels: Channels,
-        responder: Responder,
-        locks: PartitionLocks,
-        cache: MetadataCache,
-        replicas: ReplicaManager,
-        changes: ReplicaChanges,
-        recorder: Recorder,
         controllers: Mapping[BrokerId, tuple[str, int]],
+        heartbeats: HeartbeatTimes,
+        responder: Responder,
+        publisher: MetadataPublisher,
+        replicas: ReplicaManager,
         logs: BrokerLogs,
-        log_dirs: Sequence[str],
-        on_quotas: Callable[[], None],
-        on_settings: Callable[[int], None],
-        on_running: Callable[[int], None],
-        on_stop: Callable[[int], None],
-        heartbeat_phase_us: int | None,
     ) -> None:
-        self.metadata_log_dir = log_dirs[0]
-        self._node = identity.name
-        self._outbox = outbox
-        self._channels = channels
-        self._changes = changes
+        self.metadata_log_dir = next(iter(base.disks))
+        self._base = base
+        self._publisher = publisher
         self._controller = ActiveController(controllers)
         self._unpublished: dict[TopicPartition, None] = {}
-        self._publisher = MetadataPublisher(changes, locks, outbox.timers)
-        has_several_directories = len(log_dirs) > 1
-        heartbeats = HeartbeatTimes(config, rules, heartbeat_phase_us)
+        has_several_directories = len(base.disks) > 1
         self.lifecycle = BrokerLifecycle(
-            identity=identity,
-            config=config,
+            base,
+            events,
             times=heartbeats,
-            outbox=outbox,
             channel=self._channel(retry_us=heartbeats.timeout_us),
             previous_broker_epoch=logs.previous_broker_epoch,
             log_dirs=logs.directory_ids() if has_several_directories else (),
-            metadata_offset=lambda: cache.image.offset,
             on_caught_up=self._publish_first,
-            on_running=on_running,
-            on_stop=on_stop,
         )
         self._metadata = MetadataFollower(
-            identity=identity,
-            outbox=outbox,
-            channels=channels,
+            base,
+            events,
             controller=self._controller,
-            cache=cache,
-            recorder=recorder,
-            names=names,
             held=lambda: logs.logs,
             on_change=self._metadata_changed,
-            on_quotas=on_quotas,
-            on_settings=on_settings,
         )
         self.propose_isr = IsrUpdates(
-            identity=identity,
-            config=config,
-            outbox=outbox,
-            channel=self._channel(retry_us=FOR_EVER_US),
-            broker_epoch=self.fetch_epoch,
+            base, channel=self._channel(retry_us=FOR_EVER_US), broker_epoch=self.fetch_epoch
         ).propose
+        self._request_timeout_us = base.config.request_timeout_ms * 1000
         self._forwarding = Forwarding(
-            node=identity.name,
+            node=base.node,
             channel=self._channel(retry_us=FORWARDING_RETRY_US),
             responder=responder,
-            request_timeout_us=config.request_timeout_ms * 1000,
+            request_timeout_us=self._request_timeout_us,
         )
-        self._auto_topics = AutoTopics(self._forwarding, identity.name, config.request_timeout_ms)
-        self._identity = identity
-        self._request_timeout_us = config.request_timeout_ms * 1000
+        self._auto_topics = AutoTopics(self._forwarding, base.node, base.config.request_timeout_ms)
         self._assignments: DirectoryAssignments | None = None
         """None: a broker with one directory does not report where its replicas are."""
         if has_several_directories:
             from cluster.broker.control_planes.directory_assignments import DirectoryAssignments
 
             self._assignments = DirectoryAssignments(
-                identity=identity,
-                outbox=outbox,
-                channel=self._channel(retry_us=config.broker_session_timeout_ms * 1000 // 2),
-                cache=cache,
+                base,
+                channel=self._channel(retry_us=base.config.broker_session_timeout_ms * 1000 // 2),
                 replicas=replicas,
                 logs=logs,
                 broker_epoch=self.fetch_epoch,
             )
 
     def _channel(self, retry_us: int) -> ControllerChannel:
-        return ControllerChannel(self._outbox, self._channels, self._controller, retry_us=retry_us)
+        return ControllerChannel(self._base.outbox, self._controller, retry_us=retry_us)
 
     @cached_property
     def producer_ids(self) -> ProducerIds:
         from cluster.broker.control_planes.producer_ids import IdsOfController
 
         return IdsOfController(
-            node=self._node,
-            broker_id=self._identity.broker_id,
+            node=self._base.node,
+            broker_id=self._base.broker_id,
             broker_epoch=self.fetch_epoch,
             forwarding=self._forwarding,
-            timers=self._outbox.timers,
+            timers=self._base.outbox.timers,
             max_wait_us=self._request_timeout_us,
         )
 
@@ -226,7 +187,7 @@ class KRaftPlane:
         self._metadata.fetch(now_us)
 
     def begin_controlled_shutdown(self, now_us: int) -> None:
-        self._changes.in_controlled_shutdown = True
+        self._publisher.changes.in_controlled_shutdown = True
         self.lifecycle.begin_controlled_shutdown(now_us)
 
     def create_topics(self, wanted: Sequence[WantedTopic], now_us: int) -> None:
@@ -235,7 +196,7 @@ class KRaftPlane:
     def elect_leader(
         self, name: TopicPartition, desired: BrokerId | None, unclean: bool, answer: OnReply, now_us: int
     ) -> None:
-        message = f"{self._node} is a broker, and the controllers of the quorum elect"
+        message = f"{self._base.node} is a broker, and the controllers of the quorum elect"
         answer(ElectReply(error=ErrorCode.NOT_CONTROLLER, message=message))
 
     def fetch_epoch(self) -> BrokerEpoch:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cluster.channel import Channels
 from cluster.clocks import Timer
 from cluster.node import ConnectionId, Outbox
 from cluster.protocol.versions import ZOOKEEPER
@@ -52,7 +51,6 @@ class RegistryClient:
         self,
         *,
         outbox: Outbox,
-        channels: Channels,
         host: str,
         port: int,
         timeout_us: int,
@@ -60,7 +58,6 @@ class RegistryClient:
     ) -> None:
         self.session: SessionId = NO_SESSION
         self._outbox = outbox
-        self._channels = channels
         self._host = host
         self._port = port
         self._timeout_us = timeout_us
@@ -98,8 +95,7 @@ class RegistryClient:
     # ---------------------------------------------------------------------------------------------------- connection
 
     def _connect(self, now_us: int) -> None:
-        self._connection = self._outbox.connect(self._host, self._port)
-        self._channels.enter(self._connection, self)
+        self._connection = self._outbox.connect(self._host, self._port, self)
         self._expect_answer(now_us)
 
     def connected(self, now_us: int) -> None:
@@ -120,7 +116,7 @@ class RegistryClient:
 
     def _leave(self) -> None:
         if self._connection is not None:
-            self._channels.leave(self._connection)
+            self._outbox.callers.pop(self._connection, None)
         self._connection, self._is_ready = None, False
         for timer in (self._ping, self._silence):
             if timer is not None:

@@ -6,14 +6,13 @@ source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, KafkaA
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from uuid import UUID, uuid5
 
 from cluster.broker.control_planes.forwarding import WantedTopic
 from cluster.broker.control_planes.registry_client import RegistryClient
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.metadata.lifecycle import BrokerIdentity
-from cluster.config import BrokerConfig
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.messages.admin import topic_requests
 from cluster.messages.admin.requests import AdminRequest
 from cluster.messages.refusals import refusal
@@ -27,7 +26,6 @@ from controller.zookeeper import znodes
 from controller.zookeeper.kafka_controller import KafkaController
 from controller.zookeeper.registry import Create, Multi, RegistryError, Result
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import Names
 
 
 class RegistryTopics:
@@ -35,19 +33,16 @@ class RegistryTopics:
 
     def __init__(
         self,
+        base: BrokerBase,
         *,
-        identity: BrokerIdentity,
-        config: BrokerConfig,
-        names: Names,
-        cache: MetadataCache,
         client: RegistryClient,
         controller: KafkaController,
         responder: Responder,
     ) -> None:
-        self._identity = identity
-        self._config = config
-        self._names = names
-        self._cache = cache
+        self._identity = base.identity
+        self._config = base.config
+        self._names = base.names
+        self._cache = base.cache
         self._client = client
         self._controller = controller
         self._responder = responder
@@ -101,12 +96,8 @@ class RegistryTopics:
         try:
             files = creation(
                 self._cache.image,
-                given.name,
+                replace(given, config={name: str(value) for name, value in given.config.items()}),
                 topic_id=self._new_id(),
-                assignment=given.assignment,
-                partitions=given.partitions,
-                replication_factor=given.replication_factor,
-                config={name: str(value) for name, value in given.config.items()},
                 broker_config=self._config,
                 names=self._names,
                 under_way=sum(self._under_way.values()),

@@ -16,27 +16,23 @@ from cluster.broker.control_planes.registry_client import RegistryClient
 from cluster.broker.control_planes.registry_topics import RegistryTopics
 from cluster.broker.control_planes.topic_configs import TopicConfigs
 from cluster.broker.control_planes.zookeeper_lifecycle import ZooKeeperLifecycle
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerBase, BrokerEvents
 from cluster.broker.replicas.changes import ReplicaChanges
-from cluster.channel import Channel, Channels, OnAnswer
-from cluster.config import BrokerConfig
+from cluster.channel import Channel, OnAnswer
 from cluster.node import Outbox
 from cluster.protocol.versions import CREATE_TOPICS
 from cluster.server.responder import Handler, Responder
 from controller.inputs import OnReply
 from controller.zookeeper.kafka_controller import KafkaController
-from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
-from replica.rules import Rules
-from replica.trace.events import Recorder
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 
 
 class ActiveControllerChannel(Channel):
     """To the controller of the moment when a request is made, or made again."""
 
-    def __init__(self, outbox: Outbox, channels: Channels, where: Callable[[], tuple[str, int]]) -> None:
+    def __init__(self, outbox: Outbox, where: Callable[[], tuple[str, int]]) -> None:
         host, port = where()
-        super().__init__(outbox, channels, host, port, retry_us=FOR_EVER_US)
+        super().__init__(outbox, host, port, retry_us=FOR_EVER_US)
         self._where = where
 
     def _connect(self, now_us: int) -> None:
@@ -59,92 +55,38 @@ class ZooKeeperPlane:
 
     def __init__(
         self,
+        base: BrokerBase,
+        events: BrokerEvents,
         *,
-        identity: BrokerIdentity,
-        config: BrokerConfig,
-        rules: Rules,
-        names: Names,
-        outbox: Outbox,
-        channels: Channels,
-        responder: Responder,
-        cache: MetadataCache,
-        changes: ReplicaChanges,
-        recorder: Recorder,
         registry: tuple[str, int],
-        on_running: Callable[[int], None],
-        on_stop: Callable[[int], None],
+        responder: Responder,
+        changes: ReplicaChanges,
     ) -> None:
-        self._identity = identity
-        self._cache = cache
+        self._base = base
         self._changes = changes
         host, port = registry
         client = RegistryClient(
-            outbox=outbox,
-            channels=channels,
+            outbox=base.outbox,
             host=host,
             port=port,
-            timeout_us=config.registry_session_timeout_us,
+            timeout_us=base.config.registry_session_timeout_us,
             events=self,
         )
-        self._controller = KafkaController(broker_id=identity.broker_id, names=names, rules=rules)
-        runner = ControllerRunner(
-            identity=identity,
-            config=config,
-            outbox=outbox,
-            channels=channels,
-            client=client,
-            controller=self._controller,
-            recorder=recorder,
-        )
-        self.lifecycle = ZooKeeperLifecycle(
-            identity=identity,
-            config=config,
-            outbox=outbox,
-            channels=channels,
-            cache=cache,
-            client=client,
-            runner=runner,
-            on_running=on_running,
-            on_stop=on_stop,
-        )
-        epochs = ControllerEpochs(
-            identity=identity,
-            rules=rules,
-            responder=responder,
-            recorder=recorder,
-            broker_epoch=lambda: self.lifecycle.broker_epoch,
-        )
-        configs = TopicConfigs(client, cache, self._topic_config_changed)
+        self._controller = KafkaController(broker_id=base.broker_id, names=base.names, rules=base.rules)
+        runner = ControllerRunner(base, client=client, controller=self._controller)
+        self.lifecycle = ZooKeeperLifecycle(base, events, client=client, runner=runner)
+        epochs = ControllerEpochs(base, responder=responder, broker_epoch=lambda: self.lifecycle.broker_epoch)
+        configs = TopicConfigs(client, base.cache, self._topic_config_changed)
         self.zookeeper = ZooKeeperParts(epochs, configs, runner)
-        self._topics = RegistryTopics(
-            identity=identity,
-            config=config,
-            names=names,
-            cache=cache,
-            client=client,
-            controller=self._controller,
-            responder=responder,
-        )
+        self._topics = RegistryTopics(base, client=client, controller=self._controller, responder=responder)
         self.producer_ids = IdsOfRegistration(lambda: self.lifecycle.broker_epoch)
-        if rules.isr_update == "alter-partition":
-            channel = ActiveControllerChannel(outbox, channels, self._where_the_controller_is)
+        if base.rules.isr_update == "alter-partition":
+            channel = ActiveControllerChannel(base.outbox, self._where_the_controller_is)
             self.propose_isr = IsrUpdates(
-                identity=identity,
-                config=config,
-                outbox=outbox,
-                channel=channel,
-                broker_epoch=lambda: self.lifecycle.broker_epoch,
+                base, channel=channel, broker_epoch=lambda: self.lifecycle.broker_epoch
             ).propose
         else:
-            writes = IsrWrites(
-                identity=identity,
-                names=names,
-                outbox=outbox,
-                client=client,
-                recorder=recorder,
-                controller_epoch=epochs.of,
-            )
-            self.propose_isr = writes.propose
+            self.propose_isr = IsrWrites(base, client=client, controller_epoch=epochs.of).propose
 
     def start(self, now_us: int) -> None:
         self.lifecycle.start(now_us)
@@ -178,8 +120,9 @@ class ZooKeeperPlane:
 
     def _where_the_controller_is(self) -> tuple[str, int]:
         """While no controller is known the broker sends the request to itself, and gets NOT_CONTROLLER."""
-        known = self._cache.image.brokers.get(self._controller.active_controller)
-        return (self._identity.host, self._identity.port) if known is None else (known.host, known.port)
+        known = self._base.cache.image.brokers.get(self._controller.active_controller)
+        own = self._base.identity
+        return (own.host, own.port) if known is None else (known.host, known.port)
 
     # ------------------------------------------------------------------------------------------------- SessionEvents
 

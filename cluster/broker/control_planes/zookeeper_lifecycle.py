@@ -5,16 +5,13 @@ source: KafkaServer.startup and .controlledShutdown, KafkaZkClient.registerBroke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 from cluster.broker.control_planes.controller_runner import ControllerRunner
 from cluster.broker.control_planes.registry_client import RegistryClient
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.metadata.lifecycle import BrokerIdentity, BrokerState
-from cluster.channel import Channel, Channels
-from cluster.config import BrokerConfig
-from cluster.node import Outbox
+from cluster.broker.metadata.lifecycle import BrokerBase, BrokerEvents, BrokerState
+from cluster.channel import Channel
 from cluster.protocol import cold
 from cluster.protocol.control_messages import version_of
 from cluster.protocol.versions import CONTROLLED_SHUTDOWN
@@ -35,29 +32,22 @@ class ZooKeeperLifecycle:
 
     def __init__(
         self,
+        base: BrokerBase,
+        events: BrokerEvents,
         *,
-        identity: BrokerIdentity,
-        config: BrokerConfig,
-        outbox: Outbox,
-        channels: Channels,
-        cache: MetadataCache,
         client: RegistryClient,
         runner: ControllerRunner,
-        on_running: Callable[[int], None],
-        on_stop: Callable[[int], None],
     ) -> None:
         self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         self.state = BrokerState.STARTING
-        self._identity = identity
-        self._path = znodes.broker_path(identity.broker_id)
-        self._config = config
-        self._outbox = outbox
-        self._channels = channels
-        self._cache = cache
+        self._identity = base.identity
+        self._path = znodes.broker_path(base.identity.broker_id)
+        self._config = base.config
+        self._outbox = base.outbox
+        self._cache = base.cache
         self._client = client
         self._runner = runner
-        self._on_running = on_running
-        self._on_stop = on_stop
+        self._events = events
         self._shutdown_attempts = 0
 
     @property
@@ -99,7 +89,7 @@ class ZooKeeperLifecycle:
         self.broker_epoch = result.czxid
         if self.state is BrokerState.STARTING:
             self.state = BrokerState.RUNNING
-            self._on_running(now_us)
+            self._events.unfenced(now_us)
         self._runner.startup(now_us)
 
     # ---------------------------------------------------------------------------------------------- controlled shutdown
@@ -114,14 +104,14 @@ class ZooKeeperLifecycle:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
             self._ask_controller(now_us)
         elif self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
-            self._on_stop(now_us)
+            self._events.stop(now_us)
 
     def _ask_controller(self, now_us: int) -> None:
         controller = self._cache.image.brokers.get(self._runner.controller.active_controller)
         if controller is None:
             self._not_yet("the controller is not known", now_us)
             return
-        self._channel = Channel(self._outbox, self._channels, controller.host, controller.port)
+        self._channel = Channel(self._outbox, controller.host, controller.port)
         version = version_of(CONTROLLED_SHUTDOWN)
         entity = cold.request(
             CONTROLLED_SHUTDOWN, version, broker_id=self._identity.broker_id, broker_epoch=self.broker_epoch
@@ -140,7 +130,7 @@ class ZooKeeperLifecycle:
         if frame is not None:
             answer = cold.decode_response(CONTROLLED_SHUTDOWN, version_of(CONTROLLED_SHUTDOWN), frame)
             if answer.error_code == ErrorCode.NONE and not answer.remaining_partitions:
-                self._on_stop(now_us)
+                self._events.stop(now_us)
                 return
         self._channel.close()
         self._not_yet(reason, now_us)
@@ -153,4 +143,4 @@ class ZooKeeperLifecycle:
         self._shutdown_attempts += 1
         is_last = self._shutdown_attempts >= self._config.controlled_shutdown_max_retries
         backoff_us = self._config.controlled_shutdown_retry_backoff_ms * 1000
-        self._outbox.timers.at(now_us + backoff_us, self._on_stop if is_last else self._ask_controller)
+        self._outbox.timers.at(now_us + backoff_us, self._events.stop if is_last else self._ask_controller)

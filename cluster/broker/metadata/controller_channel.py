@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cluster.channel import RECONNECT_BACKOFF_US, Channel, Channels, OnAnswer
+from cluster.channel import RECONNECT_BACKOFF_US, Channel, OnAnswer
 from cluster.messages.envelopes import error_of as envelope_error
 from cluster.node import Outbox
 from cluster.protocol.primitives import INT16
@@ -49,9 +49,8 @@ class ControllerChannel:
     retry_us: so long a request is tried again, over new connections and with new controllers; 0: it fails at once
     """
 
-    def __init__(self, outbox: Outbox, channels: Channels, controller: ActiveController, *, retry_us: int) -> None:
+    def __init__(self, outbox: Outbox, controller: ActiveController, *, retry_us: int) -> None:
         self._outbox = outbox
-        self._channels = channels
         self._controller = controller
         self._retry_us = retry_us
         self._channel: Channel | None = None
@@ -99,7 +98,7 @@ class ControllerChannel:
         if address is not None and address != self._address:
             if self._channel is not None:
                 self._channel.close()
-            self._channel = Channel(self._outbox, self._channels, *address)
+            self._channel = Channel(self._outbox, *address)
             self._address = address
         return None if address is None else self._channel
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from cluster.broker.metadata.controller_channel import ActiveController
-from cluster.broker.metadata.lifecycle import BrokerIdentity
-from cluster.channel import Channel, Channels
+from cluster.broker.metadata.lifecycle import BrokerBase, BrokerEvents, BrokerIdentity
+from cluster.channel import Channel
 from cluster.messages.quorum import decode_snapshot, decode_snapshot_answer, encode_fetch_snapshot
-from cluster.node import Outbox
 from cluster.protocol.api_01_fetch import FetchedPartition, FetchPartition, FetchRequest
 from cluster.protocol.fetch_request_codec import RepeatedFetches
 from cluster.protocol.fetch_response_codec import decode_fetch_response
@@ -37,11 +36,10 @@ from replica.ids import (
     UNDEFINED_EPOCH,
     BrokerEpoch,
     BrokerId,
-    Names,
     TopicPartition,
 )
 from replica.log.batches.records import batches, read_records
-from replica.trace.events import Recorder, SnapshotFetched, SnapshotLoaded
+from replica.trace.events import SnapshotFetched, SnapshotLoaded
 
 if TYPE_CHECKING:
     from controller.snapshot import Snapshot
@@ -137,39 +135,31 @@ class MetadataCache:
 class MetadataFollower:
     """Long-polls the controller; `on_change` hears which partitions and which topics' configs changed, in log order.
 
-    held: the partitions whose logs are on this broker's disks     on_quotas: quotas of clients have changed
-    on_settings: settings of brokers have changed
+    held: the partitions whose logs are on this broker's disks
     """
 
     def __init__(
         self,
+        base: BrokerBase,
+        events: BrokerEvents,
         *,
-        identity: BrokerIdentity,
-        outbox: Outbox,
-        channels: Channels,
         controller: ActiveController,
-        cache: MetadataCache,
-        recorder: Recorder,
-        names: Names,
         held: Callable[[], Iterable[TopicPartition]],
         on_change: Callable[[list[TopicPartition], list[str], int], None],
-        on_quotas: Callable[[], None],
-        on_settings: Callable[[int], None],
     ) -> None:
-        self._identity = identity
-        self._fetches = RepeatedFetches(FETCH_VERSION, identity.name)
-        self._outbox = outbox
+        self._identity = base.identity
+        self._fetches = RepeatedFetches(FETCH_VERSION, base.node)
+        self._outbox = base.outbox
         self._controller = controller
-        self._voters = {voter: Channel(outbox, channels, *address) for voter, address in controller.voters.items()}
+        self._voters = {voter: Channel(base.outbox, *address) for voter, address in controller.voters.items()}
         self._target = next(iter(self._voters))
         self._asking_around = False
-        self._cache = cache
-        self._recorder = recorder
-        self._names = names
+        self._cache = base.cache
+        self._recorder = base.recorder
+        self._names = base.names
         self._held = held
         self._on_change = on_change
-        self._on_quotas = on_quotas
-        self._on_settings = on_settings
+        self._events = events
 
     def fetch(self, now_us: int) -> None:
         """Ask the leader; while it is not known or does not answer, the other voters in turn."""
@@ -214,7 +204,7 @@ class MetadataFollower:
                 if partition.records:
                     self._apply(partition.records, changed, configured)
         if self._cache.image.settings_offset != before:
-            self._on_settings(now_us)
+            self._events.settings_changed(now_us)
         if changed or configured:
             self._on_change(list(changed), list(configured), now_us)
         if snapshot is not None:
@@ -275,9 +265,9 @@ class MetadataFollower:
 
         changed = dict.fromkeys(changed_partitions(before, after))
         if before.client_quotas != after.client_quotas:
-            self._on_quotas()
+            self._events.quotas_changed()
         if (before.broker_config, before.feature_levels) != (after.broker_config, after.feature_levels):
-            self._on_settings(now_us)
+            self._events.settings_changed(now_us)
         # A topic that was deleted meanwhile is in no snapshot: its logs are found on the disk (isStrayKraftReplica).
         changed.update((name, None) for name in self._held() if not self._is_replica_of(name, after))
         self._on_change(list(changed), changed_configs(before, after), now_us)
@@ -317,4 +307,4 @@ class MetadataFollower:
                 elif isinstance(record, ConfigRecord):
                     configured[record.topic] = None
                 elif isinstance(record, ClientQuotaRecord):
-                    self._on_quotas()
+                    self._events.quotas_changed()

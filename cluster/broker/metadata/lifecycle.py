@@ -6,14 +6,16 @@ it while the broker has yet to catch up, 50 ms after the first answer of a contr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from cluster.channel import ControllerRequests
-from cluster.clocks import Timer
+from cluster.clocks import Timer, WallClock
 from cluster.config import BrokerConfig
+from cluster.dynamic_settings import RunningConfig
 from cluster.node import Outbox
 from cluster.protocol import cold
 from cluster.protocol.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
@@ -21,8 +23,13 @@ from cluster.security import PROTOCOLS
 from controller.metadata import Endpoint
 from controller.sessions import until_next_us
 from replica.errors import ErrorCode
-from replica.ids import CLUSTER_ID, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset
+from replica.ids import CLUSTER_ID, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names
+from replica.log.files.disk import Disk
 from replica.rules import Rules
+from replica.trace.events import Recorder
+
+if TYPE_CHECKING:
+    from cluster.broker.metadata.follower import MetadataCache
 
 REGISTRATION_VERSION = 3
 HEARTBEAT_VERSION = 1
@@ -57,6 +64,50 @@ class BrokerIdentity:
         is_between_brokers = any(one.name == self.protocol for one in self.endpoints)
         name, protocol = (BETWEEN_BROKERS, "PLAINTEXT") if is_between_brokers else (self.protocol, self.protocol)
         return Endpoint(name, self.host, self.port, protocol), *self.endpoints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerBase:
+    """What a broker's process begins with, made before its parts; each of them is built from it.
+
+    config: as it was at the start     running: as it is now
+    disks: by the names of its log directories, that of the metadata log first
+    """
+
+    identity: BrokerIdentity
+    config: BrokerConfig
+    running: RunningConfig
+    rules: Rules
+    names: Names
+    disks: Mapping[str, Disk]
+    outbox: Outbox
+    cache: MetadataCache
+    recorder: Recorder
+    clock: WallClock
+
+    @property
+    def node(self) -> str:
+        return self.identity.name
+
+    @property
+    def broker_id(self) -> BrokerId:
+        return self.identity.broker_id
+
+
+class BrokerEvents(Protocol):
+    """What a broker hears from its control plane."""
+
+    def quotas_changed(self) -> None:
+        """The metadata has other quotas of clients than before."""
+
+    def settings_changed(self, now_us: int) -> None:
+        """The metadata has other settings of brokers than before."""
+
+    def unfenced(self, now_us: int) -> None:
+        """For the first time, by the controller."""
+
+    def stop(self, now_us: int) -> None:
+        """It may stop now, or has to."""
 
 
 class HeartbeatTimes:
@@ -104,38 +155,32 @@ class BrokerLifecycle:
     """`broker_epoch` is -1 until registered. A broker that the controller has fenced notices nothing and goes on.
 
     log_dirs: ids of those that are online, of a broker that has several
-    on_running: the controller has unfenced the broker     on_stop: it may stop now, or has to
     """
 
     def __init__(
         self,
+        base: BrokerBase,
+        events: BrokerEvents,
         *,
-        identity: BrokerIdentity,
-        config: BrokerConfig,
         times: HeartbeatTimes,
-        outbox: Outbox,
         channel: ControllerRequests,
         previous_broker_epoch: BrokerEpoch,
         log_dirs: Sequence[UUID],
-        metadata_offset: Callable[[], Offset],
         on_caught_up: Callable[[int], None],
-        on_running: Callable[[int], None],
-        on_stop: Callable[[int], None],
     ) -> None:
         self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         self.state = BrokerState.STARTING
-        self._identity = identity
-        self._config = config
-        self._outbox = outbox
+        self._identity = base.identity
+        self._config = base.config
+        self._outbox = base.outbox
+        self._cache = base.cache
+        self._events = events
         self._channel = channel
         self._previous_broker_epoch = previous_broker_epoch
         self._log_dirs = log_dirs
         self._offline_dirs: dict[UUID, bool] = {}
         """Whether the controller has heard of it."""
-        self._metadata_offset = metadata_offset
         self._on_caught_up = on_caught_up
-        self._on_running = on_running
-        self._on_stop = on_stop
         self._timer: Timer | None = None
         self._failures = 0
         self._is_ready_to_unfence = False
@@ -157,7 +202,7 @@ class BrokerLifecycle:
     def _give_up(self, now_us: int) -> None:
         """source: RegistrationTimeoutEvent"""
         if self.broker_epoch == NO_BROKER_EPOCH:
-            self._on_stop(now_us)
+            self._events.stop(now_us)
 
     def begin_controlled_shutdown(self, now_us: int) -> None:
         """Ask the controller to move leaderships away; a broker that is not running stops at once."""
@@ -165,7 +210,7 @@ class BrokerLifecycle:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
             self._communicate_at_once(now_us)
         elif self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
-            self._on_stop(now_us)
+            self._events.stop(now_us)
 
     def ready_to_unfence(self, now_us: int) -> None:
         """Every replica has its role: the next heartbeat, which leaves at once, says so.
@@ -189,7 +234,7 @@ class BrokerLifecycle:
 
     def _give_up_on(self, directory_id: UUID, now_us: int) -> None:
         if not self._offline_dirs[directory_id]:
-            self._on_stop(now_us)
+            self._events.stop(now_us)
 
     # -------------------------------------------------------------------------------------------------- registration
 
@@ -240,7 +285,7 @@ class BrokerLifecycle:
             HEARTBEAT_VERSION,
             broker_id=self._identity.broker_id,
             broker_epoch=self.broker_epoch,
-            current_metadata_offset=self._metadata_offset(),
+            current_metadata_offset=self._cache.image.offset,
             want_fence=not self._is_ready_to_unfence,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=list(self._offline_dirs),
@@ -274,10 +319,10 @@ class BrokerLifecycle:
                 interval_us = STARTING_INTERVAL_US
             case BrokerState.RECOVERY if not answer.is_fenced:
                 self.state = BrokerState.RUNNING
-                self._on_running(now_us)
+                self._events.unfenced(now_us)
                 interval_us = self._times.first_us(now_us)
             case BrokerState.PENDING_CONTROLLED_SHUTDOWN if answer.should_shut_down:
-                self._on_stop(now_us)
+                self._events.stop(now_us)
                 return
             case BrokerState.PENDING_CONTROLLED_SHUTDOWN if not self._answered_in_shutdown:
                 self._answered_in_shutdown = True

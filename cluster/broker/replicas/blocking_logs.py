@@ -195,13 +195,7 @@ class BlockingLogs:
         read_us = self._read_us(params, wanted, now_us)
 
         def fetch(now_us: int) -> None:
-            def answer(results: FetchResults, answered_us: int) -> None:
-                if answered_us == now_us:
-                    respond(results, answered_us)
-                else:
-                    self._answer(results, respond, answered_us)
-
-            self._replicas.fetches.fetch_records(params, wanted, answer, now_us)
+            self._replicas.fetches.fetch_records(params, wanted, partial(self._answer, respond, now_us), now_us)
 
         if read_us == now_us:
             fetch(now_us)
@@ -221,9 +215,14 @@ class BlockingLogs:
                 read_us = max(read_us, partition.log.disk.speed.read_ends_us(found, now_us))
         return read_us
 
-    def _answer(self, results: FetchResults, respond: Callable[[FetchResults, int], None], now_us: int) -> None:
-        """A fetch that waited for records has them read when they come, by their handler. Simplified: that one is
-        not held up."""
+    def _answer(
+        self, respond: Callable[[FetchResults, int], None], asked_us: int, results: FetchResults, now_us: int
+    ) -> None:
+        """A fetch that waited for records, since `asked_us`, has them read when they come, by their handler.
+        Simplified: that one is not held up."""
+        if now_us == asked_us:  # Their time is over already.
+            respond(results, now_us)
+            return
         read_us = now_us
         for name, result in results:
             partition = self._replicas.partitions.get(name)

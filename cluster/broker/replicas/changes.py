@@ -8,21 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.fetchers import ReplicaFetchers
 from cluster.broker.replicas.log_life import LogDeletions
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition import Partition
-from cluster.clocks import Timers, WallClock
-from cluster.dynamic_settings import RunningConfig
-from cluster.node import Action
 from controller.image import PartitionRegistration, TopicImage
-from replica.ids import LeaderEpoch, Names, TopicPartition
+from replica.ids import LeaderEpoch, TopicPartition
 from replica.inputs import LagLimits
 from replica.log.broker_logs import BrokerLogs
-from replica.rules import Rules
-from replica.trace.events import Recorder, ReplicaDeleted
+from replica.trace.events import ReplicaDeleted
 
 
 class AssignedPartition(NamedTuple):
@@ -51,32 +46,23 @@ class ReplicaChanges:
 
     def __init__(
         self,
+        base: BrokerBase,
         *,
-        identity: BrokerIdentity,
-        config: RunningConfig,
-        rules: Rules,
-        names: Names,
-        cache: MetadataCache,
         replicas: ReplicaManager,
         fetchers: ReplicaFetchers,
         logs: BrokerLogs,
-        recorder: Recorder,
-        clock: WallClock,
-        timers: Timers[Action],
         roles: Roles,
     ) -> None:
         self.in_controlled_shutdown = False
-        self._identity = identity
-        self._config = config
-        self._rules = rules
-        self._names = names
-        self._cache = cache
+        self._base = base
+        self._broker_id = base.broker_id
+        self._cache = base.cache
         self._replicas = replicas
         self._fetchers = fetchers
         self._logs = logs
-        self._recorder = recorder
-        self._clock = clock
-        self._deletions = LogDeletions(timers, lambda: config.current.log_segment_delete_delay_ms * 1000)
+        self._recorder = base.recorder
+        running = base.running
+        self._deletions = LogDeletions(base.outbox.timers, lambda: running.current.log_segment_delete_delay_ms * 1000)
         self._roles = roles
 
     def apply(self, changed: Sequence[TopicPartition], configured: Sequence[str], now_us: int) -> None:
@@ -85,7 +71,7 @@ class ReplicaChanges:
         for name in changed:
             topic = self._cache.image.topics.get(name.topic)
             registration = self._cache.image.partition(name.topic, name.partition)
-            if topic is None or registration is None or self._identity.broker_id not in registration.replicas:
+            if topic is None or registration is None or self._broker_id not in registration.replicas:
                 self._delete(name, now_us)
             else:
                 assigned.append(AssignedPartition(name, topic, registration))
@@ -104,7 +90,7 @@ class ReplicaChanges:
                 continue
             partition = self._partition(name, topic, now_us)
             if _is_news(partition, registration):
-                leads = registration.leader == self._identity.broker_id
+                leads = registration.leader == self._broker_id
                 (leaders if leads else followers).append((partition, registration))
         for partition, registration in leaders:
             self._fetchers.remove(partition.topic_partition)
@@ -113,7 +99,7 @@ class ReplicaChanges:
         self._fetchers.close_idle()
         self._replicas.start_high_watermark_checkpoints(now_us)
         for name, _, registration in assigned:
-            if registration.leader == self._identity.broker_id:
+            if registration.leader == self._broker_id:
                 self._roles.led(name, registration.leader_epoch, now_us)
             else:
                 self._roles.not_led(name, registration.leader_epoch, now_us)
@@ -146,7 +132,7 @@ class ReplicaChanges:
         starting, stopping = [], []
         for partition, registration in followers:
             begins_anew = partition.make_follower(registration)
-            if self.in_controlled_shutdown and self._identity.broker_id not in registration.in_sync_replicas:
+            if self.in_controlled_shutdown and self._broker_id not in registration.in_sync_replicas:
                 stopping.append(partition)
             elif begins_anew:
                 self._fetchers.remove(partition.topic_partition)
@@ -178,22 +164,16 @@ class ReplicaChanges:
             log = self._logs.create(name, topic.log_config, topic.topic_id)
         else:
             self._logs.set_config(name, topic.log_config)
+        config = self._base.running.current
         return Partition(
+            self._base,
             topic_id=topic.topic_id,
             log=log,
-            broker_id=self._identity.broker_id,
-            names=self._names,
-            recorder=self._recorder,
             hooks=self._replicas,
             lag_limits=LagLimits(
-                time_max_us=self._config.current.replica_lag_time_max_ms * 1000,
-                max_messages=self._config.current.replica_lag_max_messages
-                if self._rules.isr_lag == "messages"
-                else None,
+                time_max_us=config.replica_lag_time_max_ms * 1000,
+                max_messages=config.replica_lag_max_messages if self._base.rules.isr_lag == "messages" else None,
             ),
-            rules=self._rules,
-            brokers=self._cache,
-            clock=self._clock,
             high_watermark=self._logs.high_watermark_checkpoint(name),
         )
 
@@ -218,7 +198,7 @@ class ReplicaChanges:
         self._left(name, now_us)
         log = self._logs.logs.get(name)
         if log is not None:
-            me = self._identity.name
+            me = self._base.node
             is_deleted = self._cache.image.partition(name.topic, name.partition) is None
             why = "the topic was deleted" if is_deleted else "it is no replica any more"
             self._recorder.emit(

@@ -75,7 +75,7 @@ class FetchContext(Protocol):
 
     @property
     def resting(self) -> RestingPartitions | None:
-        """The partitions of its session that `asked` leaves out."""
+        """The partitions of its session that `asked` leaves out; None: there are none, and no more can be."""
         ...
 
     @property
@@ -108,14 +108,15 @@ class CachedPartition:
         self.high_watermark: Offset = UNKNOWN_OFFSET
         self.log_start_offset: Offset = UNKNOWN_OFFSET
 
-    def is_news(self, result: FetchPartitionResponse) -> bool:
+    def is_news(self, result: FetchPartitionResponse, found_bytes: int) -> bool:
         """Whether the result has to be sent to the fetcher; remembers the values that are sent.
 
+        found_bytes: of records in it
         source: CachedPartition.maybeUpdateResponseData
         """
         failed = result.error is not ErrorCode.NONE
         news = (
-            size_of(result.slice) > 0
+            found_bytes > 0
             or self.high_watermark != result.high_watermark
             or self.log_start_offset != result.log_start_offset
             or result.preferred_read_replica != NO_BROKER
@@ -175,14 +176,16 @@ class FetchSession:
 
     def update(self, request: FetchRequest, names: Names) -> None:
         """Apply what an incremental request adds, changes and forgets, in this order."""
-        for key, entry in paced(_entries(request).items()):
-            known = self.partitions.get(key)
-            self.resting.end(key)
-            if known is None:
-                known = self.partitions[key] = self.awake[key] = CachedPartition(_asked(key[0], names(key[0]), entry))
-                known.turn = next(self._turns)
-            else:
-                known.asked = RequestedPartition(known.asked.topic, known.asked.name, entry)
+        for topic, entries in request.topics:
+            for entry in paced(entries):
+                key = topic, entry.partition
+                known = self.partitions.get(key)
+                self.resting.end(key)
+                if known is None:
+                    known = self.partitions[key] = self.awake[key] = CachedPartition(_asked(topic, names(topic), entry))
+                    known.turn = next(self._turns)
+                else:  # Also where a request names it twice: it counts once, as it is named last.
+                    known.asked = RequestedPartition(topic, known.asked.name, entry)
         for topic, numbers in paced(request.forgotten) if request.forgotten else ():
             for number in paced(numbers):
                 self.resting.end((topic, number))
@@ -350,18 +353,14 @@ class FullFetch(SessionlessFetch):
 class IncrementalFetch:
     """A request for all partitions of its session; the answer has those with news."""
 
-    __slots__ = ("_epoch", "_names", "_rests_above", "_session", "resting")
+    __slots__ = ("_epoch", "_names", "_session", "may_rest", "resting")
 
     def __init__(self, session: FetchSession, epoch: int, names: Names, rests_above: int) -> None:
         self._session = session
-        self.resting = session.resting
-        self._rests_above = rests_above
+        self.may_rest = len(session.partitions) > rests_above
+        self.resting = session.resting if self.may_rest or session.resting else None
         self._names = names
         self._epoch = epoch
-
-    @property
-    def may_rest(self) -> bool:
-        return len(self._session.partitions) > self._rests_above
 
     def asked(self) -> list[RequestedPartition]:
         due = self._session.in_turn()
@@ -380,10 +379,11 @@ class IncrementalFetch:
         news = {}
         for key, result in paced(results.items()):
             cached = session.partitions.get(key)
-            if cached is None or not cached.is_news(result):
+            found_bytes = size_of(result.slice)
+            if cached is None or not cached.is_news(result, found_bytes):
                 continue
             news[key] = result
-            if size_of(result.slice):
+            if found_bytes:
                 session.had_records(cached)
         return Answered(ErrorCode.NONE, session.session_id, news)
 

@@ -15,6 +15,7 @@ from cluster.broker.replicas.followed_partition import FollowedPartition
 from cluster.broker.replicas.partition import Partition
 from cluster.channel import Channel
 from cluster.clocks import Timer
+from cluster.config import BrokerConfig
 from cluster.protocol import cold
 from cluster.protocol.api_01_fetch import (
     FINAL_EPOCH,
@@ -49,7 +50,7 @@ class ReplicaFetcher:
         self.partitions: dict[TopicPartition, FollowedPartition] = {}
         self._all = context
         self._source = source.broker_id
-        self._channel = Channel(context.outbox, context.channels, source.host, source.port)
+        self._channel = Channel(context.base.outbox, source.host, source.port)
         self._session = FetchSessionHandler()
         self._fetch_version = context.fetch_version
         self._timer: Timer | None = None
@@ -126,15 +127,16 @@ class ReplicaFetcher:
         if self._timer is not None:
             self._timer.cancel()
         if delays:
-            self._timer = self._all.outbox.timers.at(min(delays), self._go_on)
+            self._timer = self._all.base.outbox.timers.at(min(delays), self._go_on)
 
     def _fetch(self, ready: list[FollowedPartition], now_us: int) -> bool:
         """Whether there was anything to send; a partition that is not ready any more has to be forgotten, for one."""
-        wanted = {followed.name: self._wanted(followed) for followed in ready}
+        config = self._all.config
+        wanted = {followed.name: self._wanted(followed, config.replica_fetch_max_bytes) for followed in ready}
         fetch = self._session.build(wanted, self._stirred)
         if fetch is None:
             return False
-        request = self._request(fetch)
+        request = self._request(fetch, config)
         for name in self._stirred:
             self._asked.pop(name, None)
         for followed in ready:
@@ -144,31 +146,31 @@ class ReplicaFetcher:
         self._channel.request(
             FETCH,
             lambda correlation_id: encode_fetch_request(
-                self._fetch_version, correlation_id, self._all.identity.name, request
+                self._fetch_version, correlation_id, self._all.base.node, request
             ),
             self._answered,
-            self._all.config.replica_socket_timeout_ms * 1000,
+            config.replica_socket_timeout_ms * 1000,
             now_us,
         )
         return True
 
-    def _wanted(self, followed: FollowedPartition) -> Wanted:
+    def _wanted(self, followed: FollowedPartition, max_bytes: int) -> Wanted:
         state, partition = followed.state, followed.partition
         entry = FetchPartition(
             followed.name.partition,
-            current_leader_epoch(self._all.rules, state.leader_epoch),
+            current_leader_epoch(self._all.base.rules, state.leader_epoch),
             state.fetch_offset,
             state.epoch_in_fetch,
             partition.log.log_start_offset,
-            self._all.config.replica_fetch_max_bytes,
+            max_bytes,
         )
         by_id = self._fetch_version >= FIRST_VERSION_WITH_TOPIC_IDS
         return Wanted(partition.topic_id if by_id else followed.name.topic, entry)
 
-    def _request(self, fetch: SessionFetch) -> FetchRequest:
-        config, uses_sessions = self._all.config, self._all.uses_fetch_sessions
+    def _request(self, fetch: SessionFetch, config: BrokerConfig) -> FetchRequest:
+        uses_sessions = self._all.uses_fetch_sessions
         return FetchRequest(
-            replica_id=self._all.identity.broker_id,
+            replica_id=self._all.base.broker_id,
             replica_epoch=self._all.stated_broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
@@ -214,7 +216,7 @@ class ReplicaFetcher:
             self._take(entries, now_us)
             self._all.locks.end_append(names, now_us)
 
-        self._all.outbox.timers.at(written_us, write)
+        self._all.base.outbox.timers.at(written_us, write)
 
     def _written_us(self, entries: Entries, now_us: int) -> int:
         """When the fetcher has taken an answer in and the disk has written all records of it; its one thread does
@@ -263,9 +265,9 @@ class ReplicaFetcher:
     def _ask_epoch_ends(self, comparing: list[FollowedPartition], now_us: int) -> None:
         from cluster.messages.epoch_questions import OFFSET_FOR_LEADER_EPOCH_VERSION, epoch_ends_request
 
-        identity = self._all.identity
+        identity = self._all.base.identity
         states = [followed.state for followed in comparing]
-        entity, asked = epoch_ends_request(self._all.rules, identity.broker_id, states)
+        entity, asked = epoch_ends_request(self._all.base.rules, identity.broker_id, states)
         self._channel.request(
             OFFSET_FOR_LEADER_EPOCH,
             lambda correlation_id: cold.encode_request(
@@ -297,7 +299,7 @@ class ReplicaFetcher:
         entity = cold.request(
             LIST_OFFSETS,
             LIST_OFFSETS_VERSION,
-            replica_id=self._all.identity.broker_id,
+            replica_id=self._all.base.broker_id,
             isolation_level=0,
             topics=[
                 {
@@ -305,14 +307,14 @@ class ReplicaFetcher:
                     "partitions": [
                         {
                             "partition_index": followed.name.partition,
-                            "current_leader_epoch": current_leader_epoch(self._all.rules, question.leader_epoch),
+                            "current_leader_epoch": current_leader_epoch(self._all.base.rules, question.leader_epoch),
                             "timestamp": question.which.value,
                         }
                     ],
                 }
             ],
         )
-        name = self._all.identity.name
+        name = self._all.base.node
         self._channel.request(
             LIST_OFFSETS,
             lambda correlation_id: cold.encode_request(

@@ -8,23 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cluster.broker.metadata.follower import MetadataCache
-from cluster.broker.metadata.lifecycle import BrokerIdentity
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.blocking_logs import PartitionLocks
 from cluster.broker.replicas.fetcher import ReplicaFetcher
 from cluster.broker.replicas.manager import ReplicaManager
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
-from cluster.channel import Channels
-from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
-from cluster.dynamic_settings import RunningConfig
-from cluster.node import Outbox
 from controller.image import PartitionRegistration
-from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Names, TopicPartition
+from replica.ids import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from replica.log.broker_logs import BrokerLogs
-from replica.rules import Rules
-from replica.trace.events import Recorder
 
 # ------------------------------------------------------------------------------------------------------ fetcher context
 #
@@ -43,28 +36,19 @@ class FetcherContext:
     era_fetch_version: the newest that brokers of the era offer     replicated_us: see CpuTimes
     """
 
-    identity: BrokerIdentity
-    running: RunningConfig
-    rules: Rules
-    names: Names
-    outbox: Outbox
-    channels: Channels
+    base: BrokerBase
     locks: PartitionLocks
-    cache: MetadataCache
     replicas: ReplicaManager
     logs: BrokerLogs
     quotas: ReplicationQuotas
-    recorder: Recorder
-    clock: WallClock
     replicated_us: int
     era_fetch_version: int
     broker_epoch: Callable[[], BrokerEpoch]
-    halt: Callable[[str], None]
 
     @property
     def config(self) -> BrokerConfig:
         """As it is now."""
-        return self.running.current
+        return self.base.running.current
 
     @property
     def stated_broker_epoch(self) -> BrokerEpoch:
@@ -72,7 +56,7 @@ class FetcherContext:
 
         Without it the leader knows no broker epochs, so none of its checks of them has anything to compare.
         """
-        return self.broker_epoch() if self.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
+        return self.broker_epoch() if self.base.rules.isr_eligibility == "broker-epoch" else NO_BROKER_EPOCH
 
     @property
     def fetch_version(self) -> int:
@@ -82,9 +66,9 @@ class FetcherContext:
         """
         needed = {
             FIRST_FETCH_WITH_SESSIONS: self.uses_fetch_sessions,
-            FIRST_FETCH_WITH_LEADER_EPOCH: self.rules.fetch_fencing == "leader-epoch",
-            FIRST_FETCH_WITH_DIVERGENCE: self.rules.truncation == "on-fetch",
-            FIRST_FETCH_WITH_BROKER_EPOCH: self.rules.isr_eligibility == "broker-epoch",
+            FIRST_FETCH_WITH_LEADER_EPOCH: self.base.rules.fetch_fencing == "leader-epoch",
+            FIRST_FETCH_WITH_DIVERGENCE: self.base.rules.truncation == "on-fetch",
+            FIRST_FETCH_WITH_BROKER_EPOCH: self.base.rules.isr_eligibility == "broker-epoch",
         }
         used = [version for version, is_used in needed.items() if is_used]
         return max([self.era_fetch_version, *used])
@@ -95,7 +79,7 @@ class FetcherContext:
 
         Simplified: it changes no outcome, so it is no switch of its own; `truncation` distinguishes the eras.
         """
-        return self.rules.truncation not in ("high-watermark", "leader-epoch")
+        return self.base.rules.truncation not in ("high-watermark", "leader-epoch")
 
 
 class ReplicaFetchers:
@@ -108,7 +92,7 @@ class ReplicaFetchers:
 
     def add(self, partition: Partition, registration: PartitionRegistration, now_us: int) -> None:
         """Fetch `partition` from its new leader from now on, if the metadata says where that broker is."""
-        source = self._context.cache.image.brokers.get(registration.leader)
+        source = self._context.base.cache.image.brokers.get(registration.leader)
         if source is None:
             return
         key = (source.broker_id, fetcher_number(partition.topic_partition, self._per_source))

@@ -11,22 +11,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.delayed import DelayedFetch, FetchParams, FetchResults, pushes_high_watermark
 from cluster.broker.replicas.fetch_sessions import RequestedPartition
 from cluster.broker.replicas.partition import Partition
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.resting import RestingPartitions, may_rest
-from cluster.clocks import WallClock
-from cluster.node import ConnectionId, Outbox
+from cluster.node import ConnectionId
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse, size_of
 from cluster.slices import paced
-from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import BrokerId, Offset, TopicPartition
 from replica.log.files.open_files import EMPTY_SLICE
 from replica.purgatory import Purgatory
-from replica.rules import Rules
-from replica.trace.events import FetchRefused, Recorder
+from replica.trace.events import FetchRefused
 
 EXPECTED_FETCH_ERRORS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -41,29 +39,18 @@ class Replicas(Protocol):
 
 
 class Fetches:
-    """registration: of a broker, as the metadata has it"""
+    """Fetches in progress: read, or waiting for records. source: ReplicaManager.fetchMessages, DelayedFetch"""
 
-    def __init__(
-        self,
-        *,
-        node: str,
-        outbox: Outbox,
-        replicas: Replicas,
-        recorder: Recorder,
-        clock: WallClock,
-        registration: Callable[[BrokerId], BrokerRegistration | None],
-        quotas: ReplicationQuotas,
-        rules: Rules,
-    ) -> None:
-        self._node = node
-        self._outbox = outbox
+    def __init__(self, base: BrokerBase, *, replicas: Replicas, quotas: ReplicationQuotas) -> None:
+        self._node = base.node
+        self._outbox = base.outbox
         self._replicas = replicas
-        self._recorder = recorder
-        self._clock = clock
-        self._registration = registration
+        self._recorder = base.recorder
+        self._clock = base.clock
+        self._registration = base.cache.registration
         self._quotas = quotas
-        self._rules = rules
-        self._pushes = pushes_high_watermark(rules)
+        self._rules = base.rules
+        self._pushes = pushes_high_watermark(base.rules)
         self._waiting: Purgatory[DelayedFetch] = Purgatory()
         self._of_consumer: dict[ConnectionId, DelayedFetch] = {}
         """Consumers' fetches that wait: one per connection, for it has one request at a time."""
@@ -126,7 +113,7 @@ class Fetches:
                 partition = self._replicas.hosted(topic_partition)
                 result = partition.fetch(params, entry, min(entry.max_bytes, budget), not total, first_time, now_us)
                 found = size_of(result.slice)
-                if found and params.from_follower and self._is_throttled(partition, params, now_us):
+                if found and self._is_throttled(partition, params, now_us):
                     result, found = replace(result, slice=EMPTY_SLICE), 0
             except KafkaError as error:
                 self._refuse(topic_partition, params, entry, error)
@@ -143,7 +130,7 @@ class Fetches:
     def _is_throttled(self, partition: Partition, params: FetchParams, now_us: int) -> bool:
         """A follower that is not in sync waits while the quota is exceeded. source: shouldLeaderThrottle"""
         leader = partition.leader
-        if leader is not None and params.replica_id in leader.in_sync_replicas:
+        if not params.from_follower or (leader is not None and params.replica_id in leader.in_sync_replicas):
             return False
         quota = self._quotas.leader
         return quota.is_throttled(partition.topic_partition) and quota.is_exceeded(now_us)
@@ -191,7 +178,7 @@ class Fetches:
             if partition is None or (self._pushes and partition.high_watermark_is_news(delayed.params)):
                 return True
             try:
-                is_throttled = delayed.params.from_follower and self._is_throttled(partition, delayed.params, now_us)
+                is_throttled = self._is_throttled(partition, delayed.params, now_us)
                 base = delayed.segment_bases[topic_partition]
                 ready = delayed.available_bytes(partition, entry, base, is_throttled)
             except KafkaError:

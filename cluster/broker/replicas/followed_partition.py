@@ -73,10 +73,10 @@ class FollowedPartition:
         log = partition.log
         self.state = FollowerState(
             topic_partition=self.name,
-            broker_id=context.identity.broker_id,
+            broker_id=context.base.broker_id,
             fetch_backoff_us=context.config.replica_fetch_backoff_ms * 1000,
-            names=context.names,
-            rules=context.rules,
+            names=context.base.names,
+            rules=context.base.rules,
             end_offset_for=log.end_offset_for_epoch,
             unclean_elections_allowed=lambda: log.config.unclean_leader_election_enable,
         )
@@ -153,7 +153,7 @@ class FollowedPartition:
                 case MarkFailed():
                     self._state_failure(action.reason, self.error)
                 case Halt():
-                    self._all.halt(action.reason)
+                    self._all.base.outbox.exit(action.reason)
                 case DelayFetch():
                     pass  # The fetcher looks at the state.
 
@@ -161,7 +161,7 @@ class FollowedPartition:
         assert records is not None, "an append is decided on an answer"
         partition, log = self.partition, self.partition.log
         try:
-            info = log.append_as_follower(records, self._all.clock.at(now_us), action.max_leader_epoch)
+            info = log.append_as_follower(records, self._all.base.clock.at(now_us), action.max_leader_epoch)
         except KafkaError as error:
             self.error = error.code
             failed = AppendFailed(now_us=now_us, error=error.code, reason=error.message or error.code.name)
@@ -173,7 +173,7 @@ class FollowedPartition:
                 quota.record(len(records), now_us)
             partition.events.appended(info, "follower")
             self._fetcher.appended(self)
-        was_cut = self._all.rules.fetch_minimum == "none" and info is None
+        was_cut = self._all.base.rules.fetch_minimum == "none" and info is None
         if was_cut and self._stuck_at != log.log_end_offset:
             self._stuck_at = log.log_end_offset
             self._state_oversized(log.log_end_offset)
@@ -215,10 +215,10 @@ class FollowedPartition:
             self._set_high_watermark(consequence)
 
     def _state_failure(self, reason: str, error: ErrorCode) -> None:
-        self._all.recorder.emit(
+        self._all.base.recorder.emit(
             FetchRefused(
-                node=self._all.names(self._source),
-                peer=self._all.identity.name,
+                node=self._all.base.names(self._source),
+                peer=self._all.base.node,
                 topic=self.name.topic,
                 partition=self.name.partition,
                 error=error.name,
@@ -230,7 +230,7 @@ class FollowedPartition:
 
     def _state_oversized(self, offset: Offset) -> None:
         """source: ReplicaFetcherThread.warnIfMessageOversized (0.10.0)"""
-        me, leader = self._all.identity.name, self._all.names(self._source)
+        me, leader = self._all.base.node, self._all.base.names(self._source)
         self._state_failure(
             f"{me} cannot copy {self.name} from {leader} beyond {offset}: the next batch is larger than "
             f"replica.fetch.max.bytes={self._all.config.replica_fetch_max_bytes}",
@@ -238,8 +238,8 @@ class FollowedPartition:
         )
 
     def _state_throttle(self, quota: ReplicationQuota, now_us: int) -> None:
-        me, leader = self._all.identity.name, self._all.names(self._source)
-        self._all.recorder.emit(
+        me, leader = self._all.base.node, self._all.base.names(self._source)
+        self._all.base.recorder.emit(
             FetchThrottled(
                 node=me,
                 peer=leader,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.clocks import Timers, WallClock
 from cluster.dynamic_settings import RunningConfig
 from cluster.node import Action
@@ -37,25 +38,23 @@ class LogDirFailures:
 
     def __init__(
         self,
+        base: BrokerBase,
         *,
-        node: str,
         metadata_log_dir: str | None,
         logs: BrokerLogs,
         replicas: ReplicaManager,
         fetchers: ReplicaFetchers,
-        recorder: Recorder,
         propagate: Callable[[UUID, int], None],
-        halt: Callable[[str], None],
     ) -> None:
         self.reported: list[tuple[Disk, str]] = []
-        self._node = node
+        self._node = base.node
         self._metadata_log_dir = metadata_log_dir
         self._logs = logs
         self._replicas = replicas
         self._fetchers = fetchers
-        self._recorder = recorder
+        self._recorder = base.recorder
         self._propagate = propagate
-        self._halt = halt
+        self._halt = base.outbox.exit
 
     def report(self, disk: Disk, why: str) -> None:
         self.reported.append((disk, why))

@@ -8,30 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Protocol, cast
+from typing import cast
 
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.delayed import DelayedProduce, ProduceParams, ProduceResults
 from cluster.broker.replicas.fetches import Fetches
 from cluster.broker.replicas.log_life import LogCleaner
 from cluster.broker.replicas.partition import Partition, ProducedBatch
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas
 from cluster.broker.replicas.transaction_checks import TransactionChecks
-from cluster.clocks import WallClock
 from cluster.config import BrokerConfig
-from cluster.dynamic_settings import RunningConfig
-from cluster.node import Outbox
 from cluster.protocol.api_00_produce import ProducePartitionResponse
-from controller.image import BrokerRegistration
 from replica.errors import ErrorCode, KafkaError
-from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, UNKNOWN_OFFSET, BrokerId, TopicPartition
+from replica.ids import ACKS_ALL, INTERNAL_TOPICS, OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 from replica.inputs import ProposeIsr
 from replica.log.batches.validation import single_batch
 from replica.log.broker_logs import BrokerLogs
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.log.segment import Segment
 from replica.purgatory import Purgatory
-from replica.rules import WITH_ONE_GROUP_COORDINATOR, Rules
-from replica.trace.events import ProduceRefused, Recorder
+from replica.rules import WITH_ONE_GROUP_COORDINATOR
+from replica.trace.events import ProduceRefused
 
 LOG_TASKS_BEGIN_US = 30_000_000
 """LogManager.InitialTaskDelayMs"""
@@ -64,14 +61,6 @@ def _refusal(name: TopicPartition, error: KafkaError, partition: Partition | Non
     )
 
 
-class Lookup(Protocol):
-    """Why a partition is not here, and who a broker is: what the metadata says."""
-
-    def missing_partition_error(self, topic_partition: TopicPartition) -> ErrorCode: ...
-
-    def registration(self, broker_id: BrokerId) -> BrokerRegistration | None: ...
-
-
 class ReplicaManager:
     """Partitions by name, in order of arrival; produces that wait; the tasks that check the
     ISR and write checkpoints.
@@ -83,15 +72,9 @@ class ReplicaManager:
 
     def __init__(
         self,
+        base: BrokerBase,
         *,
-        node: str,
-        config: RunningConfig,
-        rules: Rules,
-        outbox: Outbox,
         logs: BrokerLogs,
-        recorder: Recorder,
-        clock: WallClock,
-        lookup: Lookup,
         quotas: ReplicationQuotas,
         propose_isr: ProposeIsrTo,
         phase_us: int = 0,
@@ -101,31 +84,22 @@ class ReplicaManager:
         self.offline: dict[TopicPartition, None] = {}
         self.on_low_watermark: Callable[[TopicPartition], None] = _ignore
         self.on_transaction_ended: Callable[[TopicPartition, int, bool], None] = _ignore_end
-        self._node = node
-        self._running = config
-        self._rules = rules
-        self._with_any_isr = (OFFSETS_TOPIC,) if rules.release in WITH_ONE_GROUP_COORDINATOR else ()
-        self._outbox = outbox
+        self._node = base.node
+        self._running = base.running
+        self._rules = base.rules
+        self._with_any_isr = (OFFSETS_TOPIC,) if base.rules.release in WITH_ONE_GROUP_COORDINATOR else ()
+        self._outbox = base.outbox
         self._logs = logs
-        self._recorder = recorder
-        self._clock = clock
-        self._lookup = lookup
+        self._recorder = base.recorder
+        self._clock = base.clock
+        self._cache = base.cache
         self._propose_isr = propose_isr
         self._phase_us = phase_us
         self._checkpoints_high_watermarks = False
         self._produces: Purgatory[DelayedProduce] = Purgatory()
-        self._cleaner = LogCleaner(config, self.partitions, logs, clock, self._remove_later)
-        self.transaction_checks = TransactionChecks(rules, config)
-        self.fetches = Fetches(
-            node=node,
-            outbox=outbox,
-            replicas=self,
-            recorder=recorder,
-            clock=clock,
-            registration=lookup.registration,
-            quotas=quotas,
-            rules=rules,
-        )
+        self._cleaner = LogCleaner(base.running, self.partitions, logs, base.clock, self._remove_later)
+        self.transaction_checks = TransactionChecks(base.rules, base.running)
+        self.fetches = Fetches(base, replicas=self, quotas=quotas)
 
     @property
     def _config(self) -> BrokerConfig:
@@ -205,7 +179,7 @@ class ReplicaManager:
 
     def missing_partition_error(self, name: TopicPartition) -> ErrorCode:
         """Why `name` is not among the partitions. source: ReplicaManager.getPartitionOrError"""
-        return ErrorCode.KAFKA_STORAGE_ERROR if name in self.offline else self._lookup.missing_partition_error(name)
+        return ErrorCode.KAFKA_STORAGE_ERROR if name in self.offline else self._cache.missing_partition_error(name)
 
     def complete_all(self, name: TopicPartition, now_us: int) -> None:
         """The partition is no longer led here, or gone. source: completeDelayedOperationsWhenNotPartitionLeader"""

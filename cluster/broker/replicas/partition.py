@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Protocol
 from uuid import UUID
 
+from cluster.broker.metadata.lifecycle import BrokerBase
 from cluster.broker.replicas.delayed import FetchParams, HighWatermarkPush, pushes_high_watermark
 from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.broker.replicas.resting import Rest, RestingPartitions
 from cluster.broker.replicas.transaction_checks import TransactionsInSight
-from cluster.clocks import WallClock
 from cluster.protocol.api_01_fetch import FetchPartition, FetchPartitionResponse
 from controller.image import PartitionRegistration
 from replica.config import TopicConfig
@@ -24,10 +24,8 @@ from replica.frozen import dataclass
 from replica.ids import (
     INTERNAL_TOPICS,
     UNDEFINED_EPOCH,
-    BrokerEpoch,
     BrokerId,
     LeaderEpoch,
-    Names,
     Offset,
     TopicPartition,
 )
@@ -52,8 +50,6 @@ from replica.log.files.open_files import EMPTY_SLICE
 from replica.log.log import Log
 from replica.log.producers.transaction_index import NOT_ASKED_FOR
 from replica.log.segment import Segment
-from replica.rules import Rules
-from replica.trace.events import Recorder
 from replica.truncation import find_divergence, truncation_of
 
 KEEP_UNCOMMITTED: Offset = -1
@@ -70,14 +66,6 @@ class Hooks(Protocol):
     def leadership_ended(self, partition: Partition, now_us: int) -> None: ...
 
     def follower_start_moved(self, partition: Partition) -> None: ...
-
-
-class FollowerBrokers(Protocol):
-    """The metadata of the following brokers."""
-
-    def is_eligible(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> bool: ...
-
-    def alive_broker_epoch(self, broker_id: BrokerId) -> BrokerEpoch | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +88,12 @@ class Partition:
 
     def __init__(
         self,
+        base: BrokerBase,
         *,
         topic_id: UUID,
         log: Log,
-        broker_id: BrokerId,
-        names: Names,
-        recorder: Recorder,
         hooks: Hooks,
         lag_limits: LagLimits,
-        rules: Rules,
-        brokers: FollowerBrokers,
-        clock: WallClock,
         high_watermark: Offset,
     ) -> None:
         self.topic_partition: TopicPartition = log.topic_partition
@@ -118,16 +101,18 @@ class Partition:
         self.log = log
         self.leader: LeaderState | None = None
         self.registration: PartitionRegistration | None = None
-        self.events = PartitionEvents(broker_id=broker_id, names=names, recorder=recorder, name=log.topic_partition)
+        self.events = PartitionEvents(
+            broker_id=base.broker_id, names=base.names, recorder=base.recorder, name=log.topic_partition
+        )
         self._transactions = TransactionsInSight(log, self.events)
-        self._broker_id = broker_id
-        self._names = names
+        self._broker_id = base.broker_id
+        self._names = base.names
         self._hooks = hooks
         self._lag_limits = lag_limits
-        self._rules = rules
-        self._push = HighWatermarkPush() if pushes_high_watermark(rules) else None
-        self._brokers = brokers
-        self._clock = clock
+        self._rules = base.rules
+        self._push = HighWatermarkPush() if pushes_high_watermark(base.rules) else None
+        self._brokers = base.cache
+        self._clock = base.clock
         self._high_watermark = high_watermark
         self._followed: tuple[BrokerId, LeaderEpoch] | None = None
         self._unstated: Offset | None = None

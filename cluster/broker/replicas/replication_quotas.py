@@ -6,10 +6,10 @@ sync never is, so that a throttle cannot push a replica out of the ISR. source: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from cluster.broker.metadata.follower import MetadataCache
 from cluster.sampled_rate import SimpleRate
-from controller.image import MetadataImage
 from replica.config import NEVER, DynamicBrokerConfig
 from replica.ids import BrokerId, Offset, TopicPartition
 
@@ -47,11 +47,11 @@ class ReplicationQuota:
 class ReplicationQuotas:
     """Both directions of one broker, as the metadata says; measurements outlive a change of the quota."""
 
-    __slots__ = ("_broker_id", "_follower", "_image", "_leader", "_offset")
+    __slots__ = ("_broker_id", "_cache", "_follower", "_leader", "_offset")
 
-    def __init__(self, broker_id: BrokerId, image: Callable[[], MetadataImage]) -> None:
+    def __init__(self, broker_id: BrokerId, cache: MetadataCache) -> None:
         self._broker_id = broker_id
-        self._image = image
+        self._cache = cache
         self._offset: Offset = -1
         self._leader = ReplicationQuota()
         self._follower = ReplicationQuota()
@@ -67,7 +67,7 @@ class ReplicationQuotas:
         return self._follower
 
     def _follow_metadata(self) -> None:
-        image = self._image()
+        image = self._cache.image
         if image.offset == self._offset:
             return
         self._offset = image.offset

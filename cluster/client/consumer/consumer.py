@@ -15,23 +15,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
-from cluster.client.api_versions import discovers_versions
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.fetcher import ConsumerFetcher, TakeRecord
 from cluster.client.consumer.offsets import OffsetLookups
 from cluster.client.consumer.positions import PartitionPosition, PositionState
-from cluster.client.events import CausalRecorder
-from cluster.client.interceptors import NO_TIME, ClientCpuTimes
+from cluster.client.interceptors import NO_TIME
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.client.node import ClientNode, ExponentialBackoff
-from cluster.clocks import Timer, Timers
+from cluster.client.node import ClientBase, ClientNode, ExponentialBackoff
+from cluster.clocks import Timer
 from cluster.config import CONSUMER, ConsumerConfig, GroupConsumerConfig
-from cluster.node import Action, EndProcess
+from cluster.node import Action
 from cluster.topic_pattern import TopicPattern
 from replica.config import NEVER
 from replica.errors import NO_OFFSET_FOR_PARTITION, ErrorCode
-from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, Names, TopicPartition
+from replica.ids import NO_BROKER, UNDEFINED_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from replica.log.files.checkpoints import as_kafka_spells
 from replica.rules import Rules
 
@@ -52,32 +50,25 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
 
     def __init__(
         self,
-        name: str,
+        base: ClientBase,
         config: ConsumerConfig,
-        bootstrap: Sequence[tuple[str, int]],
         topics: Sequence[str] | TopicPattern,
-        recorder: CausalRecorder,
-        rng: random.Random,
         rules: Rules,
         *,
-        names: Names,
         take: TakeRecord | None = None,
-        cpu: ClientCpuTimes = NO_TIME,
         process_us: int = 0,
     ) -> None:
-        """name: client id, and the name in the trace     rng: this client's own     cpu: of its deserializers and
-        interceptors     process_us: as of ConsumerFetcher
-
-        config: of a GroupConsumerConfig the consumer is a member     take: is handed each record, of an application
-        that does something with it
+        """config: of a GroupConsumerConfig the consumer is a member     process_us: as of ConsumerFetcher
+        take: is handed each record, of an application that does something with it
         """
+        rng, cpu = base.rng, base.cpu
         self._config = config
         self._rules = rules
         self._topics: Sequence[str] | TopicPattern = topics
-        self._timers: Timers[Action] = Timers()
+        self._outbox = base.outbox
         self._wake: Timer | None = None
         self._metadata = ClientMetadata(
-            bootstrap,
+            base.bootstrap,
             max_age_ms=config.metadata_max_age_ms,
             retry_backoff_ms=config.retry_backoff_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
@@ -86,17 +77,8 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         for topic in () if isinstance(topics, TopicPattern) else topics:
             self._metadata.add_topic(topic)
         self._metadata_version_used = -1
-        self._connections = ClientConnections(
-            name,
-            config,
-            self._metadata,
-            self._timers,
-            rng,
-            names=names,
-            max_in_flight=MAX_IN_FLIGHT,
-            discovers_versions=discovers_versions(rules.release),
-        )
-        self._events = ConsumerEvents(name, recorder)
+        self._connections = ClientConnections(base, config, self._metadata, max_in_flight=MAX_IN_FLIGHT)
+        self._events = ConsumerEvents(base.name, base.recorder)
         self._positions: dict[TopicPartition, PartitionPosition] = {}
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._lookups = OffsetLookups(
@@ -210,12 +192,13 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
 
     def _close_by(self, at_us: int) -> None:
         self._closes_by_us = at_us
-        self._timers.at(at_us, lambda _: None)
+        self._outbox.timers.at(at_us, lambda _: None)
 
     def _exit(self) -> list[Action]:
         self._running = False
         self._connections.close()
-        return [*self._connections.take_actions(), EndProcess()]
+        self._outbox.exit()
+        return self._outbox.take()
 
     def position(self, tp: TopicPartition) -> int | None:
         """The next offset to read; None before the first reset."""
@@ -235,7 +218,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
 
     def _run(self, now_us: int) -> list[Action]:
         if not self._running:
-            return self._connections.take_actions()
+            return self._outbox.take()
         if self._closes_by_us is not None:
             return self._shut_down(self._closes_by_us, now_us)
         busy = True
@@ -251,7 +234,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if self.group is not None:
             deadlines.append(self.group.next_deadline_us)
         self._arm(deadlines, now_us)
-        return self._connections.take_actions()
+        return self._outbox.take()
 
     def _shut_down(self, by_us: int, now_us: int) -> list[Action]:
         if self._fetcher.is_closing:
@@ -261,7 +244,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
             pass
         if group is not None and not group.has_left and now_us < by_us:
             self._arm([group.next_deadline_us], now_us)
-            return self._connections.take_actions()
+            return self._outbox.take()
         if now_us >= by_us or self._rules.release in LEAVES_SESSIONS:
             return self._exit()
         self._fetcher.begin_closing(now_us)
@@ -275,7 +258,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if self._fetcher.has_closed or now_us >= by_us:
             return self._exit()
         self._arm([self._fetcher.next_deadline_us], now_us)
-        return self._connections.take_actions()
+        return self._outbox.take()
 
     def _learn_leaders(self) -> None:
         """Assign new partitions, and check known positions against new leaders (validatePositionsOnMetadataChange)."""
@@ -322,7 +305,7 @@ class ConsumerCore(ClientNode[ConsumerEvents]):
         if self._wake is not None:
             self._wake.cancel()
         at_us = min(*deadlines, NEVER if metadata_us is None else metadata_us)
-        self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
+        self._wake = None if at_us >= NEVER else self._outbox.timers.at(at_us, lambda _: None)
 
 
 def _nothing_unread(tp: TopicPartition) -> int | None:

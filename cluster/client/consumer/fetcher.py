@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.client.connection_states import ClientResponse
+from cluster.client.connection_states import ClientRequest, ClientResponse
 from cluster.client.connections import ClientConnections
 from cluster.client.consumer.events import ConsumerEvents
 from cluster.client.consumer.positions import PartitionPosition, PositionState
@@ -189,7 +189,7 @@ class ConsumerFetcher:
         asked = {position.topic_partition: position.offset for position in positions}
         self._pending_nodes[node_id] = True
         answered = partial(self._answered, node_id, asked)
-        self._connections.send(node_id, FETCH, self._encoder(fetch), answered, now_us)
+        self._connections.send(node_id, ClientRequest(FETCH, self._encoder(fetch), answered), now_us)
 
     def _wanted(self, position: PartitionPosition) -> Wanted:
         name = position.topic_partition
@@ -240,7 +240,7 @@ class ConsumerFetcher:
             if self._connections.ready(node_id, now_us):
                 del self._to_close[node_id]
                 self._last_requests += 1
-                self._connections.send(node_id, FETCH, self._encoder(fetch), self._closed, now_us)
+                self._connections.send(node_id, ClientRequest(FETCH, self._encoder(fetch), self._closed), now_us)
                 sent = True
             elif self._connections.is_unavailable(node_id, now_us):
                 del self._to_close[node_id]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from cluster.client.metadata_cache import ClientMetadata
 from cluster.client.node import ExponentialBackoff
-from cluster.client.producer.batch import PendingRecord, ProducerBatch, record_bytes_upper_bound
+from cluster.client.producer.batch import PendingRecord, ProducerBatch
 from cluster.client.producer.idempotence import IdempotenceState
 from cluster.config import ProducerConfig
 from replica.config import NEVER
@@ -98,9 +98,12 @@ class RecordAccumulator:
 
     # ------------------------------------------------------------------------------------------------------ filling
 
-    def append(self, tp: TopicPartition, pending: PendingRecord, now_us: int, *, own_batch: bool) -> bool:
+    def append(
+        self, tp: TopicPartition, pending: PendingRecord, needed_bytes: int, now_us: int, *, own_batch: bool
+    ) -> bool:
         """Put a record into the partition's last batch or a new one. returns: False when memory is short
 
+        needed_bytes: of a batch with this one record, at most
         own_batch: the record travels alone, as with batch.size=0
         """
         queue = self._deques.setdefault(tp, deque())
@@ -109,15 +112,20 @@ class RecordAccumulator:
                 return True
             queue[-1].close_for_appends()
         limit_bytes = 0 if own_batch else self._config.batch_size
-        return self.append_batch(tp, [pending], now_us, limit_bytes=limit_bytes)
+        return self.append_batch(tp, [pending], needed_bytes, now_us, limit_bytes=limit_bytes)
 
     def append_batch(
-        self, tp: TopicPartition, records: Sequence[PendingRecord], now_us: int, *, limit_bytes: int | None = None
+        self,
+        tp: TopicPartition,
+        records: Sequence[PendingRecord],
+        needed_bytes: int,
+        now_us: int,
+        *,
+        limit_bytes: int | None = None,
     ) -> bool:
         """Put records into one new batch of their own; closed at once when no limit is given. returns: as `append`"""
         queue = self._deques.setdefault(tp, deque())
-        needed = sum(record_bytes_upper_bound(pending.record) for pending in records)
-        memory_bytes = max(limit_bytes or 0, needed)
+        memory_bytes = max(limit_bytes or 0, needed_bytes)
         if not self.pool.allocate(memory_bytes):
             return False
         if queue:

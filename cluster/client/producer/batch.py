@@ -66,10 +66,7 @@ def varint_bytes(number: int) -> int:
 
 
 def _field_bytes(data: bytes | None) -> int:
-    if data is None:
-        return 1
-    size = len(data)
-    return size + (1 if size < 64 else varint_bytes(size))
+    return 1 if data is None else len(data) + varint_bytes(len(data))
 
 
 def _headers_bytes(record: ProducerRecord) -> int:

@@ -9,7 +9,6 @@ Source: KafkaProducer.java, RecordAccumulator.java, Sender.java.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,22 +16,21 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from cluster.client.connections import ClientConnections
-from cluster.client.events import CausalRecorder
-from cluster.client.interceptors import NO_TIME, ClientCpuTimes
+from cluster.client.interceptors import NO_TIME
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.client.node import ClientNode, ExponentialBackoff
+from cluster.client.node import ClientBase, ClientNode, ExponentialBackoff
 from cluster.client.producer.accumulator import BufferPool, RecordAccumulator, StickyPartitioner, partition_for_key
 from cluster.client.producer.batch import PendingRecord, ProducerRecord, record_bytes_upper_bound
 from cluster.client.producer.config import producer_config_from
 from cluster.client.producer.events import ProducerEvents
 from cluster.client.producer.idempotence import NO_GROUP, GroupMetadata, IdempotenceState, ProducerState
 from cluster.client.producer.sender import Sender
-from cluster.clocks import Timer, Timers, WallClock
+from cluster.clocks import Timer, WallClock
 from cluster.config import ProducerConfig
-from cluster.node import Action, EndProcess
+from cluster.node import Action
 from replica.config import NEVER
 from replica.errors import SERIALIZATION, ErrorCode, NotConvertible
-from replica.ids import Names, TopicPartition
+from replica.ids import TopicPartition
 
 if TYPE_CHECKING:
     from cluster.client.producer.pipeline import ProducerPipeline
@@ -84,30 +82,21 @@ class ProducerCore(ClientNode[ProducerEvents]):
 
     def __init__(
         self,
-        name: str,
+        base: ClientBase,
         config: ProducerConfig,
-        bootstrap: Sequence[tuple[str, int]],
         topic: str,
-        recorder: CausalRecorder,
-        rng: random.Random,
         *,
-        names: Names,
         clock: WallClock | None = None,
-        discovers_versions: bool = True,
-        cpu: ClientCpuTimes = NO_TIME,
     ) -> None:
-        """name: client id, and the name in the trace     config: see producer_config_from     rng: this client's own
-
-        clock: of its machine, for the timestamps of records     discovers_versions: see ClientConnections
-        cpu: what its interceptors and serializers take
-        """
+        """config: see producer_config_from     clock: of its machine, for the timestamps of records"""
+        rng, cpu = base.rng, base.cpu
         self._clock = clock or WallClock()
         self._config = config
         self._rng = rng
-        self._timers: Timers[Action] = Timers()
+        self._outbox = base.outbox
         self._wake: Timer | None = None
         self._metadata = ClientMetadata(
-            bootstrap,
+            base.bootstrap,
             max_age_ms=config.metadata_max_age_ms,
             retry_backoff_ms=config.retry_backoff_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
@@ -115,20 +104,13 @@ class ProducerCore(ClientNode[ProducerEvents]):
         )
         self._metadata.add_topic(topic)
         self._connections = ClientConnections(
-            name,
-            config,
-            self._metadata,
-            self._timers,
-            rng,
-            names=names,
-            max_in_flight=config.max_in_flight_requests_per_connection,
-            discovers_versions=discovers_versions,
+            base, config, self._metadata, max_in_flight=config.max_in_flight_requests_per_connection
         )
         is_transactional = bool(config.transactional_id)
         idempotence = IdempotenceState(transactional=is_transactional) if config.enable_idempotence else None
         backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._pool = BufferPool(config.buffer_memory)
-        self._events = ProducerEvents(name, config.required_acks, recorder)
+        self._events = ProducerEvents(base.name, config.required_acks, base.recorder)
         self._pipeline: ProducerPipeline | None = None
         if cpu != NO_TIME or not config.takes_records_as_they_are:
             from cluster.client.producer.pipeline import pipeline_of
@@ -218,7 +200,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         self._accumulator.closed = True
         self._closing = True
         if timeout_ms != NEVER:
-            self._timers.at(now_us + timeout_ms * 1000, self._close_now)
+            self._outbox.timers.at(now_us + timeout_ms * 1000, self._close_now)
         return self._run(now_us)
 
     @property
@@ -234,7 +216,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         The sender thread asks for metadata and a producer id before the first record comes; so does this.
         """
         if not self._running:
-            return self._connections.take_actions()
+            return self._outbox.take()
         busy = True
         while busy:
             busy = self._serve_waiting(now_us)
@@ -246,9 +228,10 @@ class ProducerCore(ClientNode[ProducerEvents]):
         if self._closing and not self._has_to_finish:
             self._running = False
             self._connections.close()
-            return [*self._connections.take_actions(), EndProcess()]
+            self._outbox.exit()
+            return self._outbox.take()
         self._arm(now_us)
-        return self._connections.take_actions()
+        return self._outbox.take()
 
     @property
     def _has_to_finish(self) -> bool:
@@ -279,7 +262,7 @@ class ProducerCore(ClientNode[ProducerEvents]):
         if self._wake is not None:
             self._wake.cancel()
         at_us = min(wanted)
-        self._wake = None if at_us >= NEVER else self._timers.at(at_us, lambda _: None)
+        self._wake = None if at_us >= NEVER else self._outbox.timers.at(at_us, lambda _: None)
 
     def _close_now(self, now_us: int) -> None:
         reason = "the producer was closed before the record was acknowledged"
@@ -362,7 +345,10 @@ class ProducerCore(ClientNode[ProducerEvents]):
             waiting.partition = self._partition_of(first)
         tp = TopicPartition(first.topic, UNKNOWN_PARTITION if waiting.partition is None else waiting.partition)
         if self._metadata.is_known(tp):
-            if self._is_too_large(waiting, now_us) or self._append(tp, waiting, now_us):
+            sizes_bytes = [record_bytes_upper_bound(pending.record) for pending in waiting.records]
+            if self._is_too_large(waiting, max(sizes_bytes), now_us) or self._append(
+                tp, waiting, sum(sizes_bytes), now_us
+            ):
                 return True
             waiting.waits_for_memory = True
         if now_us < waiting.deadline_us:
@@ -405,20 +391,23 @@ class ProducerCore(ClientNode[ProducerEvents]):
                 self._report_failed(waiting, pending, SERIALIZATION, f"{why}; it never came to the accumulator", now_us)
         waiting.records = kept
 
-    def _append(self, tp: TopicPartition, waiting: WaitingSend, now_us: int) -> bool:
+    def _append(self, tp: TopicPartition, waiting: WaitingSend, needed_bytes: int, now_us: int) -> bool:
         if waiting.whole:
-            appended = self._accumulator.append_batch(tp, waiting.records, now_us)
+            appended = self._accumulator.append_batch(tp, waiting.records, needed_bytes, now_us)
         else:
-            appended = self._accumulator.append(tp, waiting.records[0], now_us, own_batch=waiting.own_batch)
+            (pending,) = waiting.records
+            appended = self._accumulator.append(tp, pending, needed_bytes, now_us, own_batch=waiting.own_batch)
         if appended and self._transactions is not None:
             self._transactions.sends_to(tp)
         if appended:
-            self._count_for_sticky(tp, waiting.records)
+            self._count_for_sticky(tp, waiting.records[0].record, needed_bytes)
         return appended
 
-    def _is_too_large(self, waiting: WaitingSend, now_us: int) -> bool:
-        """KafkaProducer.ensureValidRecordSize: refused before it is queued. returns: whether the call is settled"""
-        size_bytes = max(record_bytes_upper_bound(pending.record) for pending in waiting.records)
+    def _is_too_large(self, waiting: WaitingSend, size_bytes: int, now_us: int) -> bool:
+        """KafkaProducer.ensureValidRecordSize: refused before it is queued. returns: whether the call is settled
+
+        size_bytes: of its largest record, at most
+        """
         limit_bytes = min(self._config.max_request_size, self._config.buffer_memory)
         if size_bytes <= limit_bytes:
             return False
@@ -468,11 +457,9 @@ class ProducerCore(ClientNode[ProducerEvents]):
             known = self._sticky[topic] = StickyPartitioner(self._config.batch_size, self._rng)
         return known
 
-    def _count_for_sticky(self, tp: TopicPartition, records: Sequence[PendingRecord]) -> None:
-        first = records[0].record
+    def _count_for_sticky(self, tp: TopicPartition, first: ProducerRecord, size_bytes: int) -> None:
         if first.partition is not None or first.key is not None:
             return
-        size_bytes = sum(record_bytes_upper_bound(pending.record) for pending in records)
         self._sticky_of(tp.topic).produced(
             tp.partition,
             size_bytes,

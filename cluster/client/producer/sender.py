@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cluster.client.connection_states import ClientResponse
+from cluster.client.connection_states import ClientRequest, ClientResponse
 from cluster.client.connections import ClientConnections
 from cluster.client.producer.accumulator import RecordAccumulator
 from cluster.client.producer.batch import ProducerBatch
@@ -201,18 +201,17 @@ class Sender:
             by_topic.setdefault(tp.topic, []).append((tp.partition, records))
         transactional_id = None if self._transactions is None else self._transactions.transactional_id
         produce = ProduceRequest(transactional_id, self._acks, self._config.request_timeout_ms, list(by_topic.items()))
-        self._connections.send(
-            node_id,
+        request = ClientRequest(
             PRODUCE,
             lambda version, correlation_id: encode_produce_request(
                 version, correlation_id, self._connections.client_id, produce
             ),
             lambda answer, answered_us: self._answered(peer, sent, answer, answered_us),
-            now_us,
             expects_answer=self._acks != 0,
             cause=batches[-1].last_seq,
             allowed=None if self._transactions is None else self._transactions.level.produces(),
         )
+        self._connections.send(node_id, request, now_us)
 
     def _answered(
         self, peer: str, sent: Sequence[tuple[ProducerBatch, int]], answer: ClientResponse, now_us: int

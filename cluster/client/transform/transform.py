@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from cluster.client.consumer.consumer import ConsumerCore
@@ -40,6 +40,25 @@ class Phase(Enum):
     FLUSHES = auto()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How a transform works. offsets: committed as part of the transaction, or by the consumer itself after or before
+    it; auto: the application does not commit, its consumer does (enable.auto.commit)
+
+    names_member: the transaction's offsets name generation and member (KIP-447), not the group alone
+    batch: records of one round at most     flushes: it polls again only when its outputs are acked
+    process_us: how long it works on an input before its output is sent
+    """
+
+    group_id: str
+    is_transactional: bool
+    offsets: CommitOrder
+    names_member: bool
+    batch: int
+    flushes: bool = True
+    process_us: int = 0
+
+
 class TransformCore:
     """A cluster.node.NodeCore of two: connections of the consumer have even numbers, those of the producer odd ones."""
 
@@ -48,35 +67,15 @@ class TransformCore:
         make_consumer: Callable[[Callable[[TopicPartition, Record], None]], ConsumerCore],
         producer: ProducerCore,
         transform: Callable[[Record], ProducerRecord],
-        *,
-        group_id: str,
-        is_transactional: bool,
-        offsets: CommitOrder,
-        names_member: bool,
-        batch: int,
-        flushes: bool = True,
-        process_us: int = 0,
+        rounds: Rounds,
     ) -> None:
-        """offsets: committed as part of the transaction, or by the consumer itself after or before it; auto: the
-            application does not commit, its consumer does (enable.auto.commit)
-
-        names_member: the transaction's offsets name generation and member (KIP-447), not the group alone
-        batch: records of one round at most     flushes: it polls again only when its outputs are acked
-        process_us: how long it works on an input before its output is sent
-        """
         self._inputs: deque[Input] = deque()
         self._consumer = make_consumer(lambda tp, record: self._inputs.append((tp, record)))
         self._consumer.on_revoked = self._forget
         self._consumer.first_unread = self._first_unread
         self._producer = producer
         self._transform = transform
-        self._group_id = group_id
-        self._is_transactional = is_transactional
-        self._order = offsets
-        self._names_member = names_member
-        self._batch = batch
-        self._flushes = flushes
-        self._process_us = process_us
+        self._rounds = rounds
         self._processed_us = NEVER
         """When it has worked on all inputs of its round."""
         self._on_their_way: list[Input] = []
@@ -226,9 +225,9 @@ class TransformCore:
             return True
         if not self._inputs:
             return False
-        self._round = [self._inputs.popleft() for _ in range(min(self._batch, len(self._inputs)))]
+        self._round = [self._inputs.popleft() for _ in range(min(self._rounds.batch, len(self._inputs)))]
         self._polls(False, now_us)
-        if self._order == "before":
+        if self._rounds.offsets == "before":
             self._phase = Phase.COMMITS_BEFORE
             self._commit(now_us)
         else:
@@ -237,20 +236,20 @@ class TransformCore:
 
     def _process(self, now_us: int) -> None:
         self._phase = Phase.PROCESSES
-        self._processed_us = now_us + len(self._round) * self._process_us
+        self._processed_us = now_us + len(self._round) * self._rounds.process_us
 
     def _produce(self, now_us: int) -> None:
         self._phase = Phase.PRODUCES
         self._failed_before = self._producer.failed_records
-        if self._is_transactional:
+        if self._rounds.is_transactional:
             self._of_producer(self._producer.transaction(TransactionCall.BEGIN, now_us))
         for _, record in self._round:
             self._of_producer(self._producer.send(self._transform(record), now_us, own_batch=False))
-        if self._order == "in-transaction":
+        if self._rounds.offsets == "in-transaction":
             self._of_producer(self._producer.send_offsets(self._offsets(), self._group_metadata(), now_us))
-        if self._is_transactional:
+        if self._rounds.is_transactional:
             self._of_producer(self._producer.transaction(TransactionCall.COMMIT, now_us))
-        if not self._flushes:
+        if not self._rounds.flushes:
             self._on_their_way = [*(self._on_their_way if self._producer.has_unfinished else ()), *self._round]
             self._phase = Phase.POLLS
             self._polls(True, now_us)
@@ -260,9 +259,9 @@ class TransformCore:
         if self._producer.has_unfinished:
             return False
         failed = self._producer.failed_records > self._failed_before
-        if failed or (self._is_transactional and not self._producer.has_committed):
+        if failed or (self._rounds.is_transactional and not self._producer.has_committed):
             self._do_over(now_us)
-        elif self._order == "after":
+        elif self._rounds.offsets == "after":
             self._phase = Phase.COMMITS_AFTER
             self._commit(now_us)
         else:
@@ -308,9 +307,9 @@ class TransformCore:
     def _group_metadata(self) -> GroupMetadata:
         group = self._consumer.group
         assert group is not None, "a transform has a group"
-        if not self._names_member:
-            return GroupMetadata(self._group_id)
-        return GroupMetadata(self._group_id, group.generation, group.member_id, group.instance_id)
+        if not self._rounds.names_member:
+            return GroupMetadata(self._rounds.group_id)
+        return GroupMetadata(self._rounds.group_id, group.generation, group.member_id, group.instance_id)
 
     def _close_producer(self, now_us: int) -> bool:
         if CONSUMER not in self._closed:

@@ -541,5 +541,5 @@ def test_a_guard_compares_each_name_with_few_others(world, user, key):
     request = cold.request(key, header.api_version, **asks[key])
     access = world.broker._access
     CountedName.compared = 0
-    verdict_of(header, request, Client(f"User:{user}", "10.0.0.1"), access.authorizer, world.broker._config)
+    verdict_of(header, request, Client(f"User:{user}", "10.0.0.1"), access.authorizer, world.broker.base.config)
     assert CountedName.compared < 20 * len(names)

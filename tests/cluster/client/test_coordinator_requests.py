@@ -7,19 +7,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from fake_cluster import MS, NAMES
+from fake_cluster import MS, client_base
 from segments import joined
 
 from cluster.client.connections import ClientConnections
 from cluster.client.coordinators import GROUP, TRANSACTION, Coordinator, CoordinatorRequests
 from cluster.client.metadata_cache import ClientMetadata
-from cluster.clocks import Timers
 from cluster.config import ProducerConfig
-from cluster.node import Action, Connect, ConnectionId, Send
+from cluster.node import Connect, ConnectionId, Outbox, Send
 from cluster.protocol.cold import encode_response, response
 from cluster.protocol.versions import END_TXN, FIND_COORDINATOR, HEARTBEAT, METADATA, read_request_header
 from replica.config import NEVER
 from replica.errors import ErrorCode
+from replica.trace.events import TraceLog
 
 WAIT = timedelta(milliseconds=700)
 
@@ -35,10 +35,9 @@ class Client:
         metadata = ClientMetadata(
             [("b1", 9092)], max_age_ms=300_000, retry_backoff_ms=100, retry_backoff_max_ms=1000, rng=rng
         )
-        timers: Timers[Action] = Timers()
-        self.connections = ClientConnections(
-            "m1", config, metadata, timers, rng, names=NAMES, max_in_flight=5, discovers_versions=False
-        )
+        self.outbox = Outbox()
+        base = client_base("m1", TraceLog(), discovers_versions=False, outbox=self.outbox)
+        self.connections = ClientConnections(base, config, metadata, max_in_flight=5)
         brokers = [{"node_id": number, "host": f"b{number}", "port": number} for number in (1, 2)]
         metadata.update(response(METADATA, 12, brokers=brokers, topics=[]), 0)
         self.refused: list[ErrorCode] = []
@@ -57,7 +56,7 @@ class Client:
         self.now_us += after_ms * MS
         self.requests.next_deadline_us = NEVER
         sent = self.requests.run_once(self.coordinator, self.ask, self.now_us)
-        for action in self.connections.take_actions():
+        for action in self.outbox.take():
             if isinstance(action, Connect):
                 self.node_of[action.connection] = action.port
                 self.connections.connected(action.connection, self.now_us)

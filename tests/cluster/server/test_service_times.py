@@ -7,7 +7,7 @@ from cluster.node import Action, Outbox, Send
 from cluster.protocol.versions import METADATA, RequestHeader
 from cluster.sampled_rate import Rate
 from cluster.server.request_handlers import CpuTimes, HandlerTime, RequestHandlers
-from cluster.server.socket_server import SocketServer
+from cluster.server.socket_server import RequestTimes, SocketServer
 from cluster.slices import Slices
 from replica.trace.events import TraceLog
 
@@ -66,13 +66,15 @@ def _server(outbox: Outbox, per_poll: int | None, came: list[tuple[int, int]], *
     server = SocketServer(
         node="b1",
         config=BrokerConfig.from_mapping(keys),
-        cpu=CpuTimes(connection_us=10 * MS, connections_per_poll=per_poll),
         outbox=outbox,
         recorder=TraceLog(),
         listens_early=True,
-        requests=None,
-        clock=lambda: 0,
-        slices=Slices(now=lambda: 0, clock=None, at=outbox.timers.at),
+        times=RequestTimes(
+            cpu=CpuTimes(connection_us=10 * MS, connections_per_poll=per_poll),
+            slices=Slices(now=lambda: 0, clock=None, at=outbox.timers.at),
+            log=None,
+            clock=lambda: 0,
+        ),
     )
     server.handle = handle
     server.open(0)

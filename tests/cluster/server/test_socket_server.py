@@ -13,7 +13,7 @@ from cluster.protocol.versions import METADATA, RequestHeader
 from cluster.server.accepted_connections import ANONYMOUS
 from cluster.server.request_handlers import CpuTimes, RequestHandlers
 from cluster.server.request_log import RequestLog
-from cluster.server.socket_server import SocketServer
+from cluster.server.socket_server import RequestTimes, SocketServer
 from cluster.slices import Slices
 from replica.config import ConfigError
 from replica.errors import PeerViolation
@@ -40,13 +40,15 @@ class ServerWorld:
         self.server = SocketServer(
             node="b1",
             config=BrokerConfig.from_mapping({name.replace("_", "."): value for name, value in config.items()}),
-            cpu=CpuTimes(),
             outbox=self.outbox,
             recorder=self.trace,
             listens_early=listens_early,
-            requests=RequestLog("b1", self.trace, lambda: self.now_us) if is_watched else None,
-            clock=lambda: self.now_us,
-            slices=Slices(now=lambda: self.now_us, clock=None, at=self.outbox.timers.at),
+            times=RequestTimes(
+                cpu=CpuTimes(),
+                slices=Slices(now=lambda: self.now_us, clock=None, at=self.outbox.timers.at),
+                log=RequestLog("b1", self.trace, lambda: self.now_us) if is_watched else None,
+                clock=lambda: self.now_us,
+            ),
         )
         self.server.handle = self._handle
         if is_open:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cluster.broker.replicas.transaction_checks import TransactionQuestion
-from cluster.channel import Channels
 from cluster.node import Outbox
 from cluster.transactions.verification import TransactionVerifier
 from controller.image import BrokerRegistration
@@ -96,7 +95,6 @@ def test_of_a_producer_one_question_waits_for_the_next_request(epoch: int, told:
     verifier = TransactionVerifier(
         node="b1",
         outbox=outbox,
-        channels=Channels(),
         find=lambda transactional_id, now_us: COORDINATOR,
         request_timeout_us=30_000_000,
     )

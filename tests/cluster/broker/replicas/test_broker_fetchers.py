@@ -97,7 +97,7 @@ def test_a_fetcher_that_has_nothing_to_do_closes_its_connection(world):
     connection, _ = world.asked["b2"][0]
     world.decide(ElectLeader(now_us=world.now_us, topic="t", partition=0, kind="preferred", desired=B1))
     assert dict(world.broker.fetchers.sources()) == {}
-    assert world.broker._channels.of(connection) is None
+    assert connection not in world.broker.base.outbox.callers
 
 
 def test_a_leader_that_the_metadata_does_not_know_is_not_asked(world):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from cluster.broker.metadata.follower import MetadataCache
 from cluster.broker.replicas.replication_quotas import ReplicationQuotas, SimpleRate
 from controller.image import MetadataImage
 from controller.metadata import BrokerConfigRecord, ConfigRecord, MetadataRecord, TopicRecord
@@ -49,7 +50,7 @@ def test_the_metadata_says_which_replicas_are_throttled_and_how_much() -> None:
         TopicRecord(name="t", topic_id=UUID(int=1), config=lists),
         BrokerConfigRecord(broker_id=1, key="follower.replication.throttled.rate", value="1000"),
     )
-    quotas = ReplicationQuotas(1, lambda: image)
+    quotas = ReplicationQuotas(1, MetadataCache(image))
     assert quotas.follower.is_throttled(TopicPartition("t", 0))
     assert not quotas.follower.is_throttled(TopicPartition("t", 1))  # the other broker's replica
     assert not quotas.follower.is_throttled(TopicPartition("u", 0))
@@ -62,7 +63,7 @@ def test_the_metadata_says_which_replicas_are_throttled_and_how_much() -> None:
 
 def test_a_change_of_the_metadata_is_followed_and_what_was_measured_stays() -> None:
     image = _image(TopicRecord(name="t", topic_id=UUID(int=1), config={}))
-    quotas = ReplicationQuotas(1, lambda: image)
+    quotas = ReplicationQuotas(1, MetadataCache(image))
     quotas.leader.record(500, 0)
     image.apply(BrokerConfigRecord(broker_id=1, key="leader.replication.throttled.rate", value="400"), 1)
     image.apply(ConfigRecord(topic="t", key="leader.replication.throttled.replicas", value="0:1"), 2)
@@ -79,7 +80,7 @@ def test_a_rate_of_every_broker_counts_where_a_broker_has_none_of_its_own() -> N
         BrokerConfigRecord(broker_id=EVERY_BROKER, key=rate, value="400"),
         BrokerConfigRecord(broker_id=2, key=rate, value="1000000"),
     )
-    ours, theirs = ReplicationQuotas(1, lambda: image), ReplicationQuotas(2, lambda: image)
+    ours, theirs = ReplicationQuotas(1, MetadataCache(image)), ReplicationQuotas(2, MetadataCache(image))
     for quotas in (ours, theirs):
         quotas.leader.record(500, 0)
     assert ours.leader.is_exceeded(1) and not theirs.leader.is_exceeded(1)

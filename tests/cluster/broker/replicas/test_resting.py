@@ -173,7 +173,7 @@ def test_the_follower_was_caught_up_at_its_latest_fetch(world: BrokerWorld, sess
     produce(world, SEVENTH.partition)
     leader = world.broker.replicas.partitions[SEVENTH].leader
     assert leader is not None
-    assert leader.replicas[B2].last_caught_up_us == world.broker._clock.at(at_us)
+    assert leader.replicas[B2].last_caught_up_us == world.broker.base.clock.at(at_us)
     world.run(29_000)
     assert leader.in_sync_replicas == (B1, B2) and world.events(IsrProposed) == []
     world.run(20_000)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_cluster import MS, NAMES, SECOND, TOPIC, FakeBroker, FakeCluster, Harness, handle, never_answer, refuse
+from fake_cluster import MS, SECOND, TOPIC, FakeBroker, FakeCluster, Harness, client_base, handle, never_answer, refuse
 
+from cluster.client.api_versions import discovers_versions
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.config import ConsumerConfig
 from cluster.protocol.api_01_fetch import FINAL_EPOCH
@@ -40,7 +40,8 @@ def consumer(cluster: FakeCluster, seed: int = 1, rules: Rules = PROFILES["kafka
 
     def make(trace: Any) -> ConsumerCore:
         settings = ConsumerConfig.from_mapping(keys)
-        return ConsumerCore("c1", settings, [("b1", 9092)], [TOPIC], trace, random.Random(seed), rules, names=NAMES)
+        base = client_base("c1", trace, seed, discovers_versions=discovers_versions(rules.release))
+        return ConsumerCore(base, settings, [TOPIC], rules)
 
     return Harness(make, cluster)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
-from fake_cluster import MS, NAMES, SECOND, TOPIC, FakeCluster, Harness
+from fake_cluster import MS, SECOND, TOPIC, FakeCluster, Harness, client_base
 
 from cluster.client.consumer.consumer import ConsumerCore
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
@@ -31,9 +30,7 @@ def consumer(cluster: FakeCluster, cpu: ClientCpuTimes = NO_TIME, **config: Any)
 
     def make(trace: Any) -> ConsumerCore:
         settings, rules = ConsumerConfig.from_mapping(keys), PROFILES["kafka-4.1"]
-        return ConsumerCore(
-            "c1", settings, [("b1", 9092)], [TOPIC], trace, random.Random(1), rules, names=NAMES, cpu=cpu
-        )
+        return ConsumerCore(client_base("c1", trace, cpu=cpu), settings, [TOPIC], rules)
 
     return Harness(make, cluster)
 

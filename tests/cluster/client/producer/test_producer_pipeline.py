@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
-from fake_cluster import MS, NAMES, SECOND, TOPIC, FakeCluster, Harness, refuse
+from fake_cluster import MS, SECOND, TOPIC, FakeCluster, Harness, client_base, refuse
 from producer_world import cluster_of, names_of, record, send, stored
 
 from cluster.client.interceptors import NO_TIME, ClientCpuTimes
@@ -22,8 +21,7 @@ def producer(cluster: FakeCluster, cpu: ClientCpuTimes = NO_TIME, **config: Any)
     keys = {name.replace("_", "."): value for name, value in config.items()}
 
     def make(trace: Any) -> ProducerCore:
-        settings, hosts = producer_config_from(keys), [("b1", 9092)]
-        return ProducerCore("p1", settings, hosts, TOPIC, trace, random.Random(1), names=NAMES, cpu=cpu)
+        return ProducerCore(client_base("p1", trace, cpu=cpu), producer_config_from(keys), TOPIC)
 
     return Harness(make, cluster)
 

@@ -276,7 +276,7 @@ def test_what_a_running_broker_takes_over(world, admin):
     }
     create(admin, topic("t"))
     assert change(admin, BROKER, "", *((SET, key, value) for key, value in settings.items())) is ErrorCode.NONE
-    config = world.broker._running.current
+    config = world.broker.base.running.current
     assert (config.max_connections_per_ip, config.num_io_threads, config.log_cleaner_backoff_ms) == (1, 16, 7)
     assert world.broker._server.handlers.num_io_threads == 16
     assert world.broker.logs.logs[TopicPartition("t", 0)].producers.expiration_ms == 5
