@@ -136,8 +136,8 @@ class _Attempts:
             yield Window(from_us, to_us)
 
 
-class WriteTimes:
-    """When attempts to write began and ended, and the windows of each partition; the RecordLedger reports them."""
+class WriteTimes(Listener):
+    """Listener: when attempts to write began and ended, and the windows of each partition; part of the RecordLedger."""
 
     def __init__(self) -> None:
         self._partitions: dict[tuple[str, int], _Attempts] = {}
@@ -147,26 +147,30 @@ class WriteTimes:
         attempts = self._partitions.get(partition)
         return [] if attempts is None else [*attempts.windows, *attempts.stretches(end_us)]
 
-    def sent(self, at_us: int, event: trace.RecordSent) -> None:
+    @on(trace.RecordSent)
+    def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         pending = self._of(event.topic, event.partition).pending
         of_client = pending.get(event.client)
         if of_client is None:
             of_client = pending[event.client] = {}
-        of_client.setdefault(event.record, at_us)
+        of_client.setdefault(event.record, row.at_us)
 
-    def succeeded(self, at_us: int, event: trace.RecordAcked | trace.RecordHandedOver) -> None:
+    @on(trace.RecordAcked, trace.RecordHandedOver)
+    def _succeeded(self, row: TraceRow, event: trace.RecordAcked | trace.RecordHandedOver) -> None:
         """Whether acked, or handed over with acks=0: its client knows no better."""
-        self._of(event.topic, event.partition).succeed(self._taken(at_us, event), at_us)
+        self._of(event.topic, event.partition).succeed(self._taken(row.at_us, event), row.at_us)
 
-    def failed(self, at_us: int, event: trace.RecordFailed) -> None:
-        self._of(event.topic, event.partition).end_in_vain(self._taken(at_us, event), at_us)
+    @on(trace.RecordFailed)
+    def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
+        self._of(event.topic, event.partition).end_in_vain(self._taken(row.at_us, event), row.at_us)
 
-    def client_stopped(self, at_us: int, client: str) -> None:
+    @on(trace.NodeStopped)
+    def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         """Nothing that it has sent is pending any more, and the name may be started again."""
         for attempts in self._partitions.values():
-            sent = attempts.pending.pop(client, None)
+            sent = attempts.pending.pop(event.node, None)
             if sent:
-                attempts.end_in_vain(next(iter(sent.values())), at_us)
+                attempts.end_in_vain(next(iter(sent.values())), row.at_us)
 
     def forget(self, is_gone: IsGone) -> None:
         """As Forgetful; windows stay, as the records do."""

@@ -123,7 +123,7 @@ class RecordLedger(Listener):
         """By node: a marker may be in the log of one replica, and not yet in another's."""
         self._present: Presence | None = None
         self._gone: list[RecordEntry] | None = None
-        self.parts = (self.ends,)
+        self.parts = (self.writes, self.ends)
 
     # -------------------------------------------------------------------------------------------------- questions
 
@@ -268,7 +268,6 @@ class RecordLedger(Listener):
 
     @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
-        self.writes.sent(row.at_us, event)
         known = self.records.count
         place = self._place(row, event)
         if self.records.count == known:
@@ -277,7 +276,6 @@ class RecordLedger(Listener):
     @on(trace.RecordAcked)
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         """The first time: a producer that sends a batch again gets another answer."""
-        self.writes.succeeded(row.at_us, event)
         place, records = self._place(row, event), self.records
         if records.fates[place] == ACKED:
             return
@@ -288,7 +286,6 @@ class RecordLedger(Listener):
 
     @on(trace.RecordHandedOver)
     def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
-        self.writes.succeeded(row.at_us, event)
         place, records = self._place(row, event), self.records
         records.handed_over_us[place] = row.at_us
         if event.latency_us is not None:
@@ -296,16 +293,11 @@ class RecordLedger(Listener):
 
     @on(trace.RecordFailed)
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
-        self.writes.failed(row.at_us, event)
         place, records = self._place(row, event), self.records
         records.failed_us[place], records.failed_seq[place] = row.at_us, row.seq
         records.error[place] = records.words.place(event.error)
         if records.fates[place] != ACKED:
             records.fates[place] = FAILED if event.definite else SENT
-
-    @on(trace.NodeStopped)
-    def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        self.writes.client_stopped(row.at_us, event.node)
 
     @on(trace.BatchRefused)
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
