@@ -11,13 +11,12 @@ Every row also has `seq` (one global order per run), `at_us` (virtual microsecon
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Annotated, Any, NamedTuple, Protocol, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, get_type_hints
 
 from replica.causes import Cause
 from replica.frozen import dataclass
@@ -39,6 +38,7 @@ from replica.trace.columns import TraceEvent as TraceEvent
 from replica.trace.compaction import *  # noqa: F403
 from replica.trace.controller import *  # noqa: F403
 from replica.trace.groups import *  # noqa: F403
+from replica.trace.listening import Routes
 from replica.trace.pipeline import *  # noqa: F403
 from replica.trace.quotas import *  # noqa: F403
 from replica.trace.replica import *  # noqa: F403
@@ -233,6 +233,7 @@ class LogEntriesFound:
     names: NamesOfRecords
     leader_epoch: int
     crc: int
+    SINGLE: ClassVar = LogEntryFound  # noqa: F405
 
     def rows(self, first: TraceRow) -> Iterator[TraceRow]:
         """first: the row of this, which is that of its first record"""
@@ -273,29 +274,23 @@ class Recorder(Protocol):
     def aside(self, event: TraceEvent, *causes: int) -> int: ...
 
 
-Handler = Callable[[TraceRow, Any], None]
-"""Takes an event in its place, and the event itself."""
-
-
 class TraceLog:
     """Numbers events and hands them on; the shell sets `at_us` and `cause` before each step it takes.
 
     `cause` is the event that led to the step in progress; an event without explicit causes gets the step's latest one.
-    A listener is called with every event, in order; if it has a method `wants(kind)`, only with the kinds it wants.
-    One with a method `handlers_of(kind)` is asked once for each kind, and what it names is called in its place.
-    LogEntriesFound goes as it is to those that name something for it, and record by record to the others.
+    Listeners (listening.py) take it in their order. LogEntriesFound goes as it is to those that take it, and record by
+    record to the others.
     `observed_by` is how the event was seen that is emitted now, a value of that column.
     """
 
-    __slots__ = ("_listeners", "_routes", "at_us", "cause", "next_seq", "observed_by")
+    __slots__ = ("_routes", "at_us", "cause", "next_seq", "observed_by")
 
     def __init__(self, listeners: Sequence[Callable[[TraceRow], None]] = ()) -> None:
         self.at_us = 0
         self.cause: int | None = None
         self.observed_by: str | None = None
         self.next_seq = 0
-        self._listeners = tuple(listeners)
-        self._routes: dict[type, tuple[Handler, ...]] = {}
+        self._routes = Routes(listeners)
 
     def emit(self, event: TraceEvent, *causes: int) -> int:
         seq = self.next_seq
@@ -304,7 +299,7 @@ class TraceLog:
             causes = (self.cause,)
         self.cause = seq
         row = TraceRow(seq, self.at_us, causes, event)
-        for handler in self._routes.get(type(event)) or self._route(type(event)):
+        for handler in self._routes[type(event)]:
             handler(row, event)
         return seq
 
@@ -313,7 +308,7 @@ class TraceLog:
         row = TraceRow(self.next_seq, self.at_us, () if self.cause is None else (self.cause,), found)  # type: ignore[arg-type]
         self.next_seq += found.count
         self.cause = self.next_seq - 1
-        for handler in self._routes.get(LogEntriesFound) or self._route(LogEntriesFound):
+        for handler in self._routes[LogEntriesFound]:
             handler(row, found)
 
     def aside(self, event: TraceEvent, *causes: int) -> int:
@@ -322,36 +317,3 @@ class TraceLog:
         seq = self.emit(event, *causes)
         self.cause = before
         return seq
-
-    def _route(self, kind: type) -> tuple[Handler, ...]:
-        """What is called with this kind of event, in the order of the listeners; looked up once per kind."""
-        self._routes[kind] = tuple(handler for listener in self._listeners for handler in _handlers_of(listener, kind))
-        return self._routes[kind]
-
-
-def _handlers_of(listener: Callable[[TraceRow], None], kind: type) -> Iterable[Handler]:
-    named = getattr(listener, "handlers_of", None)
-    if named is not None:
-        handlers: Iterable[Handler] = named(kind)
-        return handlers
-    if kind is LogEntriesFound:
-        return map(_one_by_one, _handlers_of(listener, LogEntryFound))  # noqa: F405
-    wants = getattr(listener, "wants", None)
-    if wants is not None and not wants(kind):
-        return ()
-    call = _call_of(listener)
-    return (lambda row, event: call(row),)
-
-
-def _one_by_one(handler: Handler) -> Handler:
-    def handle(row: TraceRow, found: LogEntriesFound) -> None:
-        for entry in found.rows(row):
-            handler(entry, entry.event)
-
-    return handle
-
-
-def _call_of(listener: Callable[[TraceRow], None]) -> Callable[[TraceRow], None]:
-    """An object's method: Python looks for it with each call of the object, which takes as long again as the call."""
-    method = vars(type(listener)).get("__call__")
-    return types.MethodType(method, listener) if inspect.isfunction(method) else listener

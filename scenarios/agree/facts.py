@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from replica.ids import INTERNAL_TOPICS, METADATA_TOPIC
+from replica.ids import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
 from replica.log.files.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_checkpoint
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, Routes, on
 from scenarios.check.verdict import RECORD_CLASSES, classify
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.mirror import LogMirror
@@ -86,43 +87,72 @@ class RunFacts:
     epochs: Epochs | None = None
 
 
-_STANDS = (trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted,
-           trace.ElrCommitted)  # fmt: skip
-"""Events that a record of the metadata log can be; together they make one standing, where their epoch is the same."""
-
-
 def facts_of(rows: Iterable[TraceRow], epochs: Epochs | None = None) -> RunFacts:
     """Of a whole trace in order."""
-    found = RunFacts(epochs=epochs)
-    view, mirror = ClusterView((), ()), LogMirror()
-    ledger = RecordLedger(mirror.deleted, mirror.sent.names)
-    partition_epochs: dict[str, int] = {}
-    reads: dict[str, dict[str, str]] = {}
+    facts = _Facts(RunFacts(epochs=epochs))
     for row in rows:
-        for listener in (view, mirror, ledger):
-            listener(row)
-        event = row.event
-        topic = getattr(event, "topic", None)
-        if topic in INTERNAL_TOPICS or topic == METADATA_TOPIC:
-            continue
-        if isinstance(event, _STANDS):
-            _note_standing(found, view, row, partition_epochs)
-        elif isinstance(event, trace.LogTruncated) and event.log_end_offset < event.previous_log_end_offset:
-            cut = LogCut(row.at_us, event.previous_log_end_offset, event.log_end_offset)
-            found.cuts.setdefault((_name(event), event.node), []).append(cut)
-        elif isinstance(event, trace.RecordRead):
-            reads.setdefault(event.client, {})[event.record] = _name(event)
-        elif isinstance(event, trace.RecordSent):
-            found.sources.setdefault(event.record, _source(event, reads.get(event.client, {})))
-        elif isinstance(event, trace.BatchSent):
-            found.partitions.update(dict.fromkeys(event.records, _name(event)))
-        elif isinstance(event, trace.RunFinished):
-            found.end_us = row.at_us
+        facts(row)
+    found, ledger = facts.found, facts.ledger
     ledger.close()
     found.standings = {name: _changes(stood) for name, stood in found.standings.items()}
     _note_records(found, ledger)
     _note_logs(found, ledger)
     return found
+
+
+class _Facts(Listener):
+    def __init__(self, found: RunFacts) -> None:
+        self.found = found
+        self.view, mirror = ClusterView((), ()), LogMirror()
+        self.ledger = RecordLedger(mirror.deleted, mirror.sent.names)
+        self._around = Routes((self.view, mirror, self.ledger))
+        self._partition_epochs: dict[str, int] = {}
+        self._reads: dict[str, dict[str, str]] = {}
+
+    def __call__(self, row: TraceRow) -> None:
+        for handler in self._around[type(row.event)]:
+            handler(row, row.event)
+        if getattr(row.event, "topic", None) not in (*INTERNAL_TOPICS, METADATA_TOPIC):
+            super().__call__(row)
+
+    @on(
+        trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted, trace.ElrCommitted
+    )  # fmt: skip
+    def _stands(self, row: TraceRow, event: Any) -> None:
+        """What a record of the metadata log can be: those of one epoch together make one standing."""
+        name = _name(event)
+        partition = self.view.partitions[TopicPartition(event.topic, event.partition)]
+        standing = PartitionStanding(
+            partition.leader, partition.leader_epoch, tuple(sorted(partition.isr)), tuple(sorted(partition.elr))
+        )
+        stood = self.found.standings.setdefault(name, [])
+        if self._partition_epochs.get(name) == event.partition_epoch:
+            stood[-1] = Stood(stood[-1].at_us, standing)
+        else:
+            stood.append(Stood(row.at_us, standing))
+        self._partition_epochs[name] = event.partition_epoch
+
+    @on(trace.LogTruncated)
+    def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
+        if event.log_end_offset < event.previous_log_end_offset:
+            cut = LogCut(row.at_us, event.previous_log_end_offset, event.log_end_offset)
+            self.found.cuts.setdefault((_name(event), event.node), []).append(cut)
+
+    @on(trace.RecordRead)
+    def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
+        self._reads.setdefault(event.client, {})[event.record] = _name(event)
+
+    @on(trace.RecordSent)
+    def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
+        self.found.sources.setdefault(event.record, _source(event, self._reads.get(event.client, {})))
+
+    @on(trace.BatchSent)
+    def _batch_sent(self, row: TraceRow, event: trace.BatchSent) -> None:
+        self.found.partitions.update(dict.fromkeys(event.records, _name(event)))
+
+    @on(trace.RunFinished)
+    def _finished(self, row: TraceRow, event: trace.RunFinished) -> None:
+        self.found.end_us = row.at_us
 
 
 def _name(event: object) -> str:
@@ -133,22 +163,6 @@ def _source(sent: trace.RecordSent, read: Mapping[str, str]) -> str:
     """read: by records that its client has read, their partitions. The output of r7 is called tr7."""
     tails = (sent.record[start:] for start in range(1, len(sent.record)))
     return next((read[tail] for tail in tails if tail in read), sent.client)
-
-
-def _note_standing(found: RunFacts, view: ClusterView, row: TraceRow, partition_epochs: dict[str, int]) -> None:
-    event = row.event
-    assert isinstance(event, _STANDS)
-    name = _name(event)
-    partition = view.partitions[event.topic, event.partition]  # type: ignore[index]  # equal to its TopicPartition
-    standing = PartitionStanding(
-        partition.leader, partition.leader_epoch, tuple(sorted(partition.isr)), tuple(sorted(partition.elr))
-    )
-    stood = found.standings.setdefault(name, [])
-    if partition_epochs.get(name) == event.partition_epoch:
-        stood[-1] = Stood(stood[-1].at_us, standing)
-    else:
-        stood.append(Stood(row.at_us, standing))
-    partition_epochs[name] = event.partition_epoch
 
 
 def _changes(stood: list[Stood]) -> list[Stood]:

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -99,7 +98,7 @@ def sheet_page(sheet: Sheet) -> str:
 def _drawings(row: SheetRow, sheet: Sheet) -> Iterator[Drawing]:
     """Of the first repetition."""
     assert row.agreement is not None
-    stories = [_story(folder) for folder in row.repetitions[0]]
+    stories = [Story.of(ClusterView((), ()), read_rows(folder / "trace")) for folder in row.repetitions[0]]
     end_us = max(story.end_us for story in stories)
     sides = [_histories(story) for story in stories]
     since = {one.where: one.at_us for one in reversed(row.agreement.differences) if one.at_us is not None}
@@ -107,15 +106,6 @@ def _drawings(row: SheetRow, sheet: Sheet) -> Iterator[Drawing]:
     for partition in sorted(every, key=lambda name: name not in since)[:PARTITIONS_DRAWN]:
         worlds = zip((sheet.ours, sheet.theirs), (side.get(partition) for side in sides), strict=True)
         yield _drawing(partition, list(worlds), end_us, since.get(partition))
-
-
-def _story(folder: Path) -> Story:
-    view = ClusterView((), ())
-    story = Story(view)
-    for row in read_rows(folder / "trace"):
-        view(row)
-        story(row)
-    return story
 
 
 def _histories(story: Story) -> dict[str, PartitionHistory]:

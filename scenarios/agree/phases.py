@@ -23,6 +23,7 @@ from controller.sessions import CHECKS_PER_SESSION
 from replica.trace import events as trace
 from replica.trace.columns import TraceError
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.agree.facts import RunFacts, epochs_in, facts_of
 from scenarios.language.spec import Phases, Scenario
 from scenarios.language.steps import At
@@ -86,44 +87,56 @@ def phases_of_run(run_dir: Path, scenario: Scenario) -> MeasuredPhases:
 
 def phases_shown(rows: Iterable[TraceRow], scenario: Scenario) -> ShownPhases:
     """rows: read once, from the first to the last"""
-    checks: dict[str, int] = {}
-    first_fenced_late_us: int | None = None
-    lives: dict[str, int] = {}
-    delays = _Delays(scenario)
+    shown = _Shown(scenario)
     for row in rows:
-        delays.take(row)
-        event = row.event
-        if isinstance(event, trace.NodeStarted):
-            lives[event.node] = lives.get(event.node, 0) + 1
-        elif isinstance(event, trace.BrokerFenced) and first_fenced_late_us is None:
-            first_fenced_late_us = delays.late_us
-        elif isinstance(event, trace.IsrCommitted) and len(event.isr) < len(event.previous_isr):
-            leader = event.proposed_by or ""
-            if leader in scenario.cluster.brokers and leader not in checks and lives.get(leader, 1) == 1:
-                checks[leader] = max(0, row.at_us - delays.late_us - ON_ITS_WAY_US) % _isr_checks_us(scenario, leader)
-    return ShownPhases(checks, first_fenced_late_us or 0)
+        shown(row)
+    return ShownPhases(shown.checks, shown.first_fenced_late_us or 0)
 
 
-class _Delays:
-    """How much later than the file says a world does the steps of a file, so far.
+class _Shown(Listener):
+    """What the two are made of. `_late_us`: how much later than the file says a world does the steps of a file, so far.
 
     One that waits for a process to start does what follows in the file later.
     """
 
     def __init__(self, scenario: Scenario) -> None:
-        self.late_us = 0
+        self.checks: dict[str, int] = {}
+        self.first_fenced_late_us: int | None = None
+        self._late_us = 0
+        self._scenario = scenario
+        self._lives: dict[str, int] = {}
         self._stopped_us: dict[str, int] = {}
         self._by_file = {step.name: step.trigger.at_us for step in scenario.timeline if isinstance(step.trigger, At)}
 
-    def take(self, row: TraceRow) -> None:
-        event = row.event
-        if isinstance(event, trace.NodeStopped):
-            self._stopped_us[event.node] = row.at_us
-        elif isinstance(event, trace.FaultBegan) and event.fault in self._by_file:
+    @on(trace.NodeStopped)
+    def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        self._stopped_us[event.node] = row.at_us
+
+    @on(trace.FaultBegan)
+    def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
+        if event.fault in self._by_file:
             # A real process takes 0.1 s to die, and the step is in the trace when all of them have.
             dying = event.targets if event.verb in ("kill", "power_off") else ()
             began_us = min([row.at_us, *(self._stopped_us.get(name, row.at_us) for name in dying)])
-            self.late_us = max(self.late_us, began_us - self._by_file.pop(event.fault))
+            self._late_us = max(self._late_us, began_us - self._by_file.pop(event.fault))
+
+    @on(trace.NodeStarted)
+    def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
+        self._lives[event.node] = self._lives.get(event.node, 0) + 1
+
+    @on(trace.BrokerFenced)
+    def _fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
+        if self.first_fenced_late_us is None:
+            self.first_fenced_late_us = self._late_us
+
+    @on(trace.IsrCommitted)
+    def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
+        leader = event.proposed_by or ""
+        if len(event.isr) >= len(event.previous_isr) or leader not in self._scenario.cluster.brokers:
+            return
+        if leader not in self.checks and self._lives.get(leader, 1) == 1:
+            since_us = max(0, row.at_us - self._late_us - ON_ITS_WAY_US)
+            self.checks[leader] = since_us % _isr_checks_us(self._scenario, leader)
 
 
 def write_phases(run_dir: Path, consoles: Path, began_us: int, scenario: Scenario) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from replica.trace.events import RecordAcked, TraceEvent, TraceRow
+from replica.trace.events import RecordAcked, TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.language.parse.loading import load_text
 from scenarios.process.pool import in_order
 from scenarios.run.runner import run_scenario
@@ -157,7 +158,7 @@ def thread_us(latency_us: int, end_to_end_us: int) -> int:
     return left_us // THREADS
 
 
-class _Acks:
+class _Acks(Listener):
     """Listener: counts batches acked within the measured time."""
 
     def __init__(self, case: Case) -> None:
@@ -165,10 +166,8 @@ class _Acks:
         self._end_us = self._begin_us + case.measured_ms * 1_000
         self.batches = 0
 
-    def wants(self, kind: type[TraceEvent]) -> bool:
-        return kind is RecordAcked
-
-    def __call__(self, row: TraceRow) -> None:
+    @on(RecordAcked)
+    def _acked(self, row: TraceRow, event: RecordAcked) -> None:
         self.batches += self._begin_us <= row.at_us < self._end_us
 
 

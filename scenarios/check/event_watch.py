@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from replica.trace.events import CLASS_OF_EVENT, TraceEvent, TraceRow
+from replica.trace.listening import Handler, Listener
 from scenarios.language.expect import (
     EventTest,
     EventValue,
@@ -147,19 +148,20 @@ class Watch:
     """One EventTest and what was found of it: how often, the first time, and events of its kind that do not fit."""
 
     test: EventTest
+    captured: Captured
     found: int = 0
     first: str = ""
     near_misses: list[str] = field(default_factory=list)
 
-    def see(self, row: TraceRow, captured: Captured) -> None:
+    def see(self, row: TraceRow, event: TraceEvent) -> None:
         in_time = self.test.between is None or self.test.between.holds(row.at_us)
         fits = all(
-            value_fits(getattr(row.event, column), wanted, captured) for column, wanted in self.test.where.items()
+            value_fits(getattr(event, column), wanted, self.captured) for column, wanted in self.test.where.items()
         )
         if in_time and fits:
             self.found += 1
             self.first = self.first or self._line(row)
-        elif len(self.near_misses) < NEAR_MISSES_KEPT and self._same_place(row.event):
+        elif len(self.near_misses) < NEAR_MISSES_KEPT and self._same_place(event):
             self.near_misses.append(self._line(row))
 
     @property
@@ -193,24 +195,14 @@ class Watch:
         return f"{seconds(row.at_us)} ({', '.join(shown)})" if shown else seconds(row.at_us)
 
 
-class EventWatch:
+class EventWatch(Listener):
     """Listener over all EventTests of an `expect`; `captured` maps the `as` names of steps to nodes, and may grow."""
 
     def __init__(self, tests: Sequence[EventTest], captured: Captured) -> None:
-        self.watches = [Watch(test) for test in tests]
-        self._captured = captured
-        self._by_kind: dict[type[TraceEvent], list[Watch]] = {}
-        for watch in self.watches:
-            self._by_kind.setdefault(CLASS_OF_EVENT[watch.test.event], []).append(watch)
+        self.watches = [Watch(test, captured) for test in tests]
 
-    def wants(self, kind: type) -> bool:
-        return kind in self._by_kind
-
-    def __call__(self, row: TraceRow) -> None:
-        watches = self._by_kind.get(type(row.event))
-        if watches is not None:
-            for watch in watches:
-                watch.see(row, self._captured)
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return tuple(watch.see for watch in self.watches if CLASS_OF_EVENT[watch.test.event] is kind)
 
 
 def value_fits(value: object, wanted: EventValue, captured: Captured) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from replica.ids import TopicPartition
-from replica.trace.events import EndOffsetSeen, TraceRow
+from replica.trace.events import EndOffsetSeen
+from replica.trace.listening import Listener
 from replica.trace.ranges import format_record_names
 from scenarios.check.event_watch import EventWatch, described, state_failures, state_findings, time_window
 from scenarios.check.verdict import Verdict, classify
@@ -57,7 +58,7 @@ class RunSight:
     captured: Mapping[str, tuple[str, ...]]
 
 
-class Expectations:
+class Expectations(Listener):
     """Listener that collects what `expect` asks about; `results` judges once the run is over."""
 
     def __init__(self, expect: Expect, sight: RunSight) -> None:
@@ -65,13 +66,7 @@ class Expectations:
         self.sight = sight
         self._events = EventWatch(expect.events, sight.captured)
         self._service = ServiceTimes()
-
-    def wants(self, kind: type) -> bool:
-        return self._events.wants(kind) or self._service.wants(kind)
-
-    def __call__(self, row: TraceRow) -> None:
-        self._events(row)
-        self._service(row)
+        self.parts = (self._events, self._service)
 
     def forget(self, is_gone: IsGone) -> None:
         """As Forgetful, but what is expected of a partition is asked at the end."""

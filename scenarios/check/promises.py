@@ -8,14 +8,14 @@ A gap says `after=(BYTES_LOST,)` only where an old rule makes the damage of lost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from controller.features import ELR_VERSION, TRANSACTION_VERSION, TRANSACTIONS_V2
 from replica.rules import Rules, Switch, spelled
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 
 # -------------------------------------------------------------------------------------------------------- circumstances
 #
@@ -25,33 +25,31 @@ BYTES_LOST = "a disk has lost bytes"
 RETURNED_UNFENCED = "a broker has registered that was not fenced for its former life"
 
 
-class Circumstances:
-    """`handlers` take the events of a run in order; `seen` holds BYTES_LOST and RETURNED_UNFENCED once they are so."""
+class Circumstances(Listener):
+    """Listener; `seen` holds BYTES_LOST and RETURNED_UNFENCED once they are so."""
 
     def __init__(self) -> None:
         self.seen: dict[str, None] = {}
         self._unfenced: dict[str, None] = {}
         self._broker_epochs: dict[str, int] = {}
-        self.handlers: dict[type, Callable[[TraceRow, Any], None]] = {
-            trace.DataLost: self._data_lost,
-            trace.BrokerUnfenced: self._unfenced_now,
-            trace.BrokerFenced: self._fenced_now,
-            trace.BrokerRegistered: self._registered,
-        }
 
     @property
     def bytes_lost(self) -> bool:
         return BYTES_LOST in self.seen
 
+    @on(trace.DataLost)
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         self.seen[BYTES_LOST] = None
 
+    @on(trace.BrokerUnfenced)
     def _unfenced_now(self, row: TraceRow, event: trace.BrokerUnfenced) -> None:
         self._unfenced[event.broker or event.node] = None
 
+    @on(trace.BrokerFenced)
     def _fenced_now(self, row: TraceRow, event: trace.BrokerFenced) -> None:
         self._unfenced.pop(event.broker or event.node, None)
 
+    @on(trace.BrokerRegistered)
     def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         broker = event.broker or event.node
         if self._broker_epochs.get(broker) == event.broker_epoch:

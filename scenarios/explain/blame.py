@@ -61,9 +61,8 @@ def suspects_of(rows: Iterable[TraceRow], rules: Rules) -> list[Suspects]:
     found: dict[str, tuple[Gap, ...]] = {}
     circumstances = Circumstances()
     for row in rows:
-        if see := circumstances.handlers.get(type(row.event)):
-            see(row, row.event)
-        elif isinstance(row.event, InvariantBroken) and not row.event.promised:
+        circumstances(row)
+        if isinstance(row.event, InvariantBroken) and not row.event.promised:
             found.setdefault(row.event.invariant, gaps(rules, row.event.invariant, circumstances.seen))
     return [Suspects(invariant, missing) for invariant, missing in found.items() if missing]
 

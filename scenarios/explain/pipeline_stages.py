@@ -6,10 +6,11 @@ Only clients that have interceptors, serializers or deserializers of their own s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replica.trace import events as trace
 from replica.trace.events import TraceEvent, TraceRow
+from replica.trace.listening import Listener, on
 from replica.wording import listed
 from scenarios.observe.wording import count_of
 
@@ -27,7 +28,7 @@ class ClientStage(NamedTuple):
     happened: tuple[tuple[int, str], ...]
 
 
-class PipelineStages:
+class PipelineStages(Listener):
     """Of a whole run, found by client and record."""
 
     def __init__(self, rows: Iterable[TraceRow]) -> None:
@@ -35,13 +36,19 @@ class PipelineStages:
         self._of_sent: dict[tuple[str, str], list[TraceRow]] = {}
         self._of_read: dict[tuple[str, int], list[TraceRow]] = {}
         for row in rows:
-            match row.event:
-                case trace.RecordSent() as sent:
-                    self._calls[sent.client, sent.record] = row.at_us
-                case trace.RecordIntercepted() | trace.RecordSerialized() as event:
-                    self._of_sent.setdefault((event.client, event.record), []).append(row)
-                case trace.RecordDeserialized() | trace.DeserializationFailed() | trace.PositionIntercepted() as event:
-                    self._of_read.setdefault((event.client, row.at_us), []).append(row)
+            self(row)
+
+    @on(trace.RecordSent)
+    def _called(self, row: TraceRow, event: trace.RecordSent) -> None:
+        self._calls[event.client, event.record] = row.at_us
+
+    @on(trace.RecordIntercepted, trace.RecordSerialized)
+    def _sent(self, row: TraceRow, event: trace.RecordIntercepted | trace.RecordSerialized) -> None:
+        self._of_sent.setdefault((event.client, event.record), []).append(row)
+
+    @on(trace.RecordDeserialized, trace.DeserializationFailed, trace.PositionIntercepted)
+    def _read(self, row: TraceRow, event: Any) -> None:
+        self._of_read.setdefault((event.client, row.at_us), []).append(row)
 
     def before(self, client: str, records: Sequence[str], sent_us: int) -> Iterator[ClientStage]:
         """From the calls of `send` to the batch on the wire, at `sent_us`."""

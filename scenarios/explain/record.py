@@ -4,13 +4,14 @@ the election and its reason, the truncation. Everything is read from the trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
 from replica.ids import ACKS_ALL, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from replica.wording import duration, listed
 from scenarios.explain.explanation import Explanation, Holding, Moment
 from scenarios.explain.record_fate import (
@@ -35,15 +36,6 @@ DOES_NOT_KNOW = "does not know"
 """Once it is given up without an answer."""
 GONE_EVERYWHERE, NO_LOG_HAS_IT = "is gone everywhere.", "is in no log any more."
 """The first is said of records that were lost."""
-_AROUND = (
-    trace.FaultBegan,
-    trace.FaultEnded,
-    trace.NodeStopped,
-    trace.NodeStarted,
-    trace.PartitionWentOffline,
-    trace.IsrCommitted,
-)
-"""Events about the world around a record."""
 
 
 class RecordUnknown(ValueError):
@@ -58,7 +50,7 @@ def explain_record(rows: Iterable[TraceRow], record: str) -> Explanation:
     return teller.finish()
 
 
-class _Teller:
+class _Teller(Listener):
     """Follows one record through the trace. Its own listeners keep the state around it."""
 
     def __init__(self, record: str) -> None:
@@ -94,54 +86,11 @@ class _Teller:
         self.committed_us: int | None = None
         self.transaction = TransactionOfRecord()
         self.unreadable = UnreadablePositions()
+        self.parts = (self.view, self.mirror, self.ledger, self.unreadable)
         self.stable_offsets: dict[TopicPartition, int] = {}
         """where a leader's stands, while that is below its high watermark"""
         self.is_held_up = False
         """The last stable offset stands before the record, which is committed."""
-        self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
-            trace.RunStarted: self._run_started,
-            trace.RecordSent: self._sent,
-            trace.BatchSent: self._batch_sent,
-            trace.BatchAppended: self._appended,
-            trace.HighWatermarkAdvanced: self._high_watermark,
-            trace.RecordAcked: self._acked,
-            trace.RecordHandedOver: self._handed_over,
-            trace.MessageHeld: self._on_its_way,
-            trace.MessageReleased: self._on_its_way,
-            trace.ProduceRefused: self._produce_refused,
-            trace.BatchRefused: self._refused,
-            trace.RecordFailed: self._failed,
-            trace.RecordRead: self._read,
-            trace.DeserializationFailed: self._not_deserialized,
-            trace.FaultBegan: self._fault_began,
-            trace.FaultEnded: self._fault_ended,
-            trace.NodeStopped: self._node_stopped,
-            trace.NodeStarted: self._node_started,
-            trace.LeaderElected: self._elected,
-            trace.PartitionWentOffline: self._went_offline,
-            trace.IsrCommitted: self._isr_committed,
-            trace.LogTruncated: self._truncated,
-            trace.LogRecovered: self._recovered,
-            trace.RecordsExpired: self._expired,
-            trace.ReplicaDeleted: self._replica_deleted,
-            trace.DataLost: self._data_lost,
-            trace.InvariantBroken: self._invariant_broken,
-            trace.BatchCorrupted: self._corrupted,
-            trace.TransactionStateChanged: self._transaction_changed,
-            trace.TransactionMarkerWritten: self._marker_written,
-            trace.LastStableOffsetMoved: self._stable_offset_moved,
-            trace.LeadershipBegan: self._leadership_began,
-            trace.TransactionRefused: self._transaction_refused,
-        }
-
-    def __call__(self, row: TraceRow) -> None:
-        self.view(row)
-        self.mirror(row)
-        self.ledger(row)
-        self.unreadable(row)
-        handler = self._handlers.get(type(row.event))
-        if handler is not None and not (isinstance(row.event, _AROUND) and self._is_over()):
-            handler(row, row.event)
 
     def _is_over(self) -> bool:
         """Gone everywhere, and its producer will not send it again: later events concern other records."""
@@ -215,10 +164,12 @@ class _Teller:
 
     # ------------------------------------------------------------------------------------------- the record itself
 
+    @on(trace.RunStarted)
     def _run_started(self, row: TraceRow, event: trace.RunStarted) -> None:
         self.scenario = event.scenario if event.variant is None else f"{event.scenario}, {event.variant}"
         self.seed = event.seed
 
+    @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         if event.record != self.record:
             return
@@ -231,6 +182,7 @@ class _Teller:
             row, f"The application hands {self.record} to {event.client}, which asks for acks={acks}.", table=False
         )
 
+    @on(trace.BatchSent)
     def _batch_sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         if self.record not in event.records:
             return
@@ -242,6 +194,7 @@ class _Teller:
             again = f"{event.client} sends {self.record} again, to {event.peer} (attempt {event.attempt})."
             self._say(row, again, table=False)
 
+    @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         partition = TopicPartition(event.topic, event.partition)
         records = self.mirror.sent.records(partition, event.base_offset, event.crc)
@@ -260,6 +213,7 @@ class _Teller:
         else:
             self._say(row, f"{event.node} copies {self.record} from the leader. {self._only()}")
 
+    @on(trace.HighWatermarkAdvanced)
     def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         offset = self.holders.get(event.node)
         if not self._here(event) or event.role != "leader" or offset is None:
@@ -274,14 +228,17 @@ class _Teller:
                 where = f"the last stable offset of {self.partition} still stands at {stands}"
                 self._say(row, f"{before}: {where}.", table=False)
 
+    @on(trace.TransactionStateChanged)
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         if self.transaction.decided(event):
             self._say(row, f"{event.node}, the coordinator, decides: {_sentence(event.sentence())}", table=False)
 
+    @on(trace.TransactionMarkerWritten)
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
         if self._here(event) and self.transaction.marked(event, self.holders.get(event.node)):
             self._say(row, _sentence(event.sentence()), table=False)
 
+    @on(trace.LastStableOffsetMoved)
     def _stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
         self.stable_offsets.pop(name := TopicPartition(event.topic, event.partition), None)
         if event.last_stable_offset < event.high_watermark:
@@ -297,10 +254,12 @@ class _Teller:
             self._say(row, f"They go on past {self.record}: {_sentence(event.sentence())}", table=False)
         self.is_held_up = is_held_up
 
+    @on(trace.LeadershipBegan)
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         """A leader states its last stable offset just afterwards, if that is below its high watermark."""
         self.stable_offsets.pop(TopicPartition(event.topic, event.partition), None)
 
+    @on(trace.RecordAcked)
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         if event.record != self.record:
             return
@@ -322,6 +281,7 @@ class _Teller:
             decisive=bool(self.lacking_at_ack) or len(self.isr_at_ack) == 1,
         )
 
+    @on(trace.RecordHandedOver)
     def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
         if event.record == self.record:
             self.on_the_wire.append(row.seq)
@@ -332,6 +292,7 @@ class _Teller:
                 decisive=True,
             )
 
+    @on(trace.ProduceRefused)
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
         """Where no client hears the broker's refusal: with acks=0, and once the producer has given the record up.
         Otherwise the producer's own event states it."""
@@ -344,28 +305,33 @@ class _Teller:
             said = _sentence(with_error(event.error, event.sentence()))
             self._say(row, f"{said} {event.peer} no longer waits for an answer.")
 
+    @on(trace.TransactionRefused)
     def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
         """The coordinator's answer to a leader that asks for a batch with the record (KIP-890)."""
         if any(cause in self.on_the_wire for cause in row.causes):
             self.on_the_wire.append(row.seq)
             self._say(row, _sentence(event.sentence()), table=False)
 
+    @on(trace.MessageHeld, trace.MessageReleased)
     def _on_its_way(self, row: TraceRow, event: trace.MessageHeld | trace.MessageReleased) -> None:
         """A message with the record, which a fault keeps back: what it causes when it goes on concerns the record."""
         if any(cause in self.on_the_wire for cause in row.causes):
             self.on_the_wire.append(row.seq)
 
+    @on(trace.BatchRefused)
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         if self.record in event.records:
             more = f"{event.client} will try again" if event.will_retry else f"{event.client} gives up"
             self._say(row, f"{event.error} from {event.peer}: {event.sentence()}; {more}.", table=False)
 
+    @on(trace.RecordFailed)
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         if event.record == self.record:
             self.believes = "knows that it failed" if event.definite else DOES_NOT_KNOW
             surely = "It was never written." if event.definite else "It may be in the log all the same."
             self._say(row, f"{event.client} gives {self.record} up: {event.error}, {event.sentence()}. {surely}")
 
+    @on(trace.RecordRead)
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         entry = self.ledger.records.get(self.record)
         if event.record == self.record and entry is not None and entry.first_read_seq == row.seq:
@@ -373,14 +339,16 @@ class _Teller:
                 row, f"{event.client} reads {self.record} at offset {event.offset} from {event.peer}.", table=False
             )
 
+    @on(trace.DeserializationFailed)
     def _not_deserialized(self, row: TraceRow, event: trace.DeserializationFailed) -> None:
         if event.record == self.record:
             self._say(row, f"{event.client} cannot read {self.record}: {_sentence(event.sentence())}", decisive=True)
 
     # ----------------------------------------------------------------------------------------- the world around it
 
+    @on(trace.FaultBegan)
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
-        if event.verb in TOLD_BY_THEIR_NODE:
+        if event.verb in TOLD_BY_THEIR_NODE or self._is_over():
             return
         if event.verb in ("heal", "release", "resume"):
             self.lasting.clear()
@@ -390,14 +358,20 @@ class _Teller:
         elif event.verb != "flush" or any(node in self.holders for node in event.targets):
             self._say(row, _sentence(event.sentence()), table=False)
 
+    @on(trace.FaultEnded)
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
+        if self._is_over():
+            return
         self.lasting.pop(event.fault, None)
         sentence = _sentence(event.sentence())
         told = any(moment.at_us == row.at_us and moment.sentence == sentence for moment in self.moments[-4:])
         if self.partition is not None and not told:  # `heal` has the same words as the faults it ends
             self._say(row, sentence, table=False)
 
+    @on(trace.NodeStopped)
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
+        if self._is_over():
+            return
         if event.how == "power_off":
             self.power_failed_us[event.node] = row.at_us
         if self.partition is None or event.node not in self.view.replicas(self.partition):
@@ -408,12 +382,14 @@ class _Teller:
             copy = f" The only copy of {self.record} is on its disk{unseen}."
         self._say(row, _sentence(event.sentence()) + copy)
 
+    @on(trace.NodeStarted)
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
-        if self.partition is not None and event.node in self.view.replicas(self.partition):
+        if self.partition is not None and event.node in self.view.replicas(self.partition) and not self._is_over():
             if event.node in self.holders:
                 self.came_back[event.node] = row.at_us
             self._say(row, _sentence(event.sentence()), table=False)
 
+    @on(trace.LeaderElected)
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         if not self._here(event) or event.broker is None:
             return
@@ -429,31 +405,37 @@ class _Teller:
         self._say(row, _sentence(event.sentence()) + told, decisive=bool(self.holders))
         self.elected_uncleanly |= not event.clean
 
+    @on(trace.PartitionWentOffline)
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
-        if self._here(event):
+        if self._here(event) and not self._is_over():
             self._say(row, _sentence(event.sentence()))
 
+    @on(trace.IsrCommitted)
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        if self._here(event):
+        if self._here(event) and not self._is_over():
             self._say(row, _sentence(event.sentence()), table=False)
 
+    @on(trace.LogTruncated)
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         if self._here(event) and self._dropped(event.node, event.log_end_offset):
             self.words[event.node] = "truncates it"
             self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}")
 
+    @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         """With its topic, or because it is reassigned. One that is made again has other records at its offsets."""
         if self._here(event) and self.holders.pop(event.node, None) is not None:
             self.words[event.node] = "deletes it"
             self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}")
 
+    @on(trace.RecordsExpired)
     def _expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         if self._here(event) and self.holders.get(event.node, event.log_start_offset) < event.log_start_offset:
             del self.holders[event.node]
             self.words[event.node] = "lets it expire"
             self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}")
 
+    @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         if self._here(event) and self._dropped(event.node, event.log_end_offset):
             self.lost_on_disk[event.node] = row.at_us
@@ -462,6 +444,7 @@ class _Teller:
             self.words[event.node] = "lost it"
             self._say(row, f"{_sentence(event.sentence())} {self._left(event.node)}", decisive=not self.holders)
 
+    @on(trace.DataLost)
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         if self._here(event) and event.node in self.holders:
             if event.size_bytes >= 0 and self.power_failed_us.get(event.node) == row.at_us:
@@ -470,10 +453,12 @@ class _Teller:
                 self.unflushed.pop(event.node, None)
             self._say(row, _sentence(event.sentence()), table=False)
 
+    @on(trace.InvariantBroken)
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
         if self.partition is not None:
             self._say(row, f"Invariant {event.invariant} is broken: {_sentence(event.sentence())}", table=False)
 
+    @on(trace.BatchCorrupted)
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
         """A batch that fails its CRC is unreadable, so it counts as gone there."""
         if self._here(event) and event.offset <= self.holders.get(event.node, -1) <= event.last_offset:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.check.verdict import HARMLESS_CLASSES, judge
 from scenarios.observe.ledger import RecordLedger
 from scenarios.observe.taken_records import PREPARED, LateBatches
@@ -77,18 +78,19 @@ def ending_of(fate: str, record: str, where: str, ledger: RecordLedger) -> str |
 # Consumers that stand at a record which their deserializers cannot read (a poison pill).
 
 
-class UnreadablePositions:
+class UnreadablePositions(Listener):
     """Listener: who stands where, and at which record."""
 
     def __init__(self) -> None:
         self._stands: dict[tuple[str, TopicPartition], trace.DeserializationFailed] = {}
 
-    def __call__(self, row: TraceRow) -> None:
-        match row.event:
-            case trace.DeserializationFailed() as failed:
-                self._stands[failed.client, TopicPartition(failed.topic, failed.partition)] = failed
-            case trace.PositionReset() | trace.RecordRead() as moved:
-                self._stands.pop((moved.client, TopicPartition(moved.topic, moved.partition)), None)
+    @on(trace.DeserializationFailed)
+    def _failed(self, row: TraceRow, event: trace.DeserializationFailed) -> None:
+        self._stands[event.client, TopicPartition(event.topic, event.partition)] = event
+
+    @on(trace.PositionReset, trace.RecordRead)
+    def _moved(self, row: TraceRow, event: trace.PositionReset | trace.RecordRead) -> None:
+        self._stands.pop((event.client, TopicPartition(event.topic, event.partition)), None)
 
     def behind(self, partition: TopicPartition, offset: int, record: str) -> str:
         """Of a record at `offset`: which readers do not come to it, as a sentence; empty if all do."""

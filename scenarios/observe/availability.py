@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 
 if TYPE_CHECKING:
     from scenarios.observe.mirror import LogMirror
@@ -37,7 +38,7 @@ class Forgetful(Protocol):
         """Drop what is kept of topics that are gone."""
 
 
-class GoneTopics:
+class GoneTopics(Listener):
     """Listener, behind those that are to forget, which include the mirror.
 
     The names of deleted topics stay with the view: whatever is made again under one of them is judged by less.
@@ -49,12 +50,9 @@ class GoneTopics:
         self._forgetful = forgetful
         self._deleted = 0
 
-    def wants(self, kind: type) -> bool:
-        return kind is trace.ReplicaDeleted
-
-    def __call__(self, row: TraceRow) -> None:
-        event = row.event
-        if not isinstance(event, trace.ReplicaDeleted) or event.topic not in self._view.deleted_topics:
+    @on(trace.ReplicaDeleted)
+    def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
+        if event.topic not in self._view.deleted_topics:
             return
         self._deleted += 1
         if self._deleted >= max(REPLICAS_MIN, len(self._view.partitions)):
@@ -138,8 +136,8 @@ class _Attempts:
             yield Window(from_us, to_us)
 
 
-class WriteTimes:
-    """When attempts to write began and ended, and the windows of each partition; the RecordLedger reports them."""
+class WriteTimes(Listener):
+    """Listener: when attempts to write began and ended, and the windows of each partition; part of the RecordLedger."""
 
     def __init__(self) -> None:
         self._partitions: dict[tuple[str, int], _Attempts] = {}
@@ -149,26 +147,30 @@ class WriteTimes:
         attempts = self._partitions.get(partition)
         return [] if attempts is None else [*attempts.windows, *attempts.stretches(end_us)]
 
-    def sent(self, at_us: int, event: trace.RecordSent) -> None:
+    @on(trace.RecordSent)
+    def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         pending = self._of(event.topic, event.partition).pending
         of_client = pending.get(event.client)
         if of_client is None:
             of_client = pending[event.client] = {}
-        of_client.setdefault(event.record, at_us)
+        of_client.setdefault(event.record, row.at_us)
 
-    def succeeded(self, at_us: int, event: trace.RecordAcked | trace.RecordHandedOver) -> None:
+    @on(trace.RecordAcked, trace.RecordHandedOver)
+    def _succeeded(self, row: TraceRow, event: trace.RecordAcked | trace.RecordHandedOver) -> None:
         """Whether acked, or handed over with acks=0: its client knows no better."""
-        self._of(event.topic, event.partition).succeed(self._taken(at_us, event), at_us)
+        self._of(event.topic, event.partition).succeed(self._taken(row.at_us, event), row.at_us)
 
-    def failed(self, at_us: int, event: trace.RecordFailed) -> None:
-        self._of(event.topic, event.partition).end_in_vain(self._taken(at_us, event), at_us)
+    @on(trace.RecordFailed)
+    def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
+        self._of(event.topic, event.partition).end_in_vain(self._taken(row.at_us, event), row.at_us)
 
-    def client_stopped(self, at_us: int, client: str) -> None:
+    @on(trace.NodeStopped)
+    def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         """Nothing that it has sent is pending any more, and the name may be started again."""
         for attempts in self._partitions.values():
-            sent = attempts.pending.pop(client, None)
+            sent = attempts.pending.pop(event.node, None)
             if sent:
-                attempts.end_in_vain(next(iter(sent.values())), at_us)
+                attempts.end_in_vain(next(iter(sent.values())), row.at_us)
 
     def forget(self, is_gone: IsGone) -> None:
         """As Forgetful; windows stay, as the records do."""
@@ -192,26 +194,13 @@ class WriteTimes:
         return at_us
 
 
-class ServiceTimes:
+class ServiceTimes(Listener):
     """Listener: when some running broker led each partition; `read_windows` are the gaps after the first time."""
 
     def __init__(self) -> None:
         self._leading: dict[TopicPartition, dict[str, None]] = {}
         self._gaps: dict[TopicPartition, list[Window]] = {}
         self._unserved_since: dict[TopicPartition, int] = {}
-        self._handlers: dict[type, Callable[[TraceRow, Any], None]] = {
-            trace.LeadershipBegan: self._leadership_began,
-            trace.FollowingBegan: self._following_began,
-            trace.NodeStopped: self._node_stopped,
-        }
-
-    def wants(self, kind: type) -> bool:
-        return kind in self._handlers
-
-    def __call__(self, row: TraceRow) -> None:
-        handler = self._handlers.get(type(row.event))
-        if handler is not None:
-            handler(row, row.event)
 
     def read_windows(self, partition: TopicPartition, end_us: int) -> list[Window]:
         """Stretches of at least PATIENCE_US without a running leader."""
@@ -225,6 +214,7 @@ class ServiceTimes:
         """As Forgetful."""
         drop(is_gone, self._leading, self._gaps, self._unserved_since)
 
+    @on(trace.LeadershipBegan)
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         partition = TopicPartition(event.topic, event.partition)
         self._leading.setdefault(partition, {})[event.node] = None
@@ -232,9 +222,11 @@ class ServiceTimes:
         if since is not None:
             self._gaps.setdefault(partition, []).append(Window(since, row.at_us))
 
+    @on(trace.FollowingBegan)
     def _following_began(self, row: TraceRow, event: trace.FollowingBegan) -> None:
         self._leads_no_more(TopicPartition(event.topic, event.partition), event.node, row.at_us)
 
+    @on(trace.NodeStopped)
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         for partition in self._leading:
             self._leads_no_more(partition, event.node, row.at_us)

@@ -6,12 +6,12 @@ gives them up when the rebalance begins, though it hears of that with its next h
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Handler, Listener, on
 from scenarios.observe.view import ClusterView
 
 COOPERATIVE = "cooperative"
@@ -51,70 +51,65 @@ class GroupView:
         return found
 
 
-class Groups:
+class Groups(Listener):
     """Listener. `groups` by name; those that were removed are not there.
 
+    changed: the one that the latest event has changed
     instances: group.instance.id by member id, of all that have joined and not left
     """
 
     def __init__(self, instances: dict[str, str | None] | None = None) -> None:
         self.groups: dict[str, GroupView] = {}
+        self.changed = GroupView("")
         self.instances: dict[str, str | None] = {} if instances is None else instances
-        self._handlers: dict[type, Callable[[GroupView, Any], None]] = {
-            trace.GroupMemberJoined: self._joined,
-            trace.GroupMemberLeft: self._left,
-            trace.GroupRebalanceBegan: self._rebalance_began,
-            trace.GroupRebalanced: self._rebalanced,
-            trace.GroupAssigned: self._assigned,
-            trace.GroupMemberAssigned: self._member_has,
-            trace.GroupMemberReconciled: self._member_has,
-            trace.GroupRemoved: self._removed,
-        }
 
-    def wants(self, kind: type) -> bool:
-        return kind in self._handlers
-
-    def __call__(self, row: TraceRow) -> GroupView | None:
-        """The group that the event has changed; None: none."""
-        handler = self._handlers.get(type(row.event))
-        if handler is None:
-            return None
-        event: Any = row.event
-        group = self.groups.setdefault(event.group, GroupView(event.group))
+    def _group(self, event: Any) -> GroupView:
+        group = self.changed = self.groups.setdefault(event.group, GroupView(event.group))
         group.coordinator = event.node
-        handler(group, event)
-        if not group.members:
-            group.partitions.clear()
         return group
 
-    def _joined(self, group: GroupView, event: trace.GroupMemberJoined) -> None:
+    @on(trace.GroupMemberJoined)
+    def _joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
+        group = self._group(event)
         before = [name for name, one in group.members.items() if event.instance and one.instance == event.instance]
         # A static member that comes back takes its own place (KIP-345).
         partitions = group.members.pop(before[0]).partitions if before else ()
         group.members[event.member] = MemberView(event.client_id, event.instance, partitions)
         self.instances[event.member] = event.instance
 
-    def _left(self, group: GroupView, event: trace.GroupMemberLeft) -> None:
+    @on(trace.GroupMemberLeft)
+    def _left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
+        group = self._group(event)
         group.members.pop(event.member, None)
         self.instances.pop(event.member, None)
+        if not group.members:
+            group.partitions.clear()
 
-    def _rebalance_began(self, group: GroupView, event: trace.GroupRebalanceBegan) -> None:
+    @on(trace.GroupRebalanceBegan)
+    def _rebalance_began(self, row: TraceRow, event: trace.GroupRebalanceBegan) -> None:
+        group = self._group(event)
         group.is_rebalancing = True
         if not group.is_cooperative:
             for member in group.members.values():
                 member.partitions = ()
 
-    def _rebalanced(self, group: GroupView, event: trace.GroupRebalanced) -> None:
+    @on(trace.GroupRebalanced)
+    def _rebalanced(self, row: TraceRow, event: trace.GroupRebalanced) -> None:
+        group = self._group(event)
         group.generation = event.generation
         group.is_cooperative = COOPERATIVE in (event.protocol or "")
         if not event.members:
             self._forget_members(group)
             group.is_rebalancing = False
 
-    def _assigned(self, group: GroupView, event: trace.GroupAssigned) -> None:
+    @on(trace.GroupAssigned)
+    def _assigned(self, row: TraceRow, event: trace.GroupAssigned) -> None:
+        group = self._group(event)
         group.generation, group.is_rebalancing = event.generation, False
 
-    def _member_has(self, group: GroupView, event: trace.GroupMemberAssigned | trace.GroupMemberReconciled) -> None:
+    @on(trace.GroupMemberAssigned, trace.GroupMemberReconciled)
+    def _member_has(self, row: TraceRow, event: trace.GroupMemberAssigned | trace.GroupMemberReconciled) -> None:
+        group = self._group(event)
         known = MemberView(event.client_id, self.instances.get(event.member))
         member = group.members.setdefault(event.member, known)
         member.partitions = event.partitions
@@ -122,14 +117,16 @@ class Groups:
             member.partitions += event.revoking
         group.partitions.update(dict.fromkeys(member.partitions))
 
-    def _removed(self, group: GroupView, event: trace.GroupRemoved) -> None:
-        del self.groups[group.name]
-        self._forget_members(group)
+    @on(trace.GroupRemoved)
+    def _removed(self, row: TraceRow, event: trace.GroupRemoved) -> None:
+        self._forget_members(self._group(event))
+        del self.groups[event.group]
 
     def _forget_members(self, group: GroupView) -> None:
         for member in group.members:
             self.instances.pop(member, None)
         group.members.clear()
+        group.partitions.clear()
 
 
 # --------------------------------------------------------------------------------------------------------------- unread
@@ -142,8 +139,6 @@ class Groups:
 # rebalance:
 # from its beginning), not from when another one joins, and until the answer that gives it to its next member, whose
 # first fetch follows it.
-
-_OF_PROCESSES = (trace.NodeStarted, trace.NodeStopped, trace.FaultBegan, trace.FaultEnded)
 
 
 @dataclass(slots=True)
@@ -169,7 +164,7 @@ class _Stretch:
     unread_since_us: int
 
 
-class UnreadTimes:
+class UnreadTimes(Listener):
     """Listener, after the view. `found` by group and partition, up to the event before the last `settle`."""
 
     def __init__(self, view: ClusterView) -> None:
@@ -178,19 +173,19 @@ class UnreadTimes:
         self._groups = Groups()
         self._now: dict[tuple[str, str], _Stretch] = {}
 
-    def wants(self, kind: type) -> bool:
-        return kind in _OF_PROCESSES or self._groups.wants(kind)
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        found = self._groups.handlers_of(kind)
+        return (*found, self._group_changed) if found else super().handlers_of(kind)
 
-    def __call__(self, row: TraceRow) -> None:
-        group = self._groups(row)
-        if group is not None:
-            self._look(group, row.at_us)
-        elif type(row.event) in _OF_PROCESSES:
-            for other in self._groups.groups.values():
-                self._look(other, row.at_us)
+    def _group_changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
+        self._look(self._groups.changed, row.at_us)
+
+    @on(trace.NodeStarted, trace.NodeStopped, trace.FaultBegan, trace.FaultEnded)
+    def _process_changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
+        self.settle(row.at_us)
 
     def settle(self, at_us: int) -> None:
-        """The run is over."""
+        """As when the run is over."""
         for group in self._groups.groups.values():
             self._look(group, at_us)
 

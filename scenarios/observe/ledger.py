@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
+from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from replica.trace.ranges import OffsetRanges
 from scenarios.observe.availability import IsGone, WriteTimes, drop
 from scenarios.observe.columns.names import LazyNames, NameIndex
@@ -83,7 +84,7 @@ class ReadRanges:
     """Records from brokers that have not said so far that they serve the topic of today: their offsets say nothing."""
 
 
-class RecordLedger:
+class RecordLedger(Listener):
     """The records of a run by name, in sending order; final logs once LogEntryFound and ReplicaFound have been seen."""
 
     def __init__(self, taken: TakenRecords | None = None, names: NameIndex | None = None) -> None:
@@ -122,38 +123,7 @@ class RecordLedger:
         """By node: a marker may be in the log of one replica, and not yet in another's."""
         self._present: Presence | None = None
         self._gone: list[RecordEntry] | None = None
-        self._handlers: dict[type, Handler] = {
-            trace.RecordSent: self._sent,
-            trace.RecordAcked: self._acked,
-            trace.RecordHandedOver: self._handed_over,
-            trace.RecordFailed: self._failed,
-            trace.NodeStopped: self._node_stopped,
-            trace.BatchRefused: self._refused,
-            trace.RecordRead: self._read,
-            trace.PositionReset: self._position_reset,
-            trace.EndOffsetSeen: self._end_offset_seen,
-            trace.OutputPromised: self._output_promised,
-            trace.FetchFailed: self._answered_with,
-            trace.RequestRefused: self._request_refused,
-            trace.OffsetCommitRefused: self._request_refused,
-            trace.TopicDeleted: self._topic_deleted,
-            trace.PartitionCreated: self._partition_created,
-            trace.LeadershipBegan: self._serves,
-            trace.FollowingBegan: self._serves,
-            trace.LogEntryFound: self._log_entry_found,
-            trace.LogEntriesFound: self._log_entries_found,
-            trace.AbortedBatchFound: self._aborted_found,
-            trace.OpenBatchFound: self._open_found,
-            trace.ReplicaFound: self._replica_found,
-            **self.ends.handlers,
-        }
-
-    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        return (self._handlers[kind],) if kind in self._handlers else ()
-
-    def __call__(self, row: TraceRow) -> None:
-        for handler in self.handlers_of(type(row.event)):
-            handler(row, row.event)
+        self.parts = (self.writes, self.ends)
 
     # -------------------------------------------------------------------------------------------------- questions
 
@@ -296,16 +266,16 @@ class RecordLedger:
             self._unsettled.add(place)
         return place
 
+    @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
-        self.writes.sent(row.at_us, event)
         known = self.records.count
         place = self._place(row, event)
         if self.records.count == known:
             self.records.last_sent_seq[place] = row.seq
 
+    @on(trace.RecordAcked)
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         """The first time: a producer that sends a batch again gets another answer."""
-        self.writes.succeeded(row.at_us, event)
         place, records = self._place(row, event), self.records
         if records.fates[place] == ACKED:
             return
@@ -314,33 +284,31 @@ class RecordLedger:
         records.acked_by[place] = records.words.place(event.peer)
         records.acked_offset[place], records.latency_us[place] = event.offset, event.latency_us
 
+    @on(trace.RecordHandedOver)
     def _handed_over(self, row: TraceRow, event: trace.RecordHandedOver) -> None:
-        self.writes.succeeded(row.at_us, event)
         place, records = self._place(row, event), self.records
         records.handed_over_us[place] = row.at_us
         if event.latency_us is not None:
             records.latency_us[place] = event.latency_us
 
+    @on(trace.RecordFailed)
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
-        self.writes.failed(row.at_us, event)
         place, records = self._place(row, event), self.records
         records.failed_us[place], records.failed_seq[place] = row.at_us, row.seq
         records.error[place] = records.words.place(event.error)
         if records.fates[place] != ACKED:
             records.fates[place] = FAILED if event.definite else SENT
 
-    def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        self.writes.client_stopped(row.at_us, event.node)
-
+    @on(trace.BatchRefused)
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         self.retries += event.will_retry
-        self._answered_with(row, event)
 
+    @on(trace.RequestRefused)
     def _request_refused(self, row: TraceRow, event: trace.RequestRefused) -> None:
         if ErrorCode[event.error] not in RETRIABLE:
             self.refusals[event.client] = event
-        self._answered_with(row, event)
 
+    @on(trace.BatchRefused, trace.FetchFailed, trace.RequestRefused)
     def _answered_with(
         self, row: TraceRow, event: trace.BatchRefused | trace.FetchFailed | trace.EndOffsetSeen | trace.RequestRefused
     ) -> None:
@@ -352,6 +320,7 @@ class RecordLedger:
         else:
             tally.count, tally.last_us = tally.count + 1, row.at_us
 
+    @on(trace.RecordRead)
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         partition = self._partition(event.topic, event.partition)
         records = self.records
@@ -373,12 +342,14 @@ class RecordLedger:
             self.jumps.append(ReadJump(event.client, partition, reads.last, offset, row.seq, reads.last_seq))
         reads.last, reads.last_seq, reads.sought = offset, row.seq, False
 
+    @on(trace.PositionReset)
     def _position_reset(self, row: TraceRow, event: trace.PositionReset) -> None:
         # A start or a seek has no error. A move forced by an error is not the user's: it skips records.
         reads = self.reads.get((event.client, self._partition(event.topic, event.partition)))
         if reads is not None and event.error is None:
             reads.sought = True
 
+    @on(trace.EndOffsetSeen)
     def _end_offset_seen(self, row: TraceRow, event: trace.EndOffsetSeen) -> None:
         if event.error is not None:
             self._answered_with(row, event)
@@ -393,14 +364,17 @@ class RecordLedger:
         else:
             self._highest_end[event.client, partition] = (event.offset, row.seq)
 
+    @on(trace.OutputPromised)
     def _output_promised(self, row: TraceRow, event: trace.OutputPromised) -> None:
         partition = self._partition(event.topic, event.partition)
         self.promised[event.record] = PromisedOutput(event.client, partition, event.sentence(), row.seq)
 
+    @on(trace.TopicDeleted)
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         """Its brokers answer as before until they hear of it."""
         self._deleted_topics[event.topic] = None
 
+    @on(trace.PartitionCreated)
     def _partition_created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
         """A topic that is made again begins at offset 0. Its readers keep their positions (the topic id of KIP-516 is
         another one, and takes back no position): what lies before them in the new log, no user has asked to skip."""
@@ -416,6 +390,7 @@ class RecordLedger:
                 self.reads[key] = ReadRanges(last_seq=row.seq, sought=reads.sought)
         self.jumps = [jump for jump in self.jumps if jump.topic_partition.topic != topic]
 
+    @on(trace.LeadershipBegan, trace.FollowingBegan)
     def _serves(self, row: TraceRow, event: trace.LeadershipBegan | trace.FollowingBegan) -> None:
         serving = self._serving.get((event.topic,))
         if serving is not None:
@@ -451,19 +426,20 @@ class RecordLedger:
             known = replicas[event.node] = FinalReplica(event.node, LogEntries(names=self.records.index))
         return known
 
-    def _aborted_found(self, row: TraceRow, event: trace.AbortedBatchFound | trace.OpenBatchFound) -> None:
+    @on(trace.AbortedBatchFound)
+    def _aborted_found(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
         partition = TopicPartition(event.topic, event.partition)
         self._aborted.setdefault(partition, OffsetRanges()).add(event.base_offset, event.last_offset)
 
+    @on(trace.OpenBatchFound)
     def _open_found(self, row: TraceRow, event: trace.OpenBatchFound) -> None:
         """What its coordinator has decided counts, whether the marker is written by now or not."""
         partition = TopicPartition(event.topic, event.partition)
         committing = self.ends.pending(partition, event.producer_id)
-        if committing is not None:
-            if not committing:
-                self._aborted_found(row, event)
-            return
-        self._open.setdefault((partition, event.node), OffsetRanges()).add(event.base_offset, event.last_offset)
+        if committing is None:
+            self._open.setdefault((partition, event.node), OffsetRanges()).add(event.base_offset, event.last_offset)
+        elif not committing:
+            self._aborted.setdefault(partition, OffsetRanges()).add(event.base_offset, event.last_offset)
 
     def _is_open(self, partition: TopicPartition, offset: int) -> bool:
         """In the log that counts."""
@@ -476,13 +452,16 @@ class RecordLedger:
         ranges = self._aborted.get(partition)
         return ranges is not None and ranges.covers(offset)
 
+    @on(trace.LogEntryFound)
     def _log_entry_found(self, row: TraceRow, event: trace.LogEntryFound) -> None:
         self._final(event).entries.append(event.offset, event.record, event.leader_epoch, event.crc, row.seq)
 
+    @on(trace.LogEntriesFound)
     def _log_entries_found(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
         entries = self._final(event).entries
         entries.extend(event.offset, event.place, event.count, event.leader_epoch, event.crc, row.seq)
 
+    @on(trace.ReplicaFound)
     def _replica_found(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         replica = self._final(event)
         replica.log_start_offset, replica.log_end_offset = event.log_start_offset, event.log_end_offset

@@ -12,7 +12,8 @@ from typing import Any
 from replica.errors import INDEFINITE, ErrorCode
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
+from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.columns.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.observe.sent_batches import SentBatches
@@ -69,7 +70,7 @@ class ReplicaLog(BatchList):
         self.start = self.end = self.first = self.marked = start
 
 
-class LogMirror:
+class LogMirror(Listener):
     """Logs by partition and node, and the records of every batch any producer has sent."""
 
     def __init__(self) -> None:
@@ -83,31 +84,6 @@ class LogMirror:
         self._columns: dict[TopicPartition, BatchColumns] = {}
         self._last_of_keys: dict[str, int] = {}
         """offset of the last record of each key, in the log that is being compacted"""
-        self._handlers: dict[type, Handler] = {
-            trace.BatchSent: self._batch_sent,
-            trace.BatchRefused: self._batch_refused,
-            trace.RecordAcked: self._record_acked,
-            trace.BatchAppended: self._batch_appended,
-            trace.LogTruncated: self._end_stated,
-            trace.LogRecovered: self._recovered,
-            trace.LeadershipBegan: self._end_stated,
-            trace.FollowingBegan: self._end_stated,
-            trace.DataLost: self._data_lost,
-            trace.ReplicaDeleted: self._replica_deleted,
-            trace.LogStartOffsetAdvanced: self._log_start_advanced,
-            trace.RecordsExpired: self._records_expired,
-            trace.LogCompacted: self._log_compacted,
-            trace.KeysAppended: self._keys_appended,
-            trace.BatchCompacted: self._batch_compacted,
-            trace.TopicDeleted: self._topic_deleted,
-        }
-
-    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        return (self._handlers[kind],) if kind in self._handlers else ()
-
-    def __call__(self, row: TraceRow) -> None:
-        for handler in self.handlers_of(type(row.event)):
-            handler(row, row.event)
 
     def log(self, partition: TopicPartition, node: str) -> ReplicaLog:
         logs = self.logs.get(partition)
@@ -164,13 +140,16 @@ class LogMirror:
         """The node has not heard yet that the topic was deleted: its events are about the former topic."""
         return (partition, node) in self._doomed
 
+    @on(trace.BatchSent)
     def _batch_sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         self.sent.add(TopicPartition(event.topic, event.partition), event.crc, event.client, event.records)
 
+    @on(trace.BatchRefused)
     def _batch_refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         if ErrorCode[event.error] not in INDEFINITE:
             self.sent.refused(TopicPartition(event.topic, event.partition), event.crc, event.records)
 
+    @on(trace.RecordAcked)
     def _record_acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         self.sent.acked(TopicPartition(event.topic, event.partition), event.record, event.offset)
 
@@ -182,6 +161,7 @@ class LogMirror:
                 return place
         return self.columns(partition).add(batch)
 
+    @on(trace.BatchAppended)
     def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         partition: TopicPartition = (event.topic, event.partition)  # type: ignore[assignment]  # equal to, hashes as it
         log, crc = self.log(partition, event.node), event.crc
@@ -215,6 +195,7 @@ class LogMirror:
             if log.exists and (partition, node) not in self._doomed
         )
 
+    @on(trace.LogTruncated, trace.LeadershipBegan, trace.FollowingBegan)
     def _end_stated(
         self,
         row: TraceRow,
@@ -227,6 +208,7 @@ class LogMirror:
             log.cut_to(event.log_end_offset) if event.log_end_offset <= log.end else self._restart(log, event)
         )
 
+    @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         """A broker that died before its next checkpoint comes back with records that were deleted."""
         self._end_stated(row, event)
@@ -238,6 +220,7 @@ class LogMirror:
         log.begin_at(event.log_end_offset)
         return dropped
 
+    @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         partition = TopicPartition(event.topic, event.partition)
         log = self.log(partition, event.node)
@@ -245,6 +228,7 @@ class LogMirror:
         if (partition, event.node) in self._doomed:
             del self._doomed[partition, event.node]
 
+    @on(trace.TopicDeleted)
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         for partition, logs in self.logs.items():
             if partition.topic == event.topic:
@@ -255,19 +239,23 @@ class LogMirror:
         self.deleted.topic_deleted(event.topic)
         self.sent.topic_deleted(event.topic)
 
+    @on(trace.LogStartOffsetAdvanced)
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
         """The batches stay in the mirror: until its next checkpoint, a broker that dies comes back with them."""
         if event.role == "leader":
             self._begin_at(event, DELETED)
         self.log(TopicPartition(event.topic, event.partition), event.node).first = event.log_start_offset
 
+    @on(trace.RecordsExpired)
     def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         """On whichever replica: it may lead later, and need not have the records then."""
         self._begin_at(event, EXPIRED)
 
+    @on(trace.KeysAppended)
     def _keys_appended(self, row: TraceRow, event: trace.KeysAppended) -> None:
         self.sent.compacted.keys_appended(event)
 
+    @on(trace.LogCompacted)
     def _log_compacted(self, row: TraceRow, event: trace.LogCompacted) -> None:
         """Of each key, the last record that the cleaner has seen: what it takes is compared with these."""
         partition = TopicPartition(event.topic, event.partition)
@@ -276,6 +264,7 @@ class LogMirror:
             for offset, record in self.sent.compacted.keyed(partition, batch.base_offset, batch.leader_epoch):
                 last[record.key] = offset
 
+    @on(trace.BatchCompacted)
     def _batch_compacted(self, row: TraceRow, event: trace.BatchCompacted) -> None:
         """A record may go if a later one has its key, if it is a tombstone, or if its transaction was aborted."""
         partition = TopicPartition(event.topic, event.partition)
@@ -323,6 +312,7 @@ class LogMirror:
                     if offset not in gone and (below is None or offset < below):
                         self.deleted.key_deleted(partition, record.key, offset)
 
+    @on(trace.DataLost)
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         partition = TopicPartition(event.topic, event.partition)
         log = self.log(partition, event.node)

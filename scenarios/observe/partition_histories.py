@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.observe.availability import IsGone
 from scenarios.observe.view import ClusterView
 
@@ -77,8 +78,8 @@ class NodeChange(NamedTuple):
     paused: bool
 
 
-class PartitionHistories:
-    """What the view says whenever something may have changed; the histories are made on request.
+class PartitionHistories(Listener):
+    """Listener. What the view says whenever something may have changed; the histories are made on request.
 
     An event of one partition costs no look at the others, nor does one of a node: with 10,000 partitions there are tens
     of thousands of events when a broker dies.
@@ -91,7 +92,11 @@ class PartitionHistories:
         self._node_states: dict[str, tuple[bool, bool]] = {}
         self._high_watermarks: defaultdict[TopicPartition, Levels] = defaultdict(Levels)
 
-    def changed(self, row: TraceRow, event: Any) -> None:
+    @on(
+        trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted, trace.ElrCommitted,
+        trace.ReassignmentBegan, trace.ReassignmentCompleted, trace.ReassignmentCancelled,
+    )  # fmt: skip
+    def _changed(self, row: TraceRow, event: Any) -> None:
         """The partition of an event."""
         name = TopicPartition(event.topic, event.partition)
         partition = self._view.partitions.get(name)
@@ -99,21 +104,24 @@ class PartitionHistories:
             standing = Standing(row.seq, row.at_us, partition.assigned, partition.leader, partition.isr)
             self._standings.setdefault(name, []).append(standing)
 
-    def nodes_changed(self, row: TraceRow) -> None:
+    @on(trace.NodeStarted, trace.NodeStopped, trace.FaultBegan, trace.FaultEnded)
+    def _nodes_changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
         for node in self._view.nodes.values():
             state = (node.running, node.paused)
             if self._node_states.get(node.name, (False, False)) != state:
                 self._node_states[node.name] = state
                 self._node_changes.append(NodeChange(row.seq, row.at_us, node.name, *state))
 
-    def topic_deleted(self, row: TraceRow, topic: str) -> None:
+    @on(trace.TopicDeleted)
+    def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         for name, standings in self._standings.items():
-            if name.topic == topic:
+            if name.topic == event.topic:
                 standings.append(Standing(row.seq, row.at_us, None, None, ()))
                 if name in self._high_watermarks:
                     self._high_watermarks[name].append(row.at_us, 0)
 
-    def high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
+    @on(trace.HighWatermarkAdvanced)
+    def _high_watermark(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         name = TopicPartition(event.topic, event.partition)
         if event.role == "leader" and name in self._view.partitions:
             self._high_watermarks[name].append(row.at_us, event.high_watermark)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from replica.errors import RETRIABLE, ErrorCode
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.alike import Told, together
 from replica.trace.columns import GroupEvent
-from replica.trace.events import EVENT_NAMES, Handler, TraceEvent, TraceRow
+from replica.trace.events import EVENT_NAMES, TraceEvent, TraceRow
+from replica.trace.listening import Handler, Listener, on
 from replica.trace.ranges import ranges_of_partitions
 from replica.trace.signs import sign_of
 from replica.wording import duration
@@ -22,61 +23,8 @@ from scenarios.observe.taken_records import LateBatches, after_its_end
 from scenarios.observe.view import ClusterView
 from scenarios.observe.wording import with_error
 
-# --------------------------------------------------------------------------------------------------------- client turns
-#
-# What turns the work of a client: a request of it is refused, its position is moved, a record has no meaning for it,
-# or it has to wait for its quota. The timeline has the first of a kind; the trace has all.
-
-Kind = tuple[str, str, str]
-"""What the timeline has once."""
-
 _NO_SUCH_OFFSET = ("OFFSET_OUT_OF_RANGE", "NO_OFFSET_FOR_PARTITION")
 """Errors that move a position, or with auto.offset.reset=none end the reading."""
-
-
-class ClientTurns:
-    WANTED: ClassVar[tuple[type[TraceEvent], ...]] = (
-        trace.RecordRead,
-        trace.PositionReset,
-        trace.FetchFailed,
-        trace.RequestRefused,
-        trace.OffsetCommitRefused,
-        trace.DeserializationFailed,
-        trace.ClientThrottled,
-    )
-
-    def __init__(self) -> None:
-        self._read: dict[tuple[str, int], None] = {}
-        """partitions of which a client has read a record"""
-
-    def told(self, event: TraceEvent) -> tuple[Kind, str] | None:
-        match event:
-            case trace.RecordRead():
-                self._read[event.topic, event.partition] = None
-            case trace.PositionReset() if event.error is not None and self._goes_on(event):
-                # Reasons tell of each partition; the same sentence of several partitions is one line.
-                text = f"{event.client} goes to offset {event.offset}: {event.sentence()}"
-                return (event.client, f"{event.topic}-{event.partition} {event.offset}", event.sentence()), text
-            case trace.FetchFailed() if event.error in _NO_SUCH_OFFSET:
-                where = f" at offset {event.offset}" if event.offset >= 0 else ""
-                text = f"{event.client} gets {event.error}{where} of {event.topic}-{event.partition}"
-                return (event.client, f"{event.topic}-{event.partition}", event.error), text
-            case trace.RequestRefused() if (
-                isinstance(event, trace.OffsetCommitRefused) or ErrorCode[event.error] not in RETRIABLE
-            ):
-                return (event.client, f"{event.api} {event.group or ''}", event.error), event.sentence()
-            case trace.DeserializationFailed():
-                return (event.client, event.record, ""), event.sentence()
-            case trace.ClientThrottled():
-                return (event.node, event.peer, event.key), event.sentence()
-        return None
-
-    def forget(self, is_gone: IsGone) -> None:
-        drop(is_gone, self._read)
-
-    def _goes_on(self, event: trace.PositionReset) -> bool:
-        """A client has read of the partition: where its first reader begins is no news."""
-        return event.previous_offset >= 0 or (event.topic, event.partition) in self._read
 
 
 class StoryLine(NamedTuple):
@@ -102,7 +50,7 @@ def is_internal(event: trace.TraceEvent) -> bool:
     return getattr(event, "topic", None) in INTERNAL_TOPICS and not isinstance(event, _OF_COORDINATORS)
 
 
-class Story:
+class Story(Listener):
     """Listener, after the view it is given. `lines` in order; `histories` per partition, made on request."""
 
     def __init__(self, view: ClusterView) -> None:
@@ -112,6 +60,7 @@ class Story:
         """for each line the partitions of which it is true"""
         self.end_us = 0
         self._histories = PartitionHistories(view)
+        self.parts = (self._histories,)
         self._stopped: dict[str, None] = {}
         """nodes that have stopped: a client's first start is not worth a line, its return is"""
         self._refused: dict[tuple[str, str, str], None] = {}
@@ -120,61 +69,11 @@ class Story:
         self._decided: dict[str, tuple[int, trace.TransactionStateChanged]] = {}
         self._held: dict[TopicPartition, tuple[int, trace.LastStableOffsetMoved]] = {}
         self._late = LateBatches()
-        self._turns = ClientTurns()
+        self._read: dict[tuple[str, int], None] = {}
+        """partitions of which a client has read a record"""
         self._begun_late: dict[TopicPartition, tuple[int, str]] = {}
         """the latest transaction that a late batch has begun: its offset, and its transactional.id"""
         self._proposals: dict[tuple[str, int, str], tuple[frozenset[str], str]] = {}
-        self._handlers: dict[type, Handler] = {
-            trace.FaultBegan: self._fault_began,
-            trace.FaultEnded: self._fault_ended,
-            trace.NodeStopped: self._node_stopped,
-            trace.NodeStarted: self._node_started,
-            trace.QuorumLeaderElected: self._controller_elected,
-            trace.ControllerResigned: self._controller_resigned,
-            trace.BrokerFenced: self._broker_fenced,
-            trace.LeaderElected: self._elected,
-            trace.PartitionWentOffline: self._went_offline,
-            trace.ElectionRefused: self._election_refused,
-            trace.ReassignmentBegan: self._reassigned,
-            trace.ReassignmentCompleted: self._reassigned,
-            trace.ReassignmentCancelled: self._reassigned,
-            trace.ReplicaDeleted: self._replica_deleted,
-            trace.TopicDeleted: self._topic_deleted,
-            trace.LogStartOffsetAdvanced: self._log_start_advanced,
-            trace.RecordsExpired: self._log_start_advanced,
-            trace.LogCompacted: self._log_compacted,
-            trace.IsrProposed: self._isr_proposed,
-            trace.IsrCommitted: self._isr_committed,
-            trace.ElrCommitted: self._elr_committed,
-            trace.IsrRejected: self._isr_rejected,
-            trace.LogRecovered: self._recovered,
-            trace.LogTruncated: self._truncated,
-            trace.DataLost: self._data_lost,
-            trace.BatchCorrupted: self._data_lost,
-            trace.LogDirFailed: self._data_lost,
-            trace.ProduceRefused: self._produce_refused,
-            trace.ConnectionClosed: self._connection_closed,
-            trace.RequestCrashed: self._connection_closed,
-            trace.CheckMade: self._check_made,
-            trace.InvariantBroken: self._invariant_broken,
-            trace.GroupsLoaded: self._group_event,
-            trace.GroupMemberJoined: self._member_joined,
-            trace.GroupMemberLeft: self._member_left,
-            trace.GroupRemoved: self._group_removed,
-            trace.GroupMigrated: self._group_event,
-            trace.GroupRebalanced: self._group_event,
-            trace.TransactionsLoaded: self._group_event,
-            trace.TransactionStateChanged: self._transaction_changed,
-            trace.TransactionMarkerWritten: self._marker_written,
-            trace.BatchAppended: self._batch_appended,
-            trace.TransactionFailed: self._transaction_failed,
-            trace.LastStableOffsetMoved: self._last_stable_offset_moved,
-            trace.LeadershipBegan: self._leadership_began,
-            trace.RunFinished: self._run_finished,
-            trace.PartitionCreated: self._histories.changed,
-            trace.HighWatermarkAdvanced: self._histories.high_watermark,
-            **dict.fromkeys(ClientTurns.WANTED, self._client_event),
-        }
 
     @classmethod
     def of(cls, view: ClusterView, rows: Iterable[TraceRow]) -> Self:
@@ -186,17 +85,19 @@ class Story:
         return story
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        return (self._take,) if kind in self._handlers else ()
+        found = super().handlers_of(kind)
+
+        def take(row: TraceRow, event: TraceEvent) -> None:
+            self.end_us = row.at_us
+            if not is_internal(event):
+                for handler in found:
+                    handler(row, event)
+
+        return (take,) if found else ()
 
     def __call__(self, row: TraceRow) -> None:
+        super().__call__(row)
         self.end_us = row.at_us
-        if type(row.event) in self._handlers:
-            self._take(row, row.event)
-
-    def _take(self, row: TraceRow, event: TraceEvent) -> None:
-        self.end_us = row.at_us
-        if not is_internal(event):
-            self._handlers[type(event)](row, event)
 
     # ------------------------------------------------------------------------------------------------------- lines
 
@@ -214,108 +115,138 @@ class Story:
             self.lines.append(line)
             self.partitions_of_lines.append(partitions)
 
-    def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
-        self._histories.nodes_changed(row)
+    @on(
+        trace.ControllerResigned,
+        trace.PartitionWentOffline,
+        trace.ElectionRefused,
+        trace.ReassignmentBegan,
+        trace.ReassignmentCompleted,
+        trace.ReassignmentCancelled,
+        trace.TopicDeleted,
+        trace.LogTruncated,
+        trace.DataLost,
+        trace.BatchCorrupted,
+        trace.LogDirFailed,
+        trace.GroupsLoaded,
+        trace.GroupMigrated,
+        trace.GroupRebalanced,
+        trace.TransactionsLoaded,
+    )
+    def _say_why(self, row: TraceRow, event: Any) -> None:
+        self._say(row, event.sentence())
+
+    @on(trace.FaultBegan, trace.FaultEnded)
+    def _fault(self, row: TraceRow, event: trace.FaultBegan | trace.FaultEnded) -> None:
         if event.verb not in TOLD_BY_THEIR_NODE:
             self._say(row, event.sentence())
 
-    def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
-        self._histories.nodes_changed(row)
-        if event.verb not in TOLD_BY_THEIR_NODE:
-            self._say(row, event.sentence())
-
+    @on(trace.NodeStopped)
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
-        self._histories.nodes_changed(row)
         self._stopped[event.node] = None
         self._say(row, event.sentence())
 
+    @on(trace.NodeStarted)
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
-        self._histories.nodes_changed(row)
         if row.at_us > 0 and (event.role in ("broker", "controller") or event.node in self._stopped):
             self._say(row, event.sentence())
 
+    @on(trace.QuorumLeaderElected)
     def _controller_elected(self, row: TraceRow, event: trace.QuorumLeaderElected) -> None:
         if len(self.view.controllers) > 1:
             self._say(row, event.sentence())
 
-    def _controller_resigned(self, row: TraceRow, event: trace.ControllerResigned) -> None:
-        self._say(row, event.sentence())
-
+    @on(trace.BrokerFenced)
     def _broker_fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
         if self.view.partitions:
             self._say(row, event.sentence())
 
+    @on(trace.LeaderElected)
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
-        self._histories.changed(row, event)
         self._say(row, f"{event.sentence()} (epoch {event.leader_epoch})")
 
-    def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
-        self._histories.changed(row, event)
-        self._say(row, event.sentence())
-
-    def _election_refused(self, row: TraceRow, event: trace.ElectionRefused) -> None:
-        self._say(row, event.sentence())
-
-    def _reassigned(self, row: TraceRow, event: Any) -> None:
-        self._histories.changed(row, event)
-        self._say(row, event.sentence())
-
+    @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         if event.topic not in self.view.deleted_topics:
             self._say(row, event.sentence())
 
-    def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
-        self._histories.topic_deleted(row, event.topic)
-        self._say(row, event.sentence())
-
+    @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         if event.role == "leader":
             self._say(row, event.sentence())
 
+    @on(trace.LogCompacted)
     def _log_compacted(self, row: TraceRow, event: trace.LogCompacted) -> None:
         if event.role == "leader":
             self._say(row, event.sentence())
 
+    @on(trace.IsrProposed)
     def _isr_proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         self._proposals[event.topic, event.partition, event.node] = (frozenset(event.isr), event.sentence())
 
+    @on(trace.IsrCommitted)
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """The controller's word; the reason is the leader's, if the leader asked for the change."""
-        self._histories.changed(row, event)
         key = (event.topic, event.partition, event.proposed_by or "")
         isr, reason = self._proposals.pop(key, (None, ""))
         why = reason if isr == frozenset(event.isr) else event.sentence()
         self._say(row, f"ISR {{{', '.join(event.isr)}}}: {why}")
 
+    @on(trace.ElrCommitted)
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
-        self._histories.changed(row, event)
         self._say(row, f"ELR {{{', '.join(event.elr)}}}: {event.sentence()}")
 
+    @on(trace.IsrRejected)
     def _isr_rejected(self, row: TraceRow, event: trace.IsrRejected) -> None:
         self._say(row, with_error(event.error, event.sentence()))
 
+    @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         if event.size_bytes:
             self._say(row, event.sentence())
 
-    def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
-        self._say(row, event.sentence())
-
-    def _data_lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted | trace.LogDirFailed) -> None:
-        self._say(row, event.sentence())
-
+    @on(trace.ProduceRefused)
     def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
         """The first refusal of its kind; the others are counted elsewhere."""
         kind = (event.node, f"{event.topic}-{event.partition}", event.error)
         self._say_once(row, kind, with_error(event.error, event.sentence()))
 
+    @on(trace.ConnectionClosed, trace.RequestCrashed)
     def _connection_closed(self, row: TraceRow, event: trace.ConnectionClosed | trace.RequestCrashed) -> None:
         """The first of each peer; the trace has all."""
         self._say_once(row, (event.node, event.peer, EVENT_NAMES[type(event)]), event.sentence())
 
-    def _client_event(self, row: TraceRow, event: trace.TraceEvent) -> None:
-        if told := self._turns.told(event):
-            self._say_once(row, *told)
+    @on(trace.RecordRead)
+    def _record_read(self, row: TraceRow, event: trace.RecordRead) -> None:
+        self._read[event.topic, event.partition] = None
+
+    @on(trace.PositionReset)
+    def _position_reset(self, row: TraceRow, event: trace.PositionReset) -> None:
+        """Where the first reader of a partition begins is no news."""
+        goes_on = event.previous_offset >= 0 or (event.topic, event.partition) in self._read
+        if event.error is not None and goes_on:
+            # Reasons tell of each partition; the same sentence of several partitions is one line.
+            kind = (event.client, f"{event.topic}-{event.partition} {event.offset}", event.sentence())
+            self._say_once(row, kind, f"{event.client} goes to offset {event.offset}: {event.sentence()}")
+
+    @on(trace.FetchFailed)
+    def _fetch_failed(self, row: TraceRow, event: trace.FetchFailed) -> None:
+        if event.error in _NO_SUCH_OFFSET:
+            where = f" at offset {event.offset}" if event.offset >= 0 else ""
+            text = f"{event.client} gets {event.error}{where} of {event.topic}-{event.partition}"
+            self._say_once(row, (event.client, f"{event.topic}-{event.partition}", event.error), text)
+
+    @on(trace.RequestRefused)
+    def _request_refused(self, row: TraceRow, event: trace.RequestRefused) -> None:
+        if isinstance(event, trace.OffsetCommitRefused) or ErrorCode[event.error] not in RETRIABLE:
+            self._say_once(row, (event.client, f"{event.api} {event.group or ''}", event.error), event.sentence())
+
+    @on(trace.DeserializationFailed)
+    def _not_deserialized(self, row: TraceRow, event: trace.DeserializationFailed) -> None:
+        self._say_once(row, (event.client, event.record, ""), event.sentence())
+
+    @on(trace.ClientThrottled)
+    def _throttled(self, row: TraceRow, event: trace.ClientThrottled) -> None:
+        self._say_once(row, (event.node, event.peer, event.key), event.sentence())
 
     def _say_once(self, row: TraceRow, kind: tuple[str, str, str], text: str) -> None:
         """Clients make such events, as many as they like: the first of a kind is shown, and only so many kinds."""
@@ -323,28 +254,31 @@ class Story:
             self._refused[kind] = None
             self._say(row, text)
 
+    @on(trace.CheckMade)
     def _check_made(self, row: TraceRow, event: trace.CheckMade) -> None:
         if not event.held:
             self._say(row, event.sentence())
 
+    @on(trace.InvariantBroken)
     def _invariant_broken(self, row: TraceRow, event: trace.InvariantBroken) -> None:
         self._say(row, f"invariant {event.invariant} is broken: {event.sentence()}")
 
-    def _group_event(self, row: TraceRow, event: Any) -> None:
-        self._say(row, event.sentence())
-
+    @on(trace.GroupMemberJoined)
     def _member_joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
         """Of a group that has lost a member: who comes back, or comes instead. How a group begins is no news."""
         if event.group in self._left:
             self._say(row, event.sentence())
 
+    @on(trace.GroupMemberLeft)
     def _member_left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
         self._left[event.group] = None
         self._say(row, event.sentence())
 
+    @on(trace.GroupRemoved)
     def _group_removed(self, row: TraceRow, event: trace.GroupRemoved) -> None:
         self._left.pop(event.group, None)
 
+    @on(trace.TransactionStateChanged)
     def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         """What a coordinator does by itself; that a producer aborts; and an end that was decided long before, or by
         another coordinator."""
@@ -362,6 +296,7 @@ class Story:
             if by or before.fences or ago >= LONG_US:
                 self._say(row, f"{event.sentence()}; {before.state} was decided {duration(ago)} before{by}")
 
+    @on(trace.TransactionMarkerWritten)
     def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
         """The abort in each partition; once where it found records to abort, and once where it found none."""
         self._late.marked(event)
@@ -369,6 +304,7 @@ class Story:
             found = "none" if event.first_offset is None else "records"
             self._say_once(row, (f"{event.topic}-{event.partition}", str(event.producer_id), found), event.sentence())
 
+    @on(trace.BatchAppended)
     def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         overtaken = self._late.overtaken(event) if event.producer_id >= 0 else None
         if overtaken is None:
@@ -387,10 +323,12 @@ class Story:
         begun, transactional_id = self._begun_late.get(name, (-1, ""))
         return f", before the late batch of {transactional_id}," if begun == offset else ""
 
+    @on(trace.TransactionFailed)
     def _transaction_failed(self, row: TraceRow, event: trace.TransactionFailed) -> None:
         left = "it can only be closed" if event.fatal else "the transaction can only be aborted"
         self._say(row, f"{event.client}: {event.sentence()}; {left}")
 
+    @on(trace.LastStableOffsetMoved)
     def _last_stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
         """Only what it has held up for long."""
         name = TopicPartition(event.topic, event.partition)
@@ -402,6 +340,7 @@ class Story:
             held = f"it had stood at {offset}{self._begins_at(name, offset)} for {duration(row.at_us - since[0])}"
             self._say(row, f"{event.sentence()}; {held}")
 
+    @on(trace.LeadershipBegan)
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         """A leader states its last stable offset just afterwards, if that is below its high watermark."""
         name = TopicPartition(event.topic, event.partition)
@@ -410,6 +349,7 @@ class Story:
             stood = f"the last stable offset of {name} had stood at {since[1].last_stable_offset}"
             self._say(row, f"{event.sentence()}; at {since[1].node} {stood} for {duration(row.at_us - since[0])}")
 
+    @on(trace.RunFinished)
     def _run_finished(self, row: TraceRow, event: trace.RunFinished) -> None:
         for name, (at_us, held) in self._held.items():
             if row.at_us - at_us >= LONG_US:
@@ -421,9 +361,8 @@ class Story:
     def forget(self, is_gone: IsGone) -> None:
         """As Forgetful; what was said stays said."""
         self._histories.forget(is_gone)
-        drop(is_gone, self._proposals, self._held, self._begun_late)
+        drop(is_gone, self._proposals, self._held, self._begun_late, self._read)
         self._late.forget(is_gone)
-        self._turns.forget(is_gone)
 
     @property
     def histories(self) -> dict[TopicPartition, PartitionHistory]:

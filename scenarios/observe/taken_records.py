@@ -12,13 +12,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.observe.availability import IsGone, drop
 from scenarios.observe.columns.record_table import RecordTable
 from scenarios.observe.final_logs import FinalReplica, LogEntries
@@ -143,7 +144,7 @@ PREPARED = {"PrepareCommit": True, "PrepareAbort": False}
 COMPLETE = {"CompleteCommit": True, "CompleteAbort": False}
 
 
-class TransactionEnds:
+class TransactionEnds(Listener):
     """Notes in the table of the records what was decided about each of them."""
 
     def __init__(self, records: RecordTable) -> None:
@@ -154,12 +155,6 @@ class TransactionEnds:
         """Producer ids whose coordinator is in the trace."""
         self._prepared: dict[str, trace.TransactionStateChanged] = {}
         """By transactional.id, decisions whose markers are not all written."""
-        self.handlers: Mapping[type, Callable[[TraceRow, Any], None]] = {
-            trace.BatchSent: self._sent,
-            trace.TransactionBegan: self._began,
-            trace.TransactionEnded: self._ended,
-            trace.TransactionStateChanged: self._changed,
-        }
 
     def pending(self, partition: TopicPartition, producer_id: int) -> bool | None:
         """What the marker will say that the coordinator has still to write there: COMMIT, not ABORT. None: no marker
@@ -169,6 +164,7 @@ class TransactionEnds:
                 return PREPARED[event.state]
         return None
 
+    @on(trace.BatchSent)
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         undecided = self._undecided.get(event.producer_id)
         if undecided is None or event.attempt > 1:
@@ -179,13 +175,16 @@ class TransactionEnds:
                 self._records.unaborted[place] = max(self._records.unaborted[place], 0) + 1
                 undecided.append(place)
 
+    @on(trace.TransactionBegan)
     def _began(self, row: TraceRow, event: trace.TransactionBegan) -> None:
         self._undecided.setdefault(event.producer_id, [])
 
+    @on(trace.TransactionEnded)
     def _ended(self, row: TraceRow, event: trace.TransactionEnded) -> None:
         if event.producer_id not in self._coordinated:
             self._decide(event.producer_id, event.committed)
 
+    @on(trace.TransactionStateChanged)
     def _changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         self._undecided.setdefault(event.producer_id, [])
         self._coordinated[event.producer_id] = None

@@ -30,7 +30,6 @@ from replica.trace.events import (
     SCHEMA_VERSION,
     TABLES,
     Column,
-    Handler,
     LogEntriesFound,
     LogEntryFound,
     TraceEvent,
@@ -40,6 +39,7 @@ from replica.trace.events import (
     event_of,
     makes_sentence,
 )
+from replica.trace.listening import Listener, on
 from replica.wording import spelt_out
 
 # -------------------------------------------------------------------------------------------------------- arrow columns
@@ -332,7 +332,7 @@ def _all_nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
-class TraceWriter:
+class TraceWriter(Listener):
     """Keeps events until a part is full, then writes them as columns. `close()` writes the rest.
 
     `trace_dir` is created. Raises OSError (disk full, not writable) from the call that met it; no part then exists
@@ -369,12 +369,7 @@ class TraceWriter:
             (trace_dir / table).mkdir(parents=True, exist_ok=True)
         self._waiting = {table: _WaitingRows(trace_dir / table / ".waiting.tmp") for table in _ALL_TABLES}
 
-    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        return (self._take_entries,) if kind is LogEntriesFound else (self._take,)
-
-    def __call__(self, row: TraceRow) -> None:
-        self._take(row, row.event)
-
+    @on(TraceEvent)
     def _take(self, row: TraceRow, event: TraceEvent) -> None:
         buffer = self._buffers[type(event)]
         buffer.extend((row.seq, row.at_us, row.causes, *buffer.values_of(event)))
@@ -384,6 +379,7 @@ class TraceWriter:
         if self._rows_waiting >= self._rows_per_chunk:
             self._take_chunks()
 
+    @on(LogEntriesFound)
     def _take_entries(self, row: TraceRow, event: LogEntriesFound) -> None:
         """A chunk ends within them where it would if they came one by one."""
         first, seen = 0, None if self._observed_by is None else self._observed_by()

@@ -24,6 +24,7 @@ from replica.ids import TopicPartition
 from replica.rules import Rules
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.observe.columns.batch_columns import BatchColumns, BatchList, MirroredBatch
 from scenarios.observe.mirror import LogMirror, ReplicaLog
 from scenarios.observe.view import ClusterView, PartitionView
@@ -127,30 +128,14 @@ def _nothing_is_gone(low: int, high: int) -> bool:
     return False
 
 
-class Truth:
-    """Keeps the CommittedLog of every partition; its handlers run before those of the invariants."""
+class Truth(Listener):
+    """Keeps the CommittedLog of every partition; it takes an event before the invariants do."""
 
     def __init__(self, view: ClusterView, mirror: LogMirror, rules: Rules) -> None:
         self.view = view
         self.mirror = mirror
         self.rules = rules
         self.committed: dict[TopicPartition, CommittedLog] = {}
-        self.handlers: dict[type, Callable[[TraceRow, Any], None]] = {
-            trace.BatchAppended: self._batch_appended,
-            trace.LogTruncated: self._end_stated,
-            trace.LogRecovered: self._recovered,
-            trace.FollowingBegan: self._end_stated,
-            trace.LeadershipBegan: self._leadership_began,
-            trace.LeaderElected: self._leader_elected,
-            trace.HighWatermarkAdvanced: self._high_watermark_advanced,
-            trace.DataLost: self._data_lost,
-            trace.ReplicaDeleted: self._replica_deleted,
-            trace.BatchCorrupted: self._corrupted,
-            trace.BrokerRegistered: self._registered,
-            trace.LogStartOffsetAdvanced: self._log_start_advanced,
-            trace.RecordsExpired: self._records_expired,
-            trace.TopicDeleted: self._topic_deleted,
-        }
 
     def of(self, topic: str, number: int) -> CommittedLog:
         known = self.committed.get((topic, number))  # type: ignore[call-overload]  # equal to, and hashes as, the key
@@ -167,6 +152,7 @@ class Truth:
     def partition(self, topic: str, number: int) -> PartitionView | None:
         return self.view.partitions.get((topic, number))  # type: ignore[call-overload, no-any-return]
 
+    @on(trace.BatchAppended)
     def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         committed = self.of(event.topic, event.partition)
         matched = committed.matched.get(event.node, 0)
@@ -180,6 +166,7 @@ class Truth:
             log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
             committed.match(event.node, (log.place_at(-1),), self._are_gone(event.topic, event.partition))
 
+    @on(trace.LogTruncated, trace.FollowingBegan, trace.LeadershipBegan)
     def _end_stated(self, row: TraceRow, event: Any) -> None:
         committed = self.of(event.topic, event.partition)
         matched = committed.matched.get(event.node, 0)
@@ -192,6 +179,7 @@ class Truth:
         if matched < committed.start <= event.log_end_offset:
             self._pass_start(event.topic, event.partition)  # It has reached the start by now.
 
+    @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         """The content of a disk is known again, and may match records that were committed while its machine was off."""
         committed = self.of(event.topic, event.partition)
@@ -207,8 +195,8 @@ class Truth:
         if lost_records:
             committed.excused[event.node] = None
 
+    @on(trace.LeadershipBegan)
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
-        self._end_stated(row, event)
         committed = self.of(event.topic, event.partition)
         partition = self.partition(event.topic, event.partition)
         committed.shortfall = 0
@@ -225,12 +213,14 @@ class Truth:
             committed.rebase(committed.end, event.leader_epoch)
         committed.excused.pop(event.node, None)
 
+    @on(trace.LogStartOffsetAdvanced)
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced) -> None:
         if event.role == "leader":
             committed = self.of(event.topic, event.partition)
             committed.start = max(committed.start, event.log_start_offset)
             self._pass_start(event.topic, event.partition)
 
+    @on(trace.RecordsExpired)
     def _records_expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         """Of any replica: it may lead later, and others begin where it does."""
         committed = self.of(event.topic, event.partition)
@@ -248,14 +238,17 @@ class Truth:
                 places = log.places_between(committed.start, log.end)
                 committed.match(node, places, self._are_gone(topic, number))
 
+    @on(trace.TopicDeleted)
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         for name in [name for name in self.committed if name.topic == event.topic]:
             del self.committed[name]
 
+    @on(trace.LeaderElected)
     def _leader_elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         if not event.clean:
             self.of(event.topic, event.partition).unclean_epochs[event.leader_epoch] = None
 
+    @on(trace.HighWatermarkAdvanced)
     def _high_watermark_advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         if event.role != "leader":
             return
@@ -279,19 +272,23 @@ class Truth:
         if high_watermark > committed.leader_peaks.get(node, 0):
             committed.leader_peaks[node] = high_watermark
 
+    @on(trace.DataLost)
     def _data_lost(self, row: TraceRow, event: trace.DataLost) -> None:
         committed, partition = self.of(event.topic, event.partition), self.partition(event.topic, event.partition)
         committed.excused[event.node] = None
         committed.damaged_in[event.node] = -1 if partition is None else partition.leader_epoch
 
+    @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         """It may be a replica again, and be elected, before it has a log."""
         self.of(event.topic, event.partition).matched.pop(event.node, None)
 
+    @on(trace.BatchCorrupted)
     def _corrupted(self, row: TraceRow, event: trace.BatchCorrupted) -> None:
         corrupted = self.of(event.topic, event.partition).corrupted
         corrupted[event.node] = min(event.offset, corrupted.get(event.node, event.offset))
 
+    @on(trace.BrokerRegistered)
     def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         if event.broker is None or self.view.nodes[event.broker].registered_again:
             return

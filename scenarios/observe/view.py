@@ -12,7 +12,8 @@ from typing import Any, Self
 
 from replica.ids import OFFSETS_TOPIC, TopicPartition, partition_of
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceEvent, TraceRow
+from replica.trace.events import TraceEvent, TraceRow
+from replica.trace.listening import Handler, Listener, on
 from scenarios.language.spec import Scenario
 
 NEVER_US = 1 << 60
@@ -99,7 +100,7 @@ class NodeView:
     starts: list[tuple[int, bool]] = field(default_factory=list)
 
 
-class ClusterView:
+class ClusterView(Listener):
     """The state of the run by its events; satisfies `selectors.ClusterSight`.
 
     deleted_topics: those that were deleted at some time, whether they were made again or not
@@ -127,38 +128,6 @@ class ClusterView:
         self._controller: str | None = None
         self._registration_fences = registration_fences  # KRaft: until the broker has caught up
         self._bounds_min_isr = bounds_min_isr  # since KAFKA-15583
-        self._handlers: dict[type, Handler] = {
-            trace.NodeStarted: self._node_started,
-            trace.NodeStopped: self._node_stopped,
-            trace.ControllerActivated: self._controller_activated,
-            trace.BrokerRegistered: self._broker_registered,
-            trace.BrokerFenced: self._broker_fenced,
-            trace.BrokerUnfenced: self._broker_unfenced,
-            trace.BrokerUnregistered: self._broker_unregistered,
-            trace.FaultBegan: self._fault_began,
-            trace.FaultEnded: self._fault_ended,
-            trace.PartitionCreated: self._partition_created,
-            trace.LeaderElected: self._leader_elected,
-            trace.PartitionWentOffline: self._went_offline,
-            trace.IsrCommitted: self._isr_committed,
-            trace.ElrCommitted: self._elr_committed,
-            trace.ReassignmentBegan: self._reassigned,
-            trace.ReassignmentCompleted: self._reassigned,
-            trace.ReassignmentCancelled: self._reassigned,
-            trace.ReplicaDeleted: self._replica_deleted,
-            trace.TopicDeleted: self._topic_deleted,
-            trace.LogStartOffsetAdvanced: self._log_start_advanced,
-            trace.RecordsExpired: self._log_start_advanced,
-            trace.ConfigAltered: self._config_altered,
-            trace.LeadershipBegan: self._leadership_began,
-            trace.FollowingBegan: self._following_began,
-            trace.LogTruncated: self._log_truncated,
-            trace.LogRecovered: self._log_recovered,
-            trace.LogDirFailed: self._log_dir_failed,
-            trace.BatchAppended: self._batch_appended,
-            trace.HighWatermarkAdvanced: self._high_watermark_moved,
-            trace.HighWatermarkLearned: self._high_watermark_moved,
-        }
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self:
@@ -173,11 +142,8 @@ class ClusterView:
         )
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        return (self._changes, self._handlers[kind]) if kind in self._handlers else ()
-
-    def __call__(self, row: TraceRow) -> None:
-        for handler in self.handlers_of(type(row.event)):
-            handler(row, row.event)
+        found = super().handlers_of(kind)
+        return (self._changes, *found) if found else ()
 
     def _changes(self, row: TraceRow, event: TraceEvent) -> None:
         self.version += 1
@@ -253,12 +219,14 @@ class ClusterView:
             partition = self._partition(event.topic, event.partition)
         return partition.replica(event.node)  # type: ignore[no-any-return]
 
+    @on(trace.NodeStarted)
     def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         node = self._node(event.node)
         node.running, node.paused = True, False
         if event.role == "broker":
             node.starts.append((row.seq, node.in_disorder))
 
+    @on(trace.NodeStopped)
     def _node_stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         node = self._node(event.node)
         node.running, node.paused = False, False
@@ -268,9 +236,11 @@ class ClusterView:
             if replica is not None:
                 replica.role, replica.open = None, False
 
+    @on(trace.ControllerActivated)
     def _controller_activated(self, row: TraceRow, event: trace.ControllerActivated) -> None:
         self._controller = event.node
 
+    @on(trace.BrokerRegistered)
     def _broker_registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         node = self._node(event.broker or event.node)
         node.unregistered = False
@@ -286,14 +256,17 @@ class ClusterView:
         node.came_in_disorder = bool(node.starts) and node.starts[0][1]
         node.in_disorder &= len(node.starts) > 1 or not node.running
 
+    @on(trace.BrokerFenced)
     def _broker_fenced(self, row: TraceRow, event: trace.BrokerFenced) -> None:
         if self._is_from_controller(event.node):
             self._node(event.broker or event.node).fenced = True
 
+    @on(trace.BrokerUnfenced)
     def _broker_unfenced(self, row: TraceRow, event: trace.BrokerUnfenced) -> None:
         if self._is_from_controller(event.node):
             self._node(event.broker or event.node).fenced = False
 
+    @on(trace.BrokerUnregistered)
     def _broker_unregistered(self, row: TraceRow, event: trace.BrokerUnregistered) -> None:
         self._node(event.broker or event.node).unregistered = True
 
@@ -303,6 +276,7 @@ class ClusterView:
         """
         return self._registration_fences or self._controller in (None, node)
 
+    @on(trace.FaultBegan)
     def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
         if event.verb in ("pause", "resume"):
             for target in event.targets:
@@ -311,11 +285,13 @@ class ClusterView:
             for target in event.targets:
                 self._node(target).in_disorder = True
 
+    @on(trace.FaultEnded)
     def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
         if event.verb == "pause":
             for target in event.targets:
                 self._node(target).paused = False
 
+    @on(trace.PartitionCreated)
     def _partition_created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.assigned = partition.assigned_before = event.replicas
@@ -326,21 +302,25 @@ class ClusterView:
         for node in event.replicas:
             partition.replica(node)
 
+    @on(trace.LeaderElected)
     def _leader_elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.leader, partition.isr = event.broker, event.isr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
+    @on(trace.PartitionWentOffline)
     def _went_offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.leader, partition.isr = None, event.isr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
+    @on(trace.IsrCommitted)
     def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.isr = event.isr
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
+    @on(trace.ElrCommitted)
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         partition = self._partition(event.topic, event.partition)
         partition.elr = event.elr
@@ -349,6 +329,7 @@ class ClusterView:
         )
         partition.leader_epoch, partition.partition_epoch = event.leader_epoch, event.partition_epoch
 
+    @on(trace.ReassignmentBegan, trace.ReassignmentCompleted, trace.ReassignmentCancelled)
     def _reassigned(
         self, row: TraceRow, event: trace.ReassignmentBegan | trace.ReassignmentCompleted | trace.ReassignmentCancelled
     ) -> None:
@@ -367,6 +348,7 @@ class ClusterView:
         if self._bounds_min_isr:
             partition.min_isr = min(partition.min_isr, len(partition.assigned))
 
+    @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         """Of a topic that was deleted nothing else is known; of one that was made again the replica begins anew."""
         partition = self.partitions.get(TopicPartition(event.topic, event.partition))
@@ -375,14 +357,17 @@ class ClusterView:
         elif partition is not None:
             partition.replicas.pop(event.node, None)
 
+    @on(trace.TopicDeleted)
     def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
         self.deleted_topics[event.topic] = None
         for name in [name for name in self.partitions if name.topic == event.topic]:
             del self.partitions[name]
 
+    @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         self._replica(event).log_start_offset = event.log_start_offset
 
+    @on(trace.ConfigAltered)
     def _config_altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         if event.topic is not None and event.min_isr is not None:
             for name, partition in self.partitions.items():
@@ -391,25 +376,30 @@ class ClusterView:
                     partition.configured_min_isr = event.min_isr
                     self._bound_min_isr(partition)
 
+    @on(trace.LeadershipBegan)
     def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         replica = self._replica(event)
         replica.role, replica.leader_epoch, replica.open = "leader", event.leader_epoch, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
+    @on(trace.FollowingBegan)
     def _following_began(self, row: TraceRow, event: trace.FollowingBegan) -> None:
         replica = self._replica(event)
         replica.role, replica.leader_epoch, replica.open = "follower", event.leader_epoch, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
+    @on(trace.LogTruncated)
     def _log_truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         replica = self._replica(event)
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
+    @on(trace.LogRecovered)
     def _log_recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         replica = self._replica(event)
         replica.log_start_offset, replica.open = event.log_start_offset, True
         replica.log_end_offset, replica.high_watermark = event.log_end_offset, event.high_watermark
 
+    @on(trace.LogDirFailed)
     def _log_dir_failed(self, row: TraceRow, event: trace.LogDirFailed) -> None:
         offline = set(event.replicas_offline)
         for partition, state in self.partitions.items():
@@ -417,9 +407,11 @@ class ClusterView:
                 replica = state.replica(event.node)
                 replica.role, replica.open = None, False
 
+    @on(trace.BatchAppended)
     def _batch_appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         self._replica(event).log_end_offset = event.log_end_offset
 
+    @on(trace.HighWatermarkAdvanced, trace.HighWatermarkLearned)
     def _high_watermark_moved(
         self, row: TraceRow, event: trace.HighWatermarkAdvanced | trace.HighWatermarkLearned
     ) -> None:

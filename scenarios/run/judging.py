@@ -14,6 +14,7 @@ from typing import Any
 
 from replica.trace.columns import TraceError
 from replica.trace.events import InvariantBroken, RunFinished, TraceRow
+from replica.trace.listening import Routes
 from scenarios.check.expectations import Expectations, RunSight, logs_now
 from scenarios.check.summary import Counters, build_summary
 from scenarios.check.verdict import judge
@@ -66,12 +67,12 @@ def judge_run(
     sight = RunSight(view, ledger, mirror, {})
     expectations = Expectations(scenario.expect, sight)
     forgetful = GoneTopics(view, mirror, (mirror, ledger, story, expectations))
-    listeners = (view, ledger, mirror, expectations, unread, story, forgetful)
+    handlers = Routes((view, ledger, mirror, expectations, unread, story, forgetful))
     broken: list[InvariantBroken] = []
     events, at_us, is_whole = 0, 0, False
     for row in rows_without_gap(run_dir / "trace"):
-        for listener in listeners:
-            listener(row)
+        for handler in handlers[type(row.event)]:
+            handler(row, row.event)
         if isinstance(row.event, InvariantBroken):
             broken.append(row.event)
         is_whole |= isinstance(row.event, RunFinished)
@@ -81,6 +82,7 @@ def judge_run(
     if not is_whole:
         ledger.final = logs_now(sight)
         unread.settle(at_us)
+    story.end_us = at_us
     ledger.close()
     scenario = _that_long(scenario, at_us)
     verdict = judge(ledger, broken)

@@ -54,7 +54,8 @@ from cluster.network.links import Network
 from cluster.network.passage import ByteCounts
 from cluster.protocol.versions import api_name
 from replica.log.files.disk import Disk
-from replica.trace.events import TraceLog, TraceRow
+from replica.trace.events import TraceEvent, TraceLog, TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.language.spec import Scenario
 from scenarios.process.failures import first_leaf
 from scenarios.process.forks import Forks
@@ -165,7 +166,7 @@ class ToldTap:
         return tell
 
 
-class StepEvents:
+class StepEvents(Listener):
     """Events of the step in progress. They leave together, before what the step wants is done."""
 
     def __init__(self, control: socket.socket) -> None:
@@ -173,11 +174,12 @@ class StepEvents:
         self._at_us = 0
         self._events: list[NumberedEvent] = []
 
-    def __call__(self, row: TraceRow) -> None:
+    @on(TraceEvent)
+    def _take(self, row: TraceRow, event: TraceEvent) -> None:
         if row.at_us != self._at_us:
             self.tell()
             self._at_us = row.at_us
-        self._events.append(NumberedEvent(row.seq, row.causes, row.event))
+        self._events.append(NumberedEvent(row.seq, row.causes, event))
 
     def tell(self) -> None:
         events, self._events = self._events, []

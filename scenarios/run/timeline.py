@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from replica.trace.events import CheckMade, EndOffsetSeen, FaultBegan, FaultEnded, TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.check.event_watch import state_failures, state_holds
 from scenarios.check.expectations import Expectation, RunSight, check_now, end_offset_seen
 from scenarios.language.expect import EndOffsetTest
@@ -36,19 +37,15 @@ class InForce:
     began_us: int
 
 
-class EndOffsetAnswers:
+class EndOffsetAnswers(Listener):
     """Listener that collects the answers to `check: end_offset` steps; each is the first one after its request."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[EndOffsetTest, str]] = []
         self.answered: list[tuple[EndOffsetTest, str, EndOffsetSeen]] = []
 
-    def wants(self, kind: type) -> bool:
-        return kind is EndOffsetSeen
-
-    def __call__(self, row: TraceRow) -> None:
-        event = row.event
-        assert isinstance(event, EndOffsetSeen)
+    @on(EndOffsetSeen)
+    def _seen(self, row: TraceRow, event: EndOffsetSeen) -> None:
         for waiting in list(self.waiting):
             test, name = waiting
             if (test.client, *test.partition) == (event.client, event.topic, event.partition):

@@ -13,6 +13,7 @@ from replica.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topi
 from replica.trace import events as trace
 from replica.trace.alike import TOGETHER_US
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from replica.trace.ranges import cropped, format_record_names, ranges_of_partitions, split_record_name
 from scenarios.language.values.reading import shortened
 from scenarios.observe.story import StoryLine
@@ -41,7 +42,7 @@ class _Burst:
     """With their new partitions."""
 
 
-class TopicNews:
+class TopicNews(Listener):
     """Listener. The first topic is a line at once; those of the second that follows are one line together. The changes
     of one topic keep their order: one that is made, deleted and made again has three lines.
 
@@ -62,40 +63,43 @@ class TopicNews:
         self._without_coordinator: dict[str, None] = {}
         """Transactional ids that have had their line, until their coordinator writes again."""
 
-    def wants(self, kind: type) -> bool:
-        return kind in (
-            trace.PartitionCreated,
-            trace.TopicDeleted,
-            trace.ProduceRefused,
-            trace.TransactionRefused,
-            trace.TransactionStateChanged,
-        )
+    @on(trace.PartitionCreated)
+    def _created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        if event.topic in INTERNAL_TOPICS:
+            return
+        if partition in self._announced:
+            del self._announced[partition]
+            return
+        latest = self._latest.get(event.topic)
+        if latest is None or self._bursts[latest].change == "deleted":
+            self._changed(event.topic, _Burst(row.at_us, "grown" if event.partition else "made", ""))
+        self._bursts[self._latest[event.topic]].topics[event.topic].append(event)
 
-    def __call__(self, row: TraceRow) -> None:
-        match row.event:
-            case trace.PartitionCreated() as event if event.topic not in INTERNAL_TOPICS:
-                partition = TopicPartition(event.topic, event.partition)
-                if partition in self._announced:
-                    del self._announced[partition]
-                else:
-                    self._created(row.at_us, event)
-            case trace.TopicDeleted() as event:  # Of the internal ones, too: their groups or transactions go with them.
-                self._changed(event.topic, _Burst(row.at_us, "deleted", event.sentence()))
-                self._deletions[StoryLine(row.at_us, "note", event.sentence())] = None
-            case trace.ProduceRefused(topic=topic, reason=reason) if topic == TRANSACTIONS_TOPIC:
-                self._unwritten = row.seq, reason
-            case trace.TransactionRefused() as event if self._unwritten and self._unwritten[0] in row.causes:
-                self._refused(row.at_us, event, self._unwritten[1])
-            case trace.TransactionStateChanged() as event:
-                self._without_coordinator.pop(event.transactional_id, None)
+    @on(trace.TopicDeleted)
+    def _deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
+        """Of the internal ones, too: their groups or transactions go with them."""
+        self._changed(event.topic, _Burst(row.at_us, "deleted", event.sentence()))
+        self._deletions[StoryLine(row.at_us, "note", event.sentence())] = None
 
-    def _refused(self, at_us: int, event: trace.TransactionRefused, why: str) -> None:
+    @on(trace.ProduceRefused)
+    def _produce_refused(self, row: TraceRow, event: trace.ProduceRefused) -> None:
+        if event.topic == TRANSACTIONS_TOPIC:
+            self._unwritten = row.seq, event.sentence()
+
+    @on(trace.TransactionStateChanged)
+    def _transaction_changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
+        self._without_coordinator.pop(event.transactional_id, None)
+
+    @on(trace.TransactionRefused)
+    def _transaction_refused(self, row: TraceRow, event: trace.TransactionRefused) -> None:
         """A client asks again until it gives up, so the first refusal is a line."""
         name, known = event.transactional_id, self._without_coordinator
-        if name not in known and len(known) < WITHOUT_COORDINATOR_MAX:
+        seq, why = self._unwritten or (-1, "")
+        if seq in row.causes and name not in known and len(known) < WITHOUT_COORDINATOR_MAX:
             known[name] = None
             text = f"{event.node} refuses {event.api} of transactional.id {name} with {event.error} ({why})"
-            self._refusals.append(StoryLine(at_us, "refused", text))
+            self._refusals.append(StoryLine(row.at_us, "refused", text))
 
     def among(self, story: Iterable[StoryLine], now_us: int) -> list[StoryLine]:
         """The next lines of the story and those of topics, by time. What waits is due with any other line."""
@@ -119,12 +123,6 @@ class TopicNews:
         self._latest.clear()
         self._waits_until_us = now_us + TOGETHER_US
         return lines
-
-    def _created(self, at_us: int, event: trace.PartitionCreated) -> None:
-        latest = self._latest.get(event.topic)
-        if latest is None or self._bursts[latest].change == "deleted":
-            self._changed(event.topic, _Burst(at_us, "grown" if event.partition else "made", ""))
-        self._bursts[self._latest[event.topic]].topics[event.topic].append(event)
 
     def _changed(self, topic: str, found: _Burst) -> None:
         """Put the topic into the first burst of this change behind its latest one; if there is none, into `found`."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
+from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from replica.trace.ranges import format_record_names
 from scenarios.observe.story import StoryLine
 from scenarios.observe.wording import count_of
@@ -27,21 +28,19 @@ _READING_SHARE = 0.7
 """of the time that judging takes"""
 
 
-class DeletionWatch:
+class DeletionWatch(Listener):
     """Listener: removes deleted topics from the tap."""
 
     def __init__(self) -> None:
         self.tap: ClientTap | None = None
 
-    def wants(self, kind: type) -> bool:
-        return kind is trace.TopicDeleted
-
-    def __call__(self, row: TraceRow) -> None:
-        if self.tap is not None and isinstance(row.event, trace.TopicDeleted):
-            self.tap.topic_deleted(row.event.topic)
+    @on(trace.TopicDeleted)
+    def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
+        if self.tap is not None:
+            self.tap.topic_deleted(event.topic)
 
 
-class JudgingProgress:
+class JudgingProgress(Listener):
     """Listener: how much of what is on the disks has been read, once the cluster has stopped."""
 
     def __init__(self) -> None:
@@ -55,18 +54,12 @@ class JudgingProgress:
         self._all = sum(replica.log_end_offset - replica.log_start_offset for replica in replicas)
         self._line = line
 
-    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        handlers: dict[type, Handler] = {trace.LogEntriesFound: self._entries, trace.RunFinished: self._finished}
-        return (handlers[kind],) if kind in handlers else ()
-
-    def __call__(self, row: TraceRow) -> None:
-        for handler in self.handlers_of(type(row.event)):
-            handler(row, row.event)
-
+    @on(trace.LogEntriesFound)
     def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
         self._found += event.count
         self._show(min(self._found / max(self._all, 1), 1), f"{self._found} records of the logs read")
 
+    @on(trace.RunFinished)
     def _finished(self, row: TraceRow, event: trace.RunFinished) -> None:
         self._show(1, "comparing the logs with the answers")
 
@@ -76,7 +69,7 @@ class JudgingProgress:
                 self._line.show(_READING_SHARE * fraction, what)
 
 
-class LossWatch:
+class LossWatch(Listener):
     """Listener: says at once when a new leader does not have records that were acked.
 
     A topic that is recreated under the name of a deleted one is unrelated to records acked before, and to records acked
@@ -91,27 +84,25 @@ class LossWatch:
         self._former: dict[tuple[TopicPartition, str], None] = {}
         """Brokers that have led one of that name, and not yet the one of today."""
 
-    def wants(self, kind: type) -> bool:
-        return kind in (trace.RecordAcked, trace.LeadershipBegan, trace.TopicDeleted, trace.ReplicaDeleted)
+    @on(trace.RecordAcked)
+    def _record_acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        if (partition, event.peer) not in self._former:
+            self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT)).append((event.offset, event.record))
 
-    def __call__(self, row: TraceRow) -> None:
-        match row.event:
-            case trace.RecordAcked() as event:
-                partition = TopicPartition(event.topic, event.partition)
-                if (partition, event.peer) not in self._former:
-                    acked = self._acked.setdefault(partition, deque(maxlen=ACKED_KEPT))
-                    acked.append((event.offset, event.record))
-            case trace.LeadershipBegan() as event:
-                self._leader(row.at_us, event)
-            case trace.TopicDeleted() as event:
-                for partition in [name for name in self._leaders if name.topic == event.topic]:
-                    self._acked.pop(partition, None)
-                    self._former.update(((partition, node), None) for node in self._leaders.pop(partition))
+    @on(trace.TopicDeleted)
+    def _topic_deleted(self, row: TraceRow, event: trace.TopicDeleted) -> None:
+        for partition in [name for name in self._leaders if name.topic == event.topic]:
+            self._acked.pop(partition, None)
+            self._former.update(((partition, node), None) for node in self._leaders.pop(partition))
 
-            case trace.ReplicaDeleted() as event:  # It has heard of the deletion.
-                self._former.pop((TopicPartition(event.topic, event.partition), event.node), None)
+    @on(trace.ReplicaDeleted)
+    def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
+        """It has heard of the deletion."""
+        self._former.pop((TopicPartition(event.topic, event.partition), event.node), None)
 
-    def _leader(self, at_us: int, event: trace.LeadershipBegan) -> None:
+    @on(trace.LeadershipBegan)
+    def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         partition = TopicPartition(event.topic, event.partition)
         self._leaders.setdefault(partition, {})[event.node] = None
         self._former.pop((partition, event.node), None)
@@ -123,4 +114,4 @@ class LossWatch:
             )
             what = f"{count_of(len(missing), 'acked record')} of {partition}"
             text = f"the new leader {event.node} does not have {what}: {format_record_names(missing)}"
-            self._say_line(StoryLine(at_us, "lost", text))
+            self._say_line(StoryLine(row.at_us, "lost", text))

@@ -8,6 +8,7 @@ from typing import Any
 from replica.ids import TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Handler, Listener, on
 from replica.wording import member_name
 from scenarios.observe.groups import Groups, GroupView
 from scenarios.view.places import NOTHING, PlacesOfNames
@@ -49,7 +50,7 @@ class CoordinatorNames:
         return found
 
 
-class CoordinatorChanges:
+class CoordinatorChanges(Listener):
     """Makes the changes of each event. nodes, partitions: the tape's"""
 
     def __init__(self, names: CoordinatorNames, nodes: PlacesOfNames, partitions: PlacesOfNames) -> None:
@@ -57,6 +58,7 @@ class CoordinatorChanges:
         self._nodes = nodes
         self._partitions = partitions
         self._groups = Groups()
+        self._found: list[list[Any]] = []
         self._producers: dict[int, None] = {}
         self._open: dict[str, list[Any]] = {}
         self._held: dict[TopicPartition, int] = {}
@@ -79,30 +81,17 @@ class CoordinatorChanges:
             found += self._group_changes(group)
         return found
 
-    def __call__(self, row: TraceRow) -> list[list[Any]]:
-        event = row.event
-        match event:
-            case trace.TransactionStateChanged():
-                return [self._transaction(event)]
-            case trace.TransactionMarkerWritten():
-                place = self._place(event)
-                first = NOTHING if event.first_offset is None else event.first_offset
-                committed = int(event.committed)
-                return [["marker", place, event.leader_epoch, event.offset, committed, first, event.producer_id]]
-            case trace.LastStableOffsetMoved():
-                lags = event.last_stable_offset < event.high_watermark
-                partition = TopicPartition(event.topic, event.partition)
-                return [self._stable(partition, event.last_stable_offset if lags else NOTHING)]
-            case trace.LeadershipBegan():
-                partition = TopicPartition(event.topic, event.partition)
-                return [self._stable(partition, NOTHING)] if partition in self._held else []
-        group = self._groups(row)
-        return [] if group is None else self._group_changes(group)
+    def changes(self, row: TraceRow) -> list[list[Any]]:
+        self._found = []
+        self(row)
+        return self._found
 
-    def _place(self, event: Any) -> int:
-        return self._partitions.place(f"{event.topic}-{event.partition}")
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        of_groups = self._groups.handlers_of(kind)
+        return (*of_groups, self._group_changed) if of_groups else super().handlers_of(kind)
 
-    def _transaction(self, event: trace.TransactionStateChanged) -> list[Any]:
+    @on(trace.TransactionStateChanged)
+    def _transaction(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         self._producers[event.producer_id] = None
         state = STATES.index(event.state) if event.state in STATES else NOTHING
         name = event.transactional_id
@@ -111,7 +100,29 @@ class CoordinatorChanges:
         self._open.pop(name, None)
         if event.state in _OPEN:
             self._open[name] = change
-        return change
+        self._found.append(change)
+
+    @on(trace.TransactionMarkerWritten)
+    def _marker_written(self, row: TraceRow, event: trace.TransactionMarkerWritten) -> None:
+        place = self._partitions.place(f"{event.topic}-{event.partition}")
+        first = NOTHING if event.first_offset is None else event.first_offset
+        committed = int(event.committed)
+        self._found.append(["marker", place, event.leader_epoch, event.offset, committed, first, event.producer_id])
+
+    @on(trace.LastStableOffsetMoved)
+    def _stable_offset_moved(self, row: TraceRow, event: trace.LastStableOffsetMoved) -> None:
+        lags = event.last_stable_offset < event.high_watermark
+        partition = TopicPartition(event.topic, event.partition)
+        self._found.append(self._stable(partition, event.last_stable_offset if lags else NOTHING))
+
+    @on(trace.LeadershipBegan)
+    def _leadership_began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        if partition in self._held:
+            self._found.append(self._stable(partition, NOTHING))
+
+    def _group_changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
+        self._found += self._group_changes(self._groups.changed)
 
     def _stable(self, partition: TopicPartition, offset: int) -> list[Any]:
         self._held.pop(partition, None)

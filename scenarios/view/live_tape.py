@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from replica.trace.events import TraceRow
+from replica.trace.events import TraceEvent, TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.observe.view import ClusterView
 from scenarios.view.tape import FREQUENT, QUIET, TapeRecorder
 
@@ -36,7 +37,7 @@ class PageProgress:
     kinds: int = 0
 
 
-class LiveTape:
+class LiveTape(Listener):
     """Listener; `part` is what a page has not yet."""
 
     def __init__(self, events_max: int = EVENTS_MAX) -> None:
@@ -50,7 +51,8 @@ class LiveTape:
         self._now_us = 0
         self._put_us = 0
 
-    def __call__(self, row: TraceRow) -> None:
+    @on(TraceEvent)
+    def _take(self, row: TraceRow, event: TraceEvent) -> None:
         self._now_us = row.at_us
         if len(self._recorder.tape) >= self._events_max or self._changes >= CHANGES_MAX:
             self._begin_again()

@@ -9,6 +9,7 @@ from typing import Any
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from replica.trace.ranges import format_record_names
 from replica.wording import duration
 from scenarios.language.steps import AnswerFromTrace, ScenarioQuestion
@@ -50,7 +51,7 @@ def questions_of(
     return sorted(chosen, key=lambda question: question.before)
 
 
-class _Asker:
+class _Asker(Listener):
     """Follows the run and asks before what a reader can work out."""
 
     def __init__(self, tape: Tape, lost: tuple[str, ...]) -> None:
@@ -62,20 +63,13 @@ class _Asker:
         self._has_asked_of_survival = False
 
     def __call__(self, row: TraceRow) -> None:
-        event = row.event
-        if getattr(event, "topic", None) not in INTERNAL_TOPICS:
-            if isinstance(event, trace.RecordAcked):
-                name = TopicPartition(event.topic, event.partition)
-                self._acked.setdefault(name, {})[event.record] = event.offset
-            elif isinstance(event, trace.NodeStopped) and event.how != "stop":
-                self._leader_dies(row, event)
-            elif isinstance(event, trace.LeaderElected):
-                self._elected(row, event)
-            elif isinstance(event, trace.PartitionWentOffline):
-                self._offline(row, event)
-            elif isinstance(event, trace.LogTruncated):
-                self._truncated(row, event)
+        if getattr(row.event, "topic", None) not in INTERNAL_TOPICS:
+            super().__call__(row)
         self.view(row)
+
+    @on(trace.RecordAcked)
+    def _record_acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
+        self._acked.setdefault(TopicPartition(event.topic, event.partition), {})[event.record] = event.offset
 
     def _ask(self, row: TraceRow, ask: str, options: Sequence[str], answer: str, because: str) -> None:
         place = self.tape.places.get(row.seq)
@@ -90,9 +84,10 @@ class _Asker:
         distinct = tuple(dict.fromkeys(options))
         self.found.append(Question(place, ask, distinct, distinct.index(answer), because))
 
+    @on(trace.NodeStopped)
     def _leader_dies(self, row: TraceRow, event: trace.NodeStopped) -> None:
         """Once a run: which of the acked records survive?"""
-        for name, partition in self.view.partitions.items():
+        for name, partition in self.view.partitions.items() if event.how != "stop" else ():
             replica = partition.replicas.get(event.node)
             acked = self._acked.get(name)
             if partition.leader != event.node or replica is None or not acked or self._has_asked_of_survival:
@@ -115,6 +110,7 @@ class _Asker:
             lasting = f"Lost at the end: {format_record_names(gone)}" if gone else "Every acked record is in the log"
             self._ask(row, ask, options, answer, lasting)
 
+    @on(trace.LeaderElected)
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
         partition = self.view.partitions.get(TopicPartition(event.topic, event.partition))
         if partition is None:
@@ -127,12 +123,14 @@ class _Asker:
         )
         self._ask(row, ask, [*partition.assigned, "no broker"], event.broker or "no broker", event.sentence())
 
+    @on(trace.PartitionWentOffline)
     def _offline(self, row: TraceRow, event: trace.PartitionWentOffline) -> None:
         partition = self.view.partitions.get(TopicPartition(event.topic, event.partition))
         if partition is not None:
             ask = f"Who leads {event.topic}-{event.partition} next? ISR {{{', '.join(partition.isr)}}}"
             self._ask(row, ask, [*partition.assigned, "no broker"], "no broker", event.sentence())
 
+    @on(trace.LogTruncated)
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         before, after = event.previous_log_end_offset, event.log_end_offset
         if before == after:

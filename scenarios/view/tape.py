@@ -13,6 +13,7 @@ from typing import Any
 from replica.ids import INTERNAL_TOPICS, TopicPartition
 from replica.trace import events as trace
 from replica.trace.events import EVENT_NAMES, TraceRow
+from replica.trace.listening import Listener, on
 from replica.trace.signs import mark_places
 from scenarios.language.verbs.every import TOLD_BY_THEIR_NODE
 from scenarios.observe.differences import ToldEvent
@@ -200,7 +201,7 @@ def record_tape(rows: Sequence[TraceRow], events_max: int = EVENTS_MAX) -> Tape:
     return recorder.finish(rows)
 
 
-class TapeRecorder:
+class TapeRecorder(Listener):
     """Puts one event after the other on the tape. view: before the first of them; dropped: kinds to leave out"""
 
     def __init__(self, view: ClusterView, dropped: tuple[type[trace.TraceEvent], ...]) -> None:
@@ -229,8 +230,8 @@ class TapeRecorder:
         if is_internal(event):
             self.tape.left_out += 1
             return
-        self._note(row)
-        self._waiting += self._changes(row)
+        super().__call__(row)
+        self._waiting += self._coordinators.changes(row)
         line = self._story.lines[-1] if len(self._story.lines) > told else None
         if isinstance(event, self.dropped) and line is None:
             self.tape.left_out += 1
@@ -308,25 +309,37 @@ class TapeRecorder:
             return place if flight_us > 0 else NOTHING
         return NOTHING
 
-    def _note(self, row: TraceRow) -> None:
-        """The state that the sentences of later events need: names of batches, roles of nodes, faults in force."""
-        event = row.event
-        if isinstance(event, trace.BatchSent):
-            self._names_by_crc[event.topic, event.partition, event.crc] = event.records
-        elif isinstance(event, trace.MessageHeld | trace.MessageReleased) and row.causes:
+    # ------------------------------------------------ what sentences need: names of batches, roles, faults in force
+
+    @on(trace.BatchSent)
+    def _batch_sent(self, row: TraceRow, event: trace.BatchSent) -> None:
+        self._names_by_crc[event.topic, event.partition, event.crc] = event.records
+
+    @on(trace.MessageHeld, trace.MessageReleased)
+    def _message_held(self, row: TraceRow, event: trace.MessageHeld | trace.MessageReleased) -> None:
+        if row.causes:
             self._held[row.seq] = self._held.get(row.causes[0], row.causes[0])
-        elif isinstance(event, trace.NodeStarted):
-            self.tape.nodes.place(event.node)
-            self.tape.roles[event.node] = event.role
-            if event.role == "broker":
-                self.tape.brokers[event.node] = None
-        elif isinstance(event, trace.PartitionCreated):
-            self.tape.partitions.place(_partition_name(event))
-        elif isinstance(event, trace.FaultBegan):
-            began = FaultSpan(event.verb, event.sentence(), event.targets, row.at_us)
-            self._faults[event.fault] = began
-            self.tape.faults.append(began)
-        elif isinstance(event, trace.FaultEnded) and event.fault in self._faults:
+
+    @on(trace.NodeStarted)
+    def _node_started(self, row: TraceRow, event: trace.NodeStarted) -> None:
+        self.tape.nodes.place(event.node)
+        self.tape.roles[event.node] = event.role
+        if event.role == "broker":
+            self.tape.brokers[event.node] = None
+
+    @on(trace.PartitionCreated)
+    def _partition_created(self, row: TraceRow, event: trace.PartitionCreated) -> None:
+        self.tape.partitions.place(_partition_name(event))
+
+    @on(trace.FaultBegan)
+    def _fault_began(self, row: TraceRow, event: trace.FaultBegan) -> None:
+        began = FaultSpan(event.verb, event.sentence(), event.targets, row.at_us)
+        self._faults[event.fault] = began
+        self.tape.faults.append(began)
+
+    @on(trace.FaultEnded)
+    def _fault_ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
+        if event.fault in self._faults:
             self._faults.pop(event.fault).until_us = row.at_us
 
     def _records(self, event: trace.TraceEvent) -> tuple[str, ...]:
@@ -337,21 +350,17 @@ class TapeRecorder:
         return ()
 
     # ---------------------------------------------------------------------------------------------------- changes
+    #
+    # Each is a list that begins with the name of its kind. They come behind the notes above.
 
-    def _changes(self, row: TraceRow) -> list[list[Any]]:
-        """The changes of the event, each as a list that begins with the name of its kind."""
-        event = row.event
-        found: list[list[Any]] = []
+    @on(trace.TraceEvent)
+    def _look(self, row: TraceRow, event: trace.TraceEvent) -> None:
         if isinstance(event, _TOUCH_ALL):
-            self._look_at_all(found)
+            self._look_at_all(self._waiting)
         else:
             named = TopicPartition(getattr(event, "topic", None) or "", getattr(event, "partition", -1))
             if named in self._view.partitions:
-                self._look_at(self._view.partitions[named], found)
-        if isinstance(event, trace.BatchAppended):
-            found.append(self._appended(event))
-        self._clients(event, found)
-        return found + self._coordinators(row)
+                self._look_at(self._view.partitions[named], self._waiting)
 
     def _look_at_all(self, found: list[list[Any]]) -> None:
         for name, node in self._view.nodes.items():
@@ -401,7 +410,8 @@ class TapeRecorder:
                 del self._replicas[key]
             found.append(["gone", self.tape.partitions.place(str(name))])
 
-    def _appended(self, event: trace.BatchAppended) -> list[Any]:
+    @on(trace.BatchAppended)
+    def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         place = self.tape.partitions.place(_partition_name(event))
         count = event.last_offset - event.base_offset + 1
         names = self._records(event)
@@ -410,25 +420,31 @@ class TapeRecorder:
         # Of a producer with a transactional.id, all batches are in transactions; the page shows how these end.
         if self._coordinators.is_transactional(event.producer_id):
             change.append(event.producer_id)
-        return change
+        self._waiting.append(change)
 
-    def _clients(self, event: trace.TraceEvent, found: list[list[Any]]) -> None:
-        nodes, records = self.tape.nodes, self.tape.records
-        known = _KNOWN_BY_PRODUCER.get(type(event))
-        if known is not None:
-            assert isinstance(event, trace.RecordSent | trace.RecordAcked | trace.RecordHandedOver | trace.RecordFailed)
-            place = self.tape.partitions.place(_partition_name(event))
-            found.append(["record", records.place(event.record), known, nodes.place(event.client), place])
-        elif isinstance(event, trace.BatchRefused) and event.will_retry:
-            place = self.tape.partitions.place(_partition_name(event))
-            for name in event.records:
-                found.append(["record", records.place(name), RETRIED, nodes.place(event.client), place])
-        elif isinstance(event, trace.RecordRead):
-            place = self.tape.partitions.place(_partition_name(event))
-            found.append(["read", nodes.place(event.client), place, event.offset + 1, records.place(event.record)])
-        elif isinstance(event, trace.PositionReset):
-            place = self.tape.partitions.place(_partition_name(event))
-            found.append(["read", nodes.place(event.client), place, event.offset, NOTHING])
+    @on(*_KNOWN_BY_PRODUCER)
+    def _known(self, row: TraceRow, event: Any) -> None:
+        self._record_stands(event, event.record, _KNOWN_BY_PRODUCER[type(event)])
+
+    @on(trace.BatchRefused)
+    def _batch_refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
+        for name in event.records if event.will_retry else ():
+            self._record_stands(event, name, RETRIED)
+
+    def _record_stands(self, event: Any, name: str, known: int) -> None:
+        place = self.tape.partitions.place(_partition_name(event))
+        record, client = self.tape.records.place(name), self.tape.nodes.place(event.client)
+        self._waiting.append(["record", record, known, client, place])
+
+    @on(trace.RecordRead)
+    def _record_read(self, row: TraceRow, event: trace.RecordRead) -> None:
+        place, client = self.tape.partitions.place(_partition_name(event)), self.tape.nodes.place(event.client)
+        self._waiting.append(["read", client, place, event.offset + 1, self.tape.records.place(event.record)])
+
+    @on(trace.PositionReset)
+    def _position_reset(self, row: TraceRow, event: trace.PositionReset) -> None:
+        place, client = self.tape.partitions.place(_partition_name(event)), self.tape.nodes.place(event.client)
+        self._waiting.append(["read", client, place, event.offset, NOTHING])
 
 
 def _actor(event: trace.TraceEvent) -> str | None:

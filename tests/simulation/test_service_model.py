@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica.trace.events import RecordAcked, TraceEvent, TraceRow
+from replica.trace.events import RecordAcked, TraceRow
+from replica.trace.listening import Listener, on
 from scenarios.language.parse.loading import load_text
 from scenarios.run.runner import RunResult, run_scenario
 
@@ -24,18 +25,15 @@ expect: {{verdict: ok}}
 """
 
 
-class _Latencies:
+class _Latencies(Listener):
     """Listener: microseconds from send to ack."""
 
     def __init__(self) -> None:
         self.of_records: list[int] = []
 
-    def wants(self, kind: type[TraceEvent]) -> bool:
-        return kind is RecordAcked
-
-    def __call__(self, row: TraceRow) -> None:
-        assert isinstance(row.event, RecordAcked)
-        self.of_records.append(row.event.latency_us)
+    @on(RecordAcked)
+    def _acked(self, row: TraceRow, event: RecordAcked) -> None:
+        self.of_records.append(event.latency_us)
 
 
 def _run(acks: str, arrivals: str, cards: str = "") -> tuple[RunResult, list[int]]:

@@ -186,7 +186,7 @@ class FollowedPartition:
         partition = self.partition
         partition.learn_high_watermark(action.high_watermark)
         partition.events.high_watermark_learned(
-            action, self._all.names(self._source), self.state.leader_epoch, partition.log.log_end_offset
+            action, self._all.base.names(self._source), self.state.leader_epoch, partition.log.log_end_offset
         )
 
     def _truncate(self, action: TruncateTo | TruncateFullyAndStartAt, now_us: int) -> None:

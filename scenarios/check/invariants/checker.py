@@ -30,7 +30,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from replica.ids import TopicPartition
 from replica.rules import Rules
 from replica.trace import events as trace
-from replica.trace.events import EVENT_CLASSES, Handler, InvariantBroken, TraceEvent, TraceRow
+from replica.trace.events import InvariantBroken, TraceEvent, TraceRow
+from replica.trace.listening import Handler, Listener, on
 from replica.wording import listed
 from scenarios.check.promises import Circumstances, missing_rules, rules_after
 from scenarios.observe.availability import IsGone, drop
@@ -159,10 +160,10 @@ class Violation:
         )
 
 
-class Invariant:
+class Invariant(Listener):
     """Base of all properties: events it listens to, and where it reports.
 
-    `handlers` are called in trace order with view, mirror and truth already after the event. A controller's decision is
+    It takes events in trace order, with view, mirror and truth already after the event. A controller's decision is
     several events of one instant: `settled` is called once time has moved on after `checker.unsettle`, and reports what
     stood at the end of that instant (by then the view may have moved on).
     """
@@ -174,9 +175,6 @@ class Invariant:
         self.view = checker.view
         self.mirror = checker.mirror
         self.truth = checker.truth
-
-    def handlers(self) -> Mapping[type, Handler]:
-        return {}
 
     def settled(self) -> None:
         """Judge what the last instant left behind."""
@@ -203,7 +201,7 @@ class Invariant:
         self.checker.report(name or self.NAME, sentence, None if topic is None else TopicPartition(topic, number))
 
 
-class InvariantChecker:
+class InvariantChecker(Listener):
     """All properties over one run. `violations` grows; the runner emits `take_new()` between two steps.
 
     rules: those that are in force, for the level of a feature can be changed (features.py)
@@ -240,31 +238,11 @@ class InvariantChecker:
         self._row: TraceRow | None = None
         self._unsettled_at_us: int | None = None
         self.invariants = [kind(self) for kind in (all_invariants() if invariants is None else invariants)]
-        self._handlers = self._table()
-
-    def _table(self) -> dict[type, tuple[Handler, ...]]:
-        """Per kind of event its handlers; rules and the truth first."""
-        table = {}
-        tables: list[Mapping[type, Handler]] = [
-            {trace.ConfigAltered: self._follow},
-            self.truth.handlers,
-            self.circumstances.handlers,
-        ]
-        tables += [invariant.handlers() for invariant in self.invariants]
-        kinds: tuple[Any, ...] = (*EVENT_CLASSES, trace.LogEntriesFound)
-        for kind in kinds:
-            wanted = [handlers[kind] for handlers in tables if kind in handlers]
-            fields = kind.__dataclass_fields__
-            note = self._note_of_partition if "topic" in fields and "partition" in fields else self._note
-            table[kind] = (note, *wanted)
-        return table
+        self.parts = (self.truth, self.circumstances, *self.invariants)
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        return self._handlers[kind]
-
-    def __call__(self, row: TraceRow) -> None:
-        for handler in self._handlers[type(row.event)]:
-            handler(row, row.event)
+        is_of_partition = hasattr(kind, "topic") and hasattr(kind, "partition")
+        return (self._note_of_partition if is_of_partition else self._note, *super().handlers_of(kind))
 
     def _note(self, row: TraceRow, event: TraceEvent) -> None:
         if self._unsettled_at_us is not None and row.at_us > self._unsettled_at_us:
@@ -280,6 +258,7 @@ class InvariantChecker:
         self._recent[key].append(row)
         self.touched[key] = None
 
+    @on(trace.ConfigAltered)
     def _follow(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         changed = rules_after(event, self._rules_so_far[0], self.rules)
         if changed != self.rules:

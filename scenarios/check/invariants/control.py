@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
-from scenarios.check.invariants.checker import Invariant, LeaderSnapshot, MetadataLogSnapshot, Probe
+from replica.trace.events import TraceRow
+from replica.trace.listening import Handler, on
+from scenarios.check.invariants.checker import Invariant, InvariantChecker, LeaderSnapshot, MetadataLogSnapshot, Probe
 from scenarios.observe.view import PartitionView
 
 _DECISIONS = (
@@ -29,14 +30,15 @@ class LeaderInIsr(Invariant):
 
     NAME = "S1"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.wrong: dict[TopicPartition, list[tuple[str, str]]] = {}
         self.empty_with_elr: dict[TopicPartition, None] = {}
-        return dict.fromkeys(_DECISIONS, self._decided)
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.empty_with_elr,)
 
+    @on(*_DECISIONS)
     def _decided(self, row: TraceRow, event: Any) -> None:
         partition = TopicPartition(event.topic, event.partition)
         state = self.view.partitions[partition]
@@ -80,32 +82,31 @@ class FencedOutOfIsr(Invariant):
 
     NAME = "S19"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.wrong: dict[TopicPartition, list[str]] = {}
         self.alone_without_elr: dict[TopicPartition, tuple[str, ...]] = {}
         self.reverted: dict[TopicPartition, tuple[str, ...] | None] = {}
         """The ISR since the latest reassignment was cancelled; None until its instant is over."""
-        if self.checker.rules.membership == "zk-session":
-            return {}
-        brokers = (trace.BrokerFenced, trace.BrokerUnfenced, trace.BrokerRegistered)
-        return (
-            dict.fromkeys(brokers, self._broker_changed)
-            | dict.fromkeys(_DECISIONS, self._decided)
-            | {trace.ReassignmentCancelled: self._cancelled}
-        )
+
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return () if self.checker.rules.membership == "zk-session" else super().handlers_of(kind)
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.wrong, self.alone_without_elr, self.reverted)
 
+    @on(trace.ReassignmentCancelled)
     def _cancelled(self, row: TraceRow, event: trace.ReassignmentCancelled) -> None:
         self.reverted[TopicPartition(event.topic, event.partition)] = None
         self.checker.unsettle(row.at_us)
 
+    @on(*_DECISIONS)
     def _decided(self, row: TraceRow, event: Any) -> None:
         partition = TopicPartition(event.topic, event.partition)
         self._look_at(partition, self.view.partitions[partition])
         self.checker.unsettle(row.at_us)
 
+    @on(trace.BrokerFenced, trace.BrokerUnfenced, trace.BrokerRegistered)
     def _broker_changed(self, row: TraceRow, event: Any) -> None:
         node = event.broker or event.node
         for partition, state in self.view.partitions.items():
@@ -153,21 +154,19 @@ class OneLeaderPerEpoch(Invariant):
 
     NAME = "S12"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.leader_of: dict[tuple[str, int, int], str] = {}
-        return {
-            trace.PartitionCreated: self._named,
-            trace.LeaderElected: self._named,
-            trace.LeadershipBegan: self._began,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.leader_of,)
 
+    @on(trace.PartitionCreated, trace.LeaderElected)
     def _named(self, row: TraceRow, event: Any) -> None:
         if event.broker is not None:
             self._leads(event, event.broker)
 
+    @on(trace.LeadershipBegan)
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         self._leads(event, event.node)
 
@@ -183,10 +182,11 @@ class OneControllerPerEpoch(Invariant):
 
     NAME = "S12"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.controller_of: dict[int, str] = {}
-        return dict.fromkeys((trace.QuorumLeaderElected, trace.ControllerActivated), self._leads)
 
+    @on(trace.QuorumLeaderElected, trace.ControllerActivated)
     def _leads(self, row: TraceRow, event: trace.QuorumLeaderElected | trace.ControllerActivated) -> None:
         known = self.controller_of.setdefault(event.controller_epoch, event.node)
         if known != event.node:
@@ -200,19 +200,15 @@ class EpochsNeverFall(Invariant):
 
     NAME = "S13"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.decided: dict[tuple[str, int], tuple[int, int, int]] = {}
         self.known: dict[tuple[str, int, str], tuple[int, int]] = {}
-        return {
-            **dict.fromkeys(_DECISIONS, self._decided),
-            trace.LeadershipBegan: self._learned,
-            trace.FollowingBegan: self._learned,
-            trace.NodeStarted: self._started,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.decided, self.known)
 
+    @on(*_DECISIONS)
     def _decided(self, row: TraceRow, event: Any) -> None:
         key = (event.topic, event.partition)
         leader_epoch, partition_epoch, at_us = self.decided.get(key, (-1, -1, -1))
@@ -230,6 +226,7 @@ class EpochsNeverFall(Invariant):
             )
         self.decided[key] = (event.leader_epoch, event.partition_epoch, row.at_us)
 
+    @on(trace.LeadershipBegan, trace.FollowingBegan)
     def _learned(self, row: TraceRow, event: Any) -> None:
         key = (event.topic, event.partition, event.node)
         leader_epoch, partition_epoch = self.known.get(key, (-1, -1))
@@ -242,6 +239,7 @@ class EpochsNeverFall(Invariant):
             )
         self.known[key] = (event.leader_epoch, event.partition_epoch)
 
+    @on(trace.NodeStarted)
     def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         for key in [key for key in self.known if key[2] == event.node]:
             del self.known[key]
@@ -255,28 +253,20 @@ class AcceptedProposalsAreCurrent(Invariant):
 
     NAME = "S18"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.current: dict[tuple[str, int], tuple[int, int, str | None]] = {}
         self.proposed: dict[tuple[str, int], dict[tuple[str, tuple[str, ...], int, int], None]] = {}
-        return {
-            trace.IsrProposed: self._proposed,
-            trace.IsrCommitted: self._committed,
-            trace.PartitionCreated: self._decided,
-            trace.LeaderElected: self._decided,
-            trace.PartitionWentOffline: self._decided,
-            trace.ElrCommitted: self._decided,
-            trace.ReassignmentBegan: self._decided,
-            trace.ReassignmentCompleted: self._decided,
-            trace.ReassignmentCancelled: self._decided,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.current, self.proposed)
 
+    @on(trace.IsrProposed)
     def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         proposals = self.proposed.setdefault((event.topic, event.partition), {})
         proposals[event.node, tuple(sorted(event.isr)), event.leader_epoch, event.partition_epoch] = None
 
+    @on(trace.IsrCommitted)
     def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         key = (event.topic, event.partition)
         leader_epoch, partition_epoch, leader = self.current.get(key, (-1, -1, None))
@@ -292,6 +282,15 @@ class AcceptedProposalsAreCurrent(Invariant):
                 )
         self._decided(row, event)
 
+    @on(
+        trace.PartitionCreated,
+        trace.LeaderElected,
+        trace.PartitionWentOffline,
+        trace.ElrCommitted,
+        trace.ReassignmentBegan,
+        trace.ReassignmentCompleted,
+        trace.ReassignmentCancelled,
+    )
     def _decided(self, row: TraceRow, event: Any) -> None:
         key = (event.topic, event.partition)
         state = self.view.partitions[TopicPartition(*key)]
@@ -312,17 +311,19 @@ class MaximalIsrCoversIsr(Invariant):
 
     NAME = "S7"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.proposed: dict[TopicPartition, tuple[str, ...]] = {}
         self.accepted: dict[TopicPartition, tuple[str, ...]] = {}
-        return {trace.IsrProposed: self._proposed, trace.IsrCommitted: self._committed}
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.proposed, self.accepted)
 
+    @on(trace.IsrProposed)
     def _proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         self.proposed[TopicPartition(event.topic, event.partition)] = tuple(sorted(event.isr))
 
+    @on(trace.IsrCommitted)
     def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         if event.proposed_by is not None:
             self.accepted[TopicPartition(event.topic, event.partition)] = tuple(sorted(event.isr))
@@ -360,10 +361,11 @@ class MetadataIsPrefix(Invariant):
 
     NAME = "S22"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.applied: dict[str, int] = {}
-        return {trace.NodeStarted: self._started}
 
+    @on(trace.NodeStarted)
     def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         self.applied.pop(event.node, None)
 
@@ -384,11 +386,11 @@ class MetadataLogsMatch(Invariant):
 
     NAME = "S22"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.committed: tuple[tuple[int, int], ...] = ()
         self.start_offset = 0
         self.high_watermark = 0
-        return {}
 
     def probed(self, probe: Probe) -> None:
         for log in sorted(probe.metadata_logs(), key=lambda log: log.log_start_offset):
@@ -430,19 +432,18 @@ class OneFetcherAimedAtLeader(Invariant):
 
     NAME = "S23"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.told: dict[tuple[str, int, str], str | None] = {}
-        return {
-            trace.FollowingBegan: self._following,
-            trace.LeadershipBegan: self._leading,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.told,)
 
+    @on(trace.FollowingBegan)
     def _following(self, row: TraceRow, event: trace.FollowingBegan) -> None:
         self.told[event.topic, event.partition, event.node] = event.broker
 
+    @on(trace.LeadershipBegan)
     def _leading(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         self.told[event.topic, event.partition, event.node] = event.node
 

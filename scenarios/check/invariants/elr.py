@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
-from scenarios.check.invariants.checker import Invariant, Probe
+from replica.trace.events import TraceRow
+from replica.trace.listening import on
+from scenarios.check.invariants.checker import Invariant, InvariantChecker, Probe
 from scenarios.observe.mirror import ReplicaLog
 from scenarios.observe.view import PartitionView
 
@@ -37,20 +38,15 @@ class ElrBesideIsr(Invariant):
 
     NAME = "S20"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.wrong: dict[TopicPartition, list[str]] = {}
         self.isrs: dict[TopicPartition, _IsrChange] = {}
-        return {
-            trace.PartitionCreated: self._decided,
-            trace.LeaderElected: self._decided,
-            trace.PartitionWentOffline: self._decided,
-            trace.IsrCommitted: self._decided,
-            trace.ElrCommitted: self._elr_committed,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.isrs,)
 
+    @on(trace.PartitionCreated, trace.LeaderElected, trace.PartitionWentOffline, trace.IsrCommitted)
     def _decided(self, row: TraceRow, event: Any) -> None:
         partition = TopicPartition(event.topic, event.partition)
         state = self.view.partitions[partition]
@@ -60,6 +56,7 @@ class ElrBesideIsr(Invariant):
         self.wrong[partition] = list(self._judge(state, before))
         self.checker.unsettle(row.at_us)
 
+    @on(trace.ElrCommitted)
     def _elr_committed(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         self._decided(row, event)
         partition = TopicPartition(event.topic, event.partition)
@@ -101,10 +98,11 @@ class LossyIsStruckOut(Invariant):
 
     NAME = "S21"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.wrong: list[tuple[TopicPartition, str]] = []
-        return {trace.BrokerRegistered: self._registered}
 
+    @on(trace.BrokerRegistered)
     def _registered(self, row: TraceRow, event: trace.BrokerRegistered) -> None:
         node = event.broker
         if node is None or not self.checker.rules.elr:
@@ -143,34 +141,27 @@ class EpochCacheMatchesLog(Invariant):
 
     NAME = "S15"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.lossy: dict[tuple[str, int, str], None] = {}
         self.deleted: dict[tuple[str, int, str], _Deleted] = {}
-        return {
-            trace.DataLost: self._lost,
-            trace.BatchCorrupted: self._lost,
-            trace.LogStartOffsetAdvanced: self._log_start_advanced,
-            trace.RecordsExpired: self._log_start_advanced,
-            trace.LogRecovered: self._recovered,
-            trace.LogTruncated: self._end_stated,
-            trace.LeadershipBegan: self._end_stated,
-            trace.FollowingBegan: self._end_stated,
-            trace.ReplicaDeleted: self._replica_deleted,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.lossy, self.deleted)
 
+    @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _log_start_advanced(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         key, start = (event.topic, event.partition, event.node), event.log_start_offset
         self.deleted[key] = _Deleted(start, max(start, self.deleted.get(key, _NOTHING).forgotten_below))
 
+    @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         key = (event.topic, event.partition, event.node)
         if key in self.deleted:
             self.deleted[key] = self.deleted[key]._replace(log_start=event.log_start_offset)
         self._end_stated(row, event)
 
+    @on(trace.LogTruncated, trace.LeadershipBegan, trace.FollowingBegan)
     def _end_stated(
         self,
         row: TraceRow,
@@ -182,9 +173,11 @@ class EpochCacheMatchesLog(Invariant):
         if known is not None and end < known.forgotten_below:
             self.deleted[key] = _Deleted(min(end, known.log_start), end)
 
+    @on(trace.ReplicaDeleted)
     def _replica_deleted(self, row: TraceRow, event: trace.ReplicaDeleted) -> None:
         self.deleted.pop((event.topic, event.partition, event.node), None)
 
+    @on(trace.DataLost, trace.BatchCorrupted)
     def _lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted) -> None:
         self.lossy[event.topic, event.partition, event.node] = None
 

@@ -12,14 +12,15 @@ from typing import NamedTuple
 from replica.ids import TopicPartition
 from replica.log.producers.producer_state import PRODUCER_ID_EXPIRATION_MS
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
+from replica.trace.events import TraceRow
+from replica.trace.listening import Handler, Listener, on
 from scenarios.check.invariants.checker import InvariantChecker
 
 EXPIRATION_KEY = "producer.id.expiration.ms"
 _BY_DEFAULT_US = PRODUCER_ID_EXPIRATION_MS * 1000
 
 
-class ForgottenProducers:
+class ForgottenProducers(Listener):
     """How long a producer was silent, a broker says by its wall clock, which jumps move away from that of the producer.
 
     Its last timestamp is that of a record, from when that was sent. Kept is this only where some broker has a shorter
@@ -31,18 +32,18 @@ class ForgottenProducers:
         self._checker = checker
         known_us = checker.producer_expiration_us
         self._expiration_us = _BY_DEFAULT_US if known_us is None else known_us
+        self._takes_sent = self._expiration_us < _BY_DEFAULT_US
         self._sent_us: dict[str, int] = {}
         """When each record was sent first."""
 
-    def handlers(self) -> dict[type, Handler]:
-        found: dict[type, Handler] = {trace.ConfigAltered: self._altered}
-        if self._expiration_us < _BY_DEFAULT_US:
-            found[trace.RecordSent] = self._sent
-        return found
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        return () if kind is trace.RecordSent and not self._takes_sent else super().handlers_of(kind)
 
+    @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         self._sent_us.setdefault(event.record, row.at_us)
 
+    @on(trace.ConfigAltered)
     def _altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         if event.key == EXPIRATION_KEY and event.value is not None:
             self._expiration_us = min(self._expiration_us, int(event.value) * 1000)
@@ -89,7 +90,7 @@ class _Join(NamedTuple):
     proposed_seq: int
 
 
-class ForgottenProposals:
+class ForgottenProposals(Listener):
     """Who joined an ISR by a proposal that its leader may have forgotten, and does not know of yet.
 
     Two proposals of one leader are accepted one after the other. The trace does not say which metadata a leader has
@@ -104,6 +105,7 @@ class ForgottenProposals:
         self._joins: dict[tuple[str, int], dict[str, _Join]] = {}
         self.kept = (self._proposed, self._last_commit, self._joins)
 
+    @on(trace.IsrProposed)
     def proposed(self, row: TraceRow, event: trace.IsrProposed) -> None:
         partition = event.topic, event.partition
         proposals = self._proposed.setdefault(partition, [])
@@ -114,6 +116,7 @@ class ForgottenProposals:
         for node in [node for node, join in joins.items() if join.partition_epoch <= event.partition_epoch]:
             del joins[node]
 
+    @on(trace.IsrCommitted)
     def committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         partition = event.topic, event.partition
         before = self._last_commit.get(partition)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from replica.ids import OFFSETS_TOPIC
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
-from scenarios.check.invariants.checker import Invariant
+from replica.trace.events import TraceRow
+from replica.trace.listening import on
+from scenarios.check.invariants.checker import Invariant, InvariantChecker
 from scenarios.observe.groups import Groups
 
 NO_EPOCH = -1
@@ -17,14 +16,13 @@ LEFT_MAX = 1000
 class OfCoordinators(Invariant):
     """By the words of coordinators; `begin_anew` where a broker becomes one."""
 
-    def beginnings(self) -> Mapping[type, Handler]:
-        return {trace.LeadershipBegan: self._leads, trace.GroupsLoaded: self._loaded}
-
+    @on(trace.LeadershipBegan)
     def _leads(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         """Of groups that its log has lost there is nothing to be read, and nothing is said."""
         if event.topic == OFFSETS_TOPIC:
             self.begin_anew()
 
+    @on(trace.GroupsLoaded)
     def _loaded(self, row: TraceRow, event: trace.GroupsLoaded) -> None:
         self.begin_anew()
 
@@ -41,31 +39,28 @@ class OneReader(OfCoordinators):
 
     NAME = "S34"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.groups = Groups()
-        kinds = (trace.GroupMemberJoined, trace.GroupMemberLeft, trace.GroupRebalanced, trace.GroupRemoved)
-        return {
-            **self.beginnings(),
-            trace.GroupMemberReconciled: self._reconciled,
-            trace.GroupMigrated: self._migrated,
-            **dict.fromkeys(kinds, self._changed),
-        }
 
     def begin_anew(self) -> None:
         self.groups = Groups(self.groups.instances)
 
+    @on(trace.GroupMigrated)
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
         """What its members have is said anew, or assigned by one of them from now on."""
         group = self.groups.groups.get(event.group)
         for member in group.members.values() if group is not None else ():
             member.partitions = ()
 
+    @on(trace.GroupMemberJoined, trace.GroupMemberLeft, trace.GroupRebalanced, trace.GroupRemoved)
     def _changed(self, row: TraceRow, event: trace.TraceEvent) -> None:
         self.groups(row)
 
+    @on(trace.GroupMemberReconciled)
     def _reconciled(self, row: TraceRow, event: trace.GroupMemberReconciled) -> None:
-        group = self.groups(row)
-        assert group is not None
+        self.groups(row)
+        group = self.groups.groups[event.group]
         has = dict.fromkeys((*event.partitions, *event.revoking))
         for other, member in group.members.items():
             both = [one for one in member.partitions if one in has] if other != event.member else []
@@ -87,21 +82,13 @@ class FencedCommitsAreRefused(OfCoordinators):
 
     NAME = "S35"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.epochs: dict[tuple[str, str], int | None] = {}
         """By group and member; None: it has left; NO_EPOCH: and since then its group has been without members"""
         self.left: dict[tuple[str, str], None] = {}
         self.members: dict[str, dict[str, None]] = {}
         self.instances: dict[tuple[str, str], str] = {}
-        return {
-            **self.beginnings(),
-            trace.GroupMemberJoined: self._joined,
-            trace.GroupMemberLeft: self._left,
-            trace.GroupMemberReconciled: self._reconciled,
-            trace.GroupMigrated: self._migrated,
-            trace.GroupRemoved: self._removed,
-            trace.OffsetCommitted: self._committed,
-        }
 
     def begin_anew(self) -> None:
         self.epochs.clear()
@@ -109,6 +96,7 @@ class FencedCommitsAreRefused(OfCoordinators):
         self.instances.clear()
         self.members.clear()
 
+    @on(trace.GroupMemberJoined)
     def _joined(self, row: TraceRow, event: trace.GroupMemberJoined) -> None:
         self.epochs.pop((event.group, event.member), None)
         self.left.pop((event.group, event.member), None)
@@ -122,6 +110,7 @@ class FencedCommitsAreRefused(OfCoordinators):
             self.epochs[event.group, before] = self.left[event.group, before] = None
         self.instances[event.group, event.instance] = event.member
 
+    @on(trace.GroupMemberLeft)
     def _left(self, row: TraceRow, event: trace.GroupMemberLeft) -> None:
         # Of classic groups nothing is kept: a commit that was taken before a member left may be said after that.
         if (event.group, event.member) in self.epochs:
@@ -138,15 +127,18 @@ class FencedCommitsAreRefused(OfCoordinators):
             gone = [key for key, epoch in self.epochs.items() if key[0] == event.group and epoch is None]
             self.epochs.update(dict.fromkeys(gone, NO_EPOCH))
 
+    @on(trace.GroupMemberReconciled)
     def _reconciled(self, row: TraceRow, event: trace.GroupMemberReconciled) -> None:
         self.epochs[event.group, event.member] = event.generation
         self.left.pop((event.group, event.member), None)
         self.members.setdefault(event.group, {})[event.member] = None
 
+    @on(trace.GroupMigrated)
     def _migrated(self, row: TraceRow, event: trace.GroupMigrated) -> None:
         """From here on a classic group is like any other; of a consumer group each member's epoch follows."""
         self._forget_epochs(event.group)
 
+    @on(trace.GroupRemoved)
     def _removed(self, row: TraceRow, event: trace.GroupRemoved) -> None:
         self._forget_epochs(event.group)
         self.members.pop(event.group, None)
@@ -158,6 +150,7 @@ class FencedCommitsAreRefused(OfCoordinators):
             del self.epochs[key]
             self.left.pop(key, None)
 
+    @on(trace.OffsetCommitted)
     def _committed(self, row: TraceRow, event: trace.OffsetCommitted) -> None:
         if event.member is None or (event.group, event.member) not in self.epochs:
             return

@@ -6,13 +6,14 @@ last disturbance and the last produced record lie long enough back. Otherwise no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from replica.errors import ErrorCode
 from replica.ids import ACKS_ALL, OUTSIDE, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
+from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
 from replica.wording import listed
 from scenarios.check.invariants.checker import NEWS_US, Invariant, InvariantChecker, Probe
 from scenarios.language.verbs.every import QUIET, STAYING
@@ -34,8 +35,8 @@ REST_US = 12_000_000
 """A run that converged so long ago may end early: longer than the sessions, lag times and backoffs of a search."""
 
 
-class Quiescence:
-    """Since when nothing has disturbed the cluster; fed by its owner's handlers.
+class Quiescence(Listener):
+    """Since when nothing has disturbed the cluster; its owner says what was produced.
 
     idle_us: after the last record followers learn the last high watermark with a fetch
     """
@@ -47,19 +48,13 @@ class Quiescence:
         self.produced_us = 0
         self.in_force: dict[str, None] = {}
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {
-            **dict.fromkeys((trace.NodeStarted, trace.NodeStopped, trace.BrokerUnfenced), self.disturbed),
-            trace.FaultBegan: self._began,
-            trace.FaultEnded: self._ended,
-            trace.RecordSent: self._produced,
-        }
-
+    @on(trace.NodeStarted, trace.NodeStopped, trace.BrokerUnfenced)
     def disturbed(self, row: TraceRow, event: Any) -> None:
         node = event.broker if isinstance(event, trace.BrokerUnfenced) else event.node
         if node not in self.view.clients:
             self.disturbed_us = row.at_us
 
+    @on(trace.FaultBegan)
     def _began(self, row: TraceRow, event: trace.FaultBegan) -> None:
         if event.verb in QUIET:
             return
@@ -67,12 +62,10 @@ class Quiescence:
         if event.verb in STAYING:  # Whether nodes are down or paused, the view says.
             self.in_force[event.fault] = None
 
+    @on(trace.FaultEnded)
     def _ended(self, row: TraceRow, event: trace.FaultEnded) -> None:
         self.disturbed_us = row.at_us
         self.in_force.pop(event.fault, None)
-
-    def _produced(self, row: TraceRow, event: trace.RecordSent) -> None:
-        self.produced_us = row.at_us
 
     def reached(self, now_us: int, settle_us: int = SETTLE_US) -> bool:
         servers = (*self.view.brokers, *self.view.controllers)
@@ -135,8 +128,10 @@ class Converges(Invariant):
 
     NAME = "L1"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        self.quiescence = Quiescence(self.checker)
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
+        self.quiescence = Quiescence(checker)
+        self.parts = (self.quiescence,)
         self.unanswered: dict[str, trace.RecordSent] = {}
         self.out_of_order: dict[str, bool] = {}
         self.given_up: dict[str, None] = {}
@@ -159,43 +154,28 @@ class Converges(Invariant):
         self.metadata: tuple[int, dict[str, int]] = (0, {})
         self.metadata_grew_us = 0
         """When a probe last found more of it."""
-        return {
-            **self.quiescence.handlers(),
-            trace.NodeStopped: self._stopped,
-            trace.RecordSent: self._sent,
-            trace.BatchSent: self._sent_again,
-            trace.RecordAcked: self._answered,
-            trace.RecordHandedOver: self._answered,
-            trace.RecordFailed: self._answered,
-            trace.BatchRefused: self._refused,
-            trace.ClientThrottled: self._client_throttled,
-            trace.ClientQuotaAltered: self._quota_altered,
-            trace.ConfigAltered: self._altered,
-            trace.BatchAppended: self._appended,
-            trace.DivergenceFound: self._diverged,
-            trace.FollowingBegan: self._follows,
-            trace.HighWatermarkLearned: self._learned,
-            trace.IsrCommitted: self._isr,
-            trace.ElrCommitted: self._elr,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.appended_us, self.followed, self.untaken, self.elr_cleared)
 
+    @on(trace.IsrCommitted)
     def _isr(self, row: TraceRow, event: trace.IsrCommitted) -> None:
         """The last one leaves; the event of an ELR that this changes comes afterwards."""
         partition = TopicPartition(event.topic, event.partition)
         if not event.isr:
             self.elr_cleared[partition] = not self.view.partitions[partition].elr
 
+    @on(trace.ElrCommitted)
     def _elr(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         cleared = not event.elr and (event.last_known_leader is None or not self.checker.rules.elr)
         self.elr_cleared[TopicPartition(event.topic, event.partition)] = cleared
 
+    @on(trace.RecordSent)
     def _sent(self, row: TraceRow, event: trace.RecordSent) -> None:
         self.quiescence.produced_us = row.at_us
         self.unanswered[event.record] = event
 
+    @on(trace.RecordAcked, trace.RecordHandedOver, trace.RecordFailed)
     def _answered(self, row: TraceRow, event: Any) -> None:
         """A producer that still works off its backlog keeps the replicas moving: nothing is at rest yet."""
         self.quiescence.produced_us = row.at_us
@@ -204,11 +184,13 @@ class Converges(Invariant):
         if isinstance(event, trace.RecordAcked):
             self.refused.pop((event.client, event.topic, event.partition), None)
 
+    @on(trace.BatchSent)
     def _sent_again(self, row: TraceRow, event: trace.BatchSent) -> None:
         if self.given_up:
             for record in event.records:
                 self.given_up.pop(record, None)
 
+    @on(trace.BatchRefused)
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         is_outside = event.client.startswith(OUTSIDE)
         for record in event.records:
@@ -222,14 +204,17 @@ class Converges(Invariant):
             since = self.refused[queue].since_us if queue in self.refused else row.at_us
             self.refused[queue] = _Refused(since, row.at_us, event.records[0])
 
+    @on(trace.ClientThrottled)
     def _client_throttled(self, row: TraceRow, event: trace.ClientThrottled) -> None:
         self.throttled[event.peer] = None
 
+    @on(trace.ClientQuotaAltered)
     def _quota_altered(self, row: TraceRow, event: trace.ClientQuotaAltered) -> None:
         if event.value is None:
             self.throttled.clear()
             self.quiescence.disturbed_us = row.at_us
 
+    @on(trace.ConfigAltered)
     def _altered(self, row: TraceRow, event: trace.ConfigAltered) -> None:
         """What replication quotas hold back, and for which topics (KIP-73)."""
         kept: dict[Any, None] = self.rates
@@ -244,14 +229,17 @@ class Converges(Invariant):
             del kept[whose, event.key]
             self.quiescence.disturbed_us = row.at_us
 
+    @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         """A live client may produce without a trace of its records (serve --no-client-records)."""
         if event.role == "leader":
             self.appended_us[TopicPartition(event.topic, event.partition)] = row.at_us
 
+    @on(trace.DivergenceFound)
     def _diverged(self, row: TraceRow, event: trace.DivergenceFound) -> None:
         self._leaves_out(event.topic, event.partition, follower=event.peer, leader=event.node)
 
+    @on(trace.FollowingBegan)
     def _follows(self, row: TraceRow, event: trace.FollowingBegan) -> None:
         follower = event.topic, event.partition, event.node
         if event.broker is None:
@@ -266,12 +254,13 @@ class Converges(Invariant):
         if state is not None:
             self.untaken[topic, partition, follower] = leader, state.replica(leader).high_watermark
 
+    @on(trace.HighWatermarkLearned)
     def _learned(self, row: TraceRow, event: trace.HighWatermarkLearned) -> None:
         self.untaken.pop((event.topic, event.partition, event.node), None)
 
+    @on(trace.NodeStopped)
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         """A dead client cannot learn the fate of its records."""
-        self.quiescence.disturbed(row, event)
         self.followed = {key: leader for key, leader in self.followed.items() if event.node not in (key[2], leader)}
         if event.node in self.view.clients:
             self.unanswered = {record: sent for record, sent in self.unanswered.items() if sent.client != event.node}
@@ -401,9 +390,7 @@ class RequestsAreHandled(Invariant):
 
     NAME = "L6"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {trace.RequestCrashed: self._crashed}
-
+    @on(trace.RequestCrashed)
     def _crashed(self, row: TraceRow, event: trace.RequestCrashed) -> None:
         self.broken(event.sentence())
 
@@ -413,9 +400,7 @@ class NodesLive(Invariant):
 
     NAME = "L7"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {trace.NodeStopped: self._stopped}
-
+    @on(trace.NodeStopped)
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         if event.how == "crash":
             self.broken(event.sentence())

@@ -7,8 +7,9 @@ from typing import Any
 
 from replica.ids import TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
-from scenarios.check.invariants.checker import Invariant
+from replica.trace.events import TraceRow
+from replica.trace.listening import Listener, on
+from scenarios.check.invariants.checker import Invariant, InvariantChecker
 from scenarios.check.invariants.forgotten import ForgottenProposals
 from scenarios.observe.truth import CommittedLog, same_batch
 from scenarios.observe.view import PartitionView
@@ -32,23 +33,17 @@ class CommittedOnIsr(Invariant):
 
     NAME = "S3"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.isrs = IsrHistory()
-        self.forgotten = ForgottenProposals(self.checker)
+        self.forgotten = ForgottenProposals(checker)
+        self.parts = (self.isrs, self.forgotten)
         self.advanced_at: dict[tuple[str, int, str], int] = {}
-        return {
-            **self.isrs.handlers(),
-            trace.IsrProposed: self.forgotten.proposed,
-            trace.IsrCommitted: self._committed,
-            trace.ElrCommitted: self._eligible,
-            trace.HighWatermarkAdvanced: self._advanced,
-            trace.LogRecovered: self._recovered,
-            trace.LeaderElected: self._elected,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.advanced_at, *self.isrs.kept, *self.forgotten.kept)
 
+    @on(trace.HighWatermarkAdvanced)
     def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         if event.role != "leader":
             return
@@ -87,8 +82,8 @@ class CommittedOnIsr(Invariant):
         if is_earlier:
             self.truth.of(event.topic, event.partition).excused[node] = None
 
+    @on(trace.LeaderElected)
     def _elected(self, row: TraceRow, event: trace.LeaderElected) -> None:
-        self.isrs.committed(row, event)
         committed = self.truth.of(event.topic, event.partition)
         if (
             event.clean
@@ -99,9 +94,8 @@ class CommittedOnIsr(Invariant):
             self._tell("S6 removed-eligible", event, event.broker, where)
             committed.excused[event.broker] = None
 
+    @on(trace.IsrCommitted)
     def _committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        self.isrs.committed(row, event)
-        self.forgotten.committed(row, event)
         committed = self.truth.of(event.topic, event.partition)
         if committed.awaits_rebasing(event.leader_epoch):
             return  # Unclean election: the committed log is re-based when the chosen leader begins.
@@ -119,6 +113,7 @@ class CommittedOnIsr(Invariant):
         advanced_at = self.advanced_at.get((event.topic, event.partition, str(event.proposed_by)), -1)
         return since is not None and since < advanced_at
 
+    @on(trace.ElrCommitted)
     def _eligible(self, row: TraceRow, event: trace.ElrCommitted) -> None:
         committed = self.truth.of(event.topic, event.partition)
         if committed.awaits_rebasing(event.leader_epoch):
@@ -127,6 +122,7 @@ class CommittedOnIsr(Invariant):
             if node not in event.previous_elr and self._lacks(committed, node, committed.end):
                 self._tell("S6", event, node, f"below {committed.end} when it joined the ELR")
 
+    @on(trace.LogRecovered)
     def _recovered(self, row: TraceRow, event: trace.LogRecovered) -> None:
         committed = self.truth.of(event.topic, event.partition)
         state = self.truth.partition(event.topic, event.partition)
@@ -156,20 +152,14 @@ class CommittedOnIsr(Invariant):
         self.broken(f"{node} lacks committed records of {where} {what}", event.topic, event.partition, name)
 
 
-class IsrHistory:
+class IsrHistory(Listener):
     """Every ISR the controller has committed in each leader epoch of each partition, shared shape for S2 and S25."""
 
     def __init__(self) -> None:
         self._isrs: dict[tuple[str, int, int], dict[tuple[str, ...], None]] = {}
         self.kept = (self._isrs,)
 
-    def handlers(self) -> dict[type, Handler]:
-        return {
-            trace.PartitionCreated: self.committed,
-            trace.LeaderElected: self.committed,
-            trace.IsrCommitted: self.committed,
-        }
-
+    @on(trace.PartitionCreated, trace.LeaderElected, trace.IsrCommitted)
     def committed(
         self, row: TraceRow, event: trace.PartitionCreated | trace.LeaderElected | trace.IsrCommitted
     ) -> None:
@@ -195,42 +185,35 @@ class AcknowledgedByIsr(Invariant):
 
     NAME = "S4"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.told: dict[tuple[str, int, str], dict[str, int]] = {}
         self.isrs = IsrHistory()
-        self.forgotten = ForgottenProposals(self.checker)
-        return {
-            **self.isrs.handlers(),
-            trace.IsrProposed: self.forgotten.proposed,
-            trace.IsrCommitted: self._isr_committed,
-            trace.LeadershipBegan: self._began,
-            trace.FollowingBegan: self._ended,
-            trace.NodeStarted: self._started,
-            trace.FollowerFetched: self._fetched,
-            trace.HighWatermarkAdvanced: self._advanced,
-        }
+        self.forgotten = ForgottenProposals(checker)
+        self.parts = (self.isrs, self.forgotten)
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.told, *self.isrs.kept, *self.forgotten.kept)
 
-    def _isr_committed(self, row: TraceRow, event: trace.IsrCommitted) -> None:
-        self.isrs.committed(row, event)
-        self.forgotten.committed(row, event)
-
+    @on(trace.LeadershipBegan)
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         self.told.setdefault((event.topic, event.partition, event.node), {})
 
+    @on(trace.FollowingBegan)
     def _ended(self, row: TraceRow, event: trace.FollowingBegan) -> None:
         self.told.pop((event.topic, event.partition, event.node), None)
 
+    @on(trace.NodeStarted)
     def _started(self, row: TraceRow, event: trace.NodeStarted) -> None:
         self.told = {key: told for key, told in self.told.items() if key[2] != event.node}
 
+    @on(trace.FollowerFetched)
     def _fetched(self, row: TraceRow, event: trace.FollowerFetched) -> None:
         told = self.told.get((event.topic, event.partition, event.node))
         if told is not None and event.fetch_offset > told.get(event.peer, -1):
             told[event.peer] = event.fetch_offset
 
+    @on(trace.HighWatermarkAdvanced)
     def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         state = self.truth.partition(event.topic, event.partition)
         if event.role != "leader" or state is None:
@@ -282,9 +265,7 @@ class LeaderIsComplete(Invariant):
 
     NAME = "S5"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {trace.LeadershipBegan: self._began}
-
+    @on(trace.LeadershipBegan)
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         shortfall = self.truth.of(event.topic, event.partition).shortfall
         if shortfall:
@@ -303,9 +284,7 @@ class LogsMatchBelowHighWatermark(Invariant):
 
     NAME = "S8"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {trace.HighWatermarkAdvanced: self._moved, trace.HighWatermarkLearned: self._moved}
-
+    @on(trace.HighWatermarkAdvanced, trace.HighWatermarkLearned)
     def _moved(self, row: TraceRow, event: trace.HighWatermarkAdvanced | trace.HighWatermarkLearned) -> None:
         committed = self.truth.of(event.topic, event.partition)
         if event.leader_epoch < committed.rebased_epoch or event.high_watermark < event.previous_high_watermark:
@@ -324,9 +303,7 @@ class EpochsMatch(Invariant):
 
     NAME = "S9"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {trace.BatchAppended: self._appended}
-
+    @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         base, crc = event.base_offset, event.crc
         compacted = self.mirror.sent.compacted
@@ -355,23 +332,18 @@ class HighWatermarkBounds(Invariant):
 
     NAME = "S14"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.reached: dict[tuple[str, int, str], tuple[int, int]] = {}
-        return {
-            trace.LeadershipBegan: self._began,
-            trace.HighWatermarkAdvanced: self._advanced,
-            trace.HighWatermarkLearned: self._learned,
-            trace.LogRecovered: self._bounded,
-            trace.ReplicaFound: self._bounded,
-            trace.RecordsExpired: self._expired,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.reached,)
 
+    @on(trace.LeadershipBegan)
     def _began(self, row: TraceRow, event: trace.LeadershipBegan) -> None:
         self.reached[event.topic, event.partition, event.node] = (event.leader_epoch, event.high_watermark)
 
+    @on(trace.HighWatermarkAdvanced)
     def _advanced(self, row: TraceRow, event: trace.HighWatermarkAdvanced) -> None:
         key = (event.topic, event.partition, event.node)
         epoch, reached = self.reached.get(key, (-1, 0))
@@ -382,6 +354,7 @@ class HighWatermarkBounds(Invariant):
         if event.high_watermark > event.log_end_offset:
             self._tell("S14", event, f"{event.high_watermark} is above its log's end {event.log_end_offset}")
 
+    @on(trace.HighWatermarkLearned)
     def _learned(self, row: TraceRow, event: trace.HighWatermarkLearned) -> None:
         if event.high_watermark > event.log_end_offset:
             self._tell("S24", event, f"{event.high_watermark} is above its log's end {event.log_end_offset}")
@@ -389,11 +362,13 @@ class HighWatermarkBounds(Invariant):
         if event.high_watermark > peak:
             self._tell("S24", event, f"{event.high_watermark} is above {peak}, the most that any leader committed")
 
+    @on(trace.LogRecovered, trace.ReplicaFound)
     def _bounded(self, row: TraceRow, event: trace.LogRecovered | trace.ReplicaFound) -> None:
         if not event.log_start_offset <= event.high_watermark <= event.log_end_offset:
             bounds = f"{event.log_start_offset} to {event.log_end_offset}"
             self._tell("S14", event, f"{event.high_watermark} is outside its log, {bounds}")
 
+    @on(trace.RecordsExpired)
     def _expired(self, row: TraceRow, event: trace.RecordsExpired) -> None:
         state = self.truth.partition(event.topic, event.partition)
         replica = None if state is None else state.replicas.get(event.node)
@@ -411,9 +386,7 @@ class LogIsOrdered(Invariant):
 
     NAME = "S16"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {trace.BatchAppended: self._appended}
-
+    @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         log = self.mirror.logs[event.topic, event.partition][event.node]  # type: ignore[index]
         if event.last_offset < event.base_offset or event.log_end_offset != event.last_offset + 1:
@@ -444,9 +417,7 @@ class TruncationSparesCommitted(Invariant):
 
     NAME = "S17"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {trace.LogTruncated: self._truncated}
-
+    @on(trace.LogTruncated)
     def _truncated(self, row: TraceRow, event: trace.LogTruncated) -> None:
         if event.log_end_offset > event.previous_log_end_offset:
             return

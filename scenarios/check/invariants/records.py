@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from replica.ids import ACKS_ALL, OFFSETS_TOPIC, OUTSIDE, TopicPartition, client_of
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
-from scenarios.check.invariants.checker import Invariant
+from replica.trace.events import TraceRow
+from replica.trace.listening import on
+from scenarios.check.invariants.checker import Invariant, InvariantChecker
 from scenarios.check.invariants.forgotten import ForgottenProducers
 from scenarios.observe.columns.names import PlaceRuns
 
@@ -25,23 +25,18 @@ class AckedIsCommitted(Invariant):
 
     NAME = "S10"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.names = self.mirror.sent.names
         self.promised: dict[TopicPartition, array[int]] = {}
         self.found: dict[TopicPartition, PlaceRuns] = {}
         self.disk_lost: dict[TopicPartition, None] = {}
         self.logs_found = False
-        return {
-            trace.RecordAcked: self._acked,
-            trace.DataLost: self._lost,
-            trace.BatchCorrupted: self._lost,
-            trace.LogEntriesFound: self._entries,
-            trace.ReplicaFound: self._replica,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.promised, self.disk_lost)
 
+    @on(trace.RecordAcked)
     def _acked(self, row: TraceRow, event: trace.RecordAcked) -> None:
         if event.acks != ACKS_ALL or event.offset < 0:
             return
@@ -58,9 +53,11 @@ class AckedIsCommitted(Invariant):
             )
             self.broken(sentence, *partition, name="S25")
 
+    @on(trace.DataLost, trace.BatchCorrupted)
     def _lost(self, row: TraceRow, event: trace.DataLost | trace.BatchCorrupted) -> None:
         self.disk_lost[TopicPartition(event.topic, event.partition)] = None
 
+    @on(trace.LogEntriesFound)
     def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
         """The final logs are read after the end of the run, when promises no longer apply."""
         partition = (event.topic, event.partition)
@@ -69,6 +66,7 @@ class AckedIsCommitted(Invariant):
             found = self.found[TopicPartition(*partition)] = PlaceRuns()
         found.append(event.place, event.count)
 
+    @on(trace.ReplicaFound)
     def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         self.logs_found = True
 
@@ -97,9 +95,7 @@ class ReadsAreCommitted(Invariant):
 
     NAME = "S11"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {trace.RecordRead: self._read}
-
+    @on(trace.RecordRead)
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         committed = self.truth.of(event.topic, event.partition)
         where = f"offset {event.offset} of {event.topic}-{event.partition}"
@@ -148,35 +144,28 @@ class SequencesAreContiguous(Invariant):
     NAME = "S26"
     _WRAP: Final = 1 << 31
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.last: dict[tuple[str, int, str], dict[int, _Latest]] = {}
         self.transactional: dict[int, None] = {}
         self.starts: dict[tuple[str, int], int] = {}
         """Where the log of the replica begins that has deleted most."""
-        self.forgotten = ForgottenProducers(self.checker)
-        return {
-            **self.forgotten.handlers(),
-            trace.TransactionBegan: self._named,
-            trace.BatchAppended: self._appended,
-            trace.LogStartOffsetAdvanced: self._begins,
-            trace.RecordsExpired: self._begins,
-            trace.LogTruncated: self._cut,
-            trace.LogRecovered: self._cut,
-            trace.LeadershipBegan: self._cut,
-            trace.FollowingBegan: self._cut,
-            trace.ReplicaDeleted: self._cut,
-        }
+        self.forgotten = ForgottenProducers(checker)
+        self.parts = (self.forgotten,)
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return self.last, self.starts
 
+    @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _begins(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         place = event.topic, event.partition
         self.starts[place] = max(event.log_start_offset, self.starts.get(place, 0))
 
+    @on(trace.TransactionBegan)
     def _named(self, row: TraceRow, event: trace.TransactionBegan) -> None:
         self.transactional[event.producer_id] = None
 
+    @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         if event.producer_id < 0 or event.base_sequence < 0 or event.topic == OFFSETS_TOPIC:
             return
@@ -208,6 +197,7 @@ class SequencesAreContiguous(Invariant):
             event.producer_epoch, (first + count) % self._WRAP, row.at_us, event.last_offset
         )
 
+    @on(trace.LogTruncated, trace.LogRecovered, trace.LeadershipBegan, trace.FollowingBegan, trace.ReplicaDeleted)
     def _cut(
         self,
         row: TraceRow,
@@ -245,9 +235,7 @@ class DisksHoldWhatWasAppended(Invariant):
 
     NAME = "S27"
 
-    def handlers(self) -> Mapping[type, Handler]:
-        return {trace.LogEntriesFound: self._entries, trace.ReplicaFound: self._replica}
-
+    @on(trace.LogEntriesFound)
     def _entries(self, row: TraceRow, event: trace.LogEntriesFound) -> None:
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         place, columns = log.place_holding(event.offset), log.columns
@@ -266,6 +254,7 @@ class DisksHoldWhatWasAppended(Invariant):
             )
             self.broken(sentence, event.topic, event.partition)
 
+    @on(trace.ReplicaFound)
     def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         log = self.mirror.log((event.topic, event.partition), event.node)  # type: ignore[arg-type]
         if not log.doubtful and log.end != event.log_end_offset:
@@ -289,26 +278,21 @@ class ConnectionKeepsOrder(Invariant):
 
     NAME = "S29"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.lives: dict[tuple[str, str], int] = {}
         self.routes: defaultdict[tuple[str, int, str, str], _Route] = defaultdict(_Route)
-        return {
-            trace.BatchSent: self._sent,
-            trace.BatchRefused: self._refused,
-            trace.BatchAppended: self._appended,
-            trace.RecordFailed: self._failed,
-            trace.ConnectionLost: self._lost,
-            trace.NodeStopped: self._stopped,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.routes,)
 
+    @on(trace.BatchSent)
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         life = self.lives.setdefault((client_of(event.client), event.peer), 0)
         route = self.routes[event.topic, event.partition, event.client, event.peer]
         route.sent(event.crc, (life, event.producer_id))
 
+    @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         if event.role != "leader":
             return
@@ -324,12 +308,14 @@ class ConnectionKeepsOrder(Invariant):
             )
             self.broken(sentence, event.topic, event.partition)
 
+    @on(trace.BatchRefused)
     def _refused(self, row: TraceRow, event: trace.BatchRefused) -> None:
         """When a client gives up a connection, its side shows in the outcome of its requests."""
         pair = client_of(event.client), event.peer
         if event.error in ("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION") and pair in self.lives:
             self.lives[pair] += 1
 
+    @on(trace.RecordFailed)
     def _failed(self, row: TraceRow, event: trace.RecordFailed) -> None:
         if event.error == "REQUEST_TIMED_OUT" and not event.definite:
             sender = client_of(event.client)
@@ -337,11 +323,13 @@ class ConnectionKeepsOrder(Invariant):
                 if client == sender:
                     self.lives[client, peer] += 1
 
+    @on(trace.ConnectionLost)
     def _lost(self, row: TraceRow, event: trace.ConnectionLost) -> None:
         for pair in ((event.node, event.peer), (event.peer, event.node)):
             if pair in self.lives:
                 self.lives[pair] += 1
 
+    @on(trace.NodeStopped)
     def _stopped(self, row: TraceRow, event: trace.NodeStopped) -> None:
         for pair in self.lives:
             if event.node in pair:

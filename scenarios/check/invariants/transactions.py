@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from replica.ids import INTERNAL_TOPICS, TRANSACTIONS_TOPIC, TopicPartition
 from replica.trace import events as trace
-from replica.trace.events import Handler, TraceRow
-from scenarios.check.invariants.checker import Invariant, Probe
+from replica.trace.events import TraceRow
+from replica.trace.listening import on
+from scenarios.check.invariants.checker import Invariant, InvariantChecker, Probe
 from scenarios.observe.availability import IsGone
 from scenarios.observe.taken_records import PREPARED
 
@@ -57,7 +58,8 @@ class TransactionsAreWhole(Invariant):
 
     NAME = "S30"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.transactions: list[_Transaction] = []
         self.begun = 0
         self.open: dict[str, _Transaction] = {}
@@ -69,15 +71,6 @@ class TransactionsAreWhole(Invariant):
         self.of_batch: dict[tuple[str, int, int], _Transaction] = {}
         self.aborted: dict[tuple[str, int, str], dict[int, None]] = {}
         self.leaders: dict[_PartitionName, trace.ReplicaFound] = {}
-        return {
-            trace.TransactionBegan: self._began,
-            trace.BatchSent: self._sent,
-            trace.TransactionEndAsked: self._end_asked,
-            trace.TransactionStateChanged: self._changed,
-            trace.TransactionEnded: self._ended,
-            trace.AbortedBatchFound: self._aborted,
-            trace.ReplicaFound: self._replica,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.of_batch,)
@@ -89,6 +82,7 @@ class TransactionsAreWhole(Invariant):
         places = dict.fromkeys(transaction.place for transaction in known)
         self.transactions = [transaction for transaction in self.transactions if transaction.place in places]
 
+    @on(trace.TransactionBegan)
     def _began(self, row: TraceRow, event: trace.TransactionBegan) -> None:
         producer = event.producer_id, event.producer_epoch
         self.begun += 1
@@ -96,6 +90,7 @@ class TransactionsAreWhole(Invariant):
         self.open[event.client] = self.latest[event.transactional_id] = transaction
         self.transactions.append(transaction)
 
+    @on(trace.BatchSent)
     def _sent(self, row: TraceRow, event: trace.BatchSent) -> None:
         if not self.transactions:
             return
@@ -109,12 +104,14 @@ class TransactionsAreWhole(Invariant):
                     self.of_batch[batch] = transaction
                     break
 
+    @on(trace.TransactionEndAsked)
     def _end_asked(self, row: TraceRow, event: trace.TransactionEndAsked) -> None:
         what = _end(event.committed)
         self.asked[event.transactional_id, what] = None
         if event.client in self.open:
             self.open[event.client].asked.append(what)
 
+    @on(trace.TransactionStateChanged)
     def _changed(self, row: TraceRow, event: trace.TransactionStateChanged) -> None:
         transaction = self.latest.get(event.transactional_id)
         if event.state not in PREPARED or transaction is None:
@@ -127,14 +124,17 @@ class TransactionsAreWhole(Invariant):
         if not event.fences and decision not in transaction.asked and was_asked:
             transaction.ended = decision
 
+    @on(trace.TransactionEnded)
     def _ended(self, row: TraceRow, event: trace.TransactionEnded) -> None:
         transaction = self.open.pop(event.client, None)
         if transaction is not None:
             transaction.told = _end(event.committed)
 
+    @on(trace.AbortedBatchFound)
     def _aborted(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
         self.aborted.setdefault((event.topic, event.partition, event.node), {})[event.base_offset] = None
 
+    @on(trace.ReplicaFound)
     def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         if event.is_leader:
             self.leaders[event.topic, event.partition] = event
@@ -237,26 +237,19 @@ class _OfTransactionalProducers(Invariant, Generic[_State]):
 
     STATE: type[_State]
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.producer_ids: dict[int, None] = {}
         self.logs: dict[tuple[str, int, str], _State] = {}
-        return {
-            trace.TransactionStateChanged: self._named,
-            trace.TransactionBegan: self._named,
-            trace.BatchAppended: self._appended,
-            trace.LogTruncated: self._cut,
-            trace.LogRecovered: self._cut,
-            trace.LeadershipBegan: self._cut,
-            trace.FollowingBegan: self._cut,
-            trace.ReplicaDeleted: self._cut,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.logs,)
 
+    @on(trace.TransactionStateChanged, trace.TransactionBegan)
     def _named(self, row: TraceRow, event: trace.TransactionStateChanged | trace.TransactionBegan) -> None:
         self.producer_ids[event.producer_id] = None
 
+    @on(trace.BatchAppended)
     def _appended(self, row: TraceRow, event: trace.BatchAppended) -> None:
         if event.producer_id < 0 or event.producer_id not in self.producer_ids:
             return
@@ -270,6 +263,7 @@ class _OfTransactionalProducers(Invariant, Generic[_State]):
     def judge(self, log: _State, event: trace.BatchAppended) -> None:
         """Before the batch counts."""
 
+    @on(trace.LogTruncated, trace.LogRecovered, trace.LeadershipBegan, trace.FollowingBegan, trace.ReplicaDeleted)
     def _cut(
         self,
         row: TraceRow,
@@ -355,33 +349,28 @@ class StableIsDecided(_OfTransactionalProducers[_Unstable]):
     NAME = "S32"
     STATE = _Unstable
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.snapshots: dict[tuple[str, int, str], list[int]] = {}
         """Where each log has snapshots of its producers. Not known here: those at the start of its segments."""
         self.loaded: dict[tuple[str, int, str], int] = {}
         """The one that its state was loaded from."""
         self.is_undecided = False
         """Whether readers of what is committed wait for a transaction, in any log."""
-        return {
-            **super().handlers(),
-            trace.LogRecovered: self._reloaded,
-            trace.LogTruncated: self._reloaded,
-            trace.LogStartOffsetAdvanced: self._begins,
-            trace.RecordsExpired: self._begins,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (*super().kept(), self.snapshots, self.loaded)
 
+    @on(trace.LogRecovered, trace.LogTruncated)
     def _reloaded(self, row: TraceRow, event: trace.LogRecovered | trace.LogTruncated) -> None:
         """A start leaves a snapshot at the end and loads it; a truncation loads the last that is not cut off, reads on
         from there, and leaves one at the end (UnifiedLog.rebuildProducerState)."""
-        self._cut(row, event)
         key, end = (event.topic, event.partition, event.node), event.log_end_offset
         kept = [offset for offset in self.snapshots.get(key, ()) if offset <= end]
         self.loaded[key] = end if isinstance(event, trace.LogRecovered) else max(kept, default=0)
         self.snapshots[key] = sorted({*kept, end})
 
+    @on(trace.LogStartOffsetAdvanced, trace.RecordsExpired)
     def _begins(self, row: TraceRow, event: trace.LogStartOffsetAdvanced | trace.RecordsExpired) -> None:
         """Before KAFKA-7190 a log forgets a producer with its last record, and its transaction with it."""
         log = self.logs.get((event.topic, event.partition, event.node))
@@ -431,16 +420,12 @@ class AbortedIsNotRead(Invariant):
 
     NAME = "S33"
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def __init__(self, checker: InvariantChecker) -> None:
+        super().__init__(checker)
         self.readers: dict[str, None] | None = None
         self.reads: dict[_PartitionName, dict[int, trace.RecordRead]] = {}
         self.aborted: list[trace.AbortedBatchFound] = []
         self.leaders: dict[_PartitionName, str] = {}
-        return {
-            trace.RecordRead: self._read,
-            trace.AbortedBatchFound: self._aborted,
-            trace.ReplicaFound: self._replica,
-        }
 
     def kept(self) -> tuple[dict[Any, Any], ...]:
         return (self.reads,)
@@ -449,13 +434,16 @@ class AbortedIsNotRead(Invariant):
         if self.readers is None:  # The scenario says it, once for all.
             self.readers = dict.fromkeys(probe.committed_readers())
 
+    @on(trace.RecordRead)
     def _read(self, row: TraceRow, event: trace.RecordRead) -> None:
         if self.readers and event.client in self.readers:
             self.reads.setdefault((event.topic, event.partition), {}).setdefault(event.offset, event)
 
+    @on(trace.AbortedBatchFound)
     def _aborted(self, row: TraceRow, event: trace.AbortedBatchFound) -> None:
         self.aborted.append(event)
 
+    @on(trace.ReplicaFound)
     def _replica(self, row: TraceRow, event: trace.ReplicaFound) -> None:
         if event.is_leader:
             self.leaders[event.topic, event.partition] = event.node

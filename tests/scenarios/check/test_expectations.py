@@ -333,11 +333,11 @@ def test_windows_of_a_topic_that_is_gone_stay_and_partitions_without_one_are_for
     script.at(5)
     script.ack("r0", 0)
     writes = script.ledger.writes
-    writes.sent(6 * S, trace.RecordSent(client="p1", topic=other, partition=0, record="r1", acks=0))
-    writes.succeeded(
-        6 * S,
+    for event in (
+        trace.RecordSent(client="p1", topic=other, partition=0, record="r1", acks=0),
         trace.RecordHandedOver(client="p1", peer="b1", topic=other, partition=0, record="r1", acks=0, latency_us=None),
-    )
+    ):
+        writes(trace.TraceRow(0, 6 * S, (), event))
     writes.forget(lambda topic: True)
     assert writes.windows(T0, 40 * S) == [Window(2 * S, 5 * S)]
     assert list(writes._partitions) == [(T0.topic, T0.partition)]

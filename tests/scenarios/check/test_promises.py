@@ -86,7 +86,7 @@ def test_who_returns_unfenced_breaks_only_what_it_can_break(invariant: str, enou
 def seen(*events: Any) -> list[str]:
     circumstances = Circumstances()
     for seq, event in enumerate(events):
-        circumstances.handlers[type(event)](TraceRow(seq, 0, (), event), event)
+        circumstances(TraceRow(seq, 0, (), event))
     return list(circumstances.seen)
 
 
