@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from controller.image import PartitionRegistration
 from replica.ids import INTERNAL_TOPICS, BrokerId, LeaderEpoch, Names, Offset, TopicPartition
 from replica.inputs import AdvanceHighWatermark, ProposeIsr, SetHighWatermark
 from replica.log.batches.control_records import ControlRecordType, EndTransactionMarker
-from replica.log.batches.records import BatchHeader, Bytes, read_records
+from replica.log.batches.records import BatchHeader, Record
 from replica.log.log import AppendInfo
 from replica.trace.events import (
     BatchAppended,
@@ -174,9 +175,10 @@ class PartitionEvents:
                 )
             )
 
-    def keys_appended(self, header: BatchHeader, batch: Bytes) -> None:
-        """To a compacted topic, so that it is known which of its records compaction may take."""
-        records = read_records(batch)
+    def keys_read(self, header: BatchHeader, records: Sequence[Record]) -> None:
+        """Of a compacted topic, so that it is known which of its records compaction may take."""
+        if self._topic in INTERNAL_TOPICS:
+            return
         self._recorder.aside(
             KeysAppended(
                 node=self.node,
