@@ -14,7 +14,7 @@ from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.client.events import record_name
 from replica.config import TopicConfig
 from replica.errors import KafkaError
-from replica.ids import INTERNAL_TOPICS, TopicPartition
+from replica.ids import INTERNAL_TOPICS, UNDEFINED_EPOCH, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import BatchHeader, as_sent, check_crc, read_records
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
@@ -219,10 +219,11 @@ def _state_replica(
     batches = () if topic_partition.topic in INTERNAL_TOPICS else log.raw_batches()
     compacted = naming.sent.compacted
     events = PartitionEvents(broker_id=0, names=lambda broker_id: name, recorder=trace, name=topic_partition)
-    has_transactions = False
+    has_transactions, last_epoch = False, UNDEFINED_EPOCH
     for header, batch in batches:
         if not check_crc(batch, 0, header):
             continue  # It is unreadable now, so it is not there.
+        last_epoch = header.leader_epoch
         if header.is_control:
             continue
         has_transactions |= header.is_transactional
@@ -255,5 +256,6 @@ def _state_replica(
             in_isr=name in view.isr(topic_partition),
             running=running,
             in_elr=name in view.eligible(topic_partition),
+            leader_epoch=last_epoch,
         )
     )
