@@ -365,4 +365,5 @@ class TraceBuilder:
             t.ReplicaFound, node=node, log_start_offset=start, log_end_offset=end,
             high_watermark=end if hw is None else hw, is_leader=node == "b1" if leader is None else leader,
             in_isr=in_isr, running=running, in_elr=in_elr,
+            leader_epoch=(epochs[-1] if epochs else epoch) if names else -1,
         )  # fmt: skip

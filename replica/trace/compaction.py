@@ -25,7 +25,8 @@ class LogCompacted(ControlEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysAppended(CompactionEvent):
-    """A leader appended a batch to a compacted topic: the keys of its records."""
+    """A leader appended a batch to a compacted topic, or a cleaner read it: the keys of its records. A batch that was
+    appended before its topic became compacted is stated by each replica's cleaner, or when the run ends."""
 
     node: column.Node
     topic: column.Topic

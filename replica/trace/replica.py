@@ -329,3 +329,4 @@ class ReplicaFound(TraceEvent):
     in_isr: Annotated[bool, "in the controller's ISR"]
     running: Annotated[bool, "its broker is running"]
     in_elr: Annotated[bool, "in the controller's ELR, as a replica that has kept its log"] = False
+    leader_epoch: Annotated[int, "leader epoch of its last batch, -1 if it has none"] = -1

@@ -321,6 +321,7 @@ def logs_now(sight: RunSight) -> dict[TopicPartition, dict[str, FinalReplica]]:
                 in_isr=node in state.isr,
                 in_elr=node in state.eligible,
                 running=sight.view.running(node),
+                leader_epoch=sight.mirror.log(partition, node).last_epoch,
                 seq=0,
             )
     return logs

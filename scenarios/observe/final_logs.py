@@ -181,6 +181,7 @@ class FinalReplica:
     in_isr: bool = False
     in_elr: bool = False
     running: bool = False
+    leader_epoch: int = -1
     seq: int = -1
 
     @property
@@ -188,9 +189,10 @@ class FinalReplica:
         return self.seq >= 0
 
     @property
-    def counts(self) -> bool:
-        """It leads, or its broker may be elected cleanly."""
-        return self.is_leader or self.in_isr or self.in_elr
+    def rank(self) -> tuple[bool | int | str, ...]:
+        """Lowest of the log that counts: the leader, who may be elected cleanly, who has the latest records."""
+        who = (not self.is_leader, not self.in_isr, not self.in_elr)
+        return (*who, -self.leader_epoch, -self.log_end_offset, self.node)
 
 
 class Presence:

@@ -211,13 +211,10 @@ class RecordLedger(Listener):
         return [entry.name for entry in acked if entry.name not in self.present and self._is_taken(entry.name)]
 
     def final_replica(self, partition: TopicPartition) -> FinalReplica | None:
-        """The node whose log counts: the running leader, else the ISR member with the longest log, else the member of
-        the ELR with the longest, else none."""
-        return min(
-            (one for one in self.final.get(partition, {}).values() if one.found and one.counts),
-            key=lambda one: (not one.is_leader, not one.in_isr, -one.log_end_offset, one.node),
-            default=None,
-        )
+        """The node whose log counts: the running leader, else a member of the ISR, else of the ELR, else any that has a
+        log, for what is there may come back; of several the one with the latest records. None: no log is left."""
+        found = (one for one in self.final.get(partition, {}).values() if one.found)
+        return min(found, key=lambda one: one.rank, default=None)
 
     def final_log(self, partition: TopicPartition) -> LogEntries:
         replica = self.final_replica(partition)
@@ -467,4 +464,4 @@ class RecordLedger(Listener):
         replica.log_start_offset, replica.log_end_offset = event.log_start_offset, event.log_end_offset
         replica.high_watermark, replica.seq = event.high_watermark, row.seq
         replica.is_leader, replica.in_isr, replica.in_elr = event.is_leader, event.in_isr, event.in_elr
-        replica.running = event.running
+        replica.running, replica.leader_epoch = event.running, event.leader_epoch

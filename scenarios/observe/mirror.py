@@ -46,6 +46,10 @@ class ReplicaLog(BatchList):
         self.compacted: set[int] = set()
         self.first = self.marked = 0
 
+    @property
+    def last_epoch(self) -> int:
+        return self.epochs[-1][0] if self.epochs else -1
+
     def append(self, place: int) -> None:
         super().append(place)
         self.exists = True

@@ -6,14 +6,15 @@ import shutil
 import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cluster.broker.replicas.partition_events import PartitionEvents
 from cluster.client.events import record_name
 from replica.config import TopicConfig
 from replica.errors import KafkaError
-from replica.ids import INTERNAL_TOPICS, TopicPartition
+from replica.ids import INTERNAL_TOPICS, UNDEFINED_EPOCH, TopicPartition
 from replica.log.batches.control_records import ControlRecordType, read_end_transaction_marker
 from replica.log.batches.records import BatchHeader, as_sent, check_crc, read_records
 from replica.log.files.checkpoints import HIGH_WATERMARKS, read_offsets
@@ -216,10 +217,13 @@ def _state_replica(
     running = cluster.running(name)
     # No client has sent the records in the offsets topic: they have no names and no fate, and groups interpret them.
     batches = () if topic_partition.topic in INTERNAL_TOPICS else log.raw_batches()
-    has_transactions = False
+    compacted = naming.sent.compacted
+    events = PartitionEvents(broker_id=0, names=lambda broker_id: name, recorder=trace, name=topic_partition)
+    has_transactions, last_epoch = False, UNDEFINED_EPOCH
     for header, batch in batches:
         if not check_crc(batch, 0, header):
             continue  # It is unreadable now, so it is not there.
+        last_epoch = header.leader_epoch
         if header.is_control:
             continue
         has_transactions |= header.is_transactional
@@ -227,7 +231,12 @@ def _state_replica(
         places = naming.find_places(topic_partition, header.base_offset, crc)
         if places is None:
             continue
-        appended_crc = naming.sent.compacted.crc_as_appended(topic_partition, header.base_offset, crc)
+        where = topic_partition, header.base_offset, header.leader_epoch
+        if compacted.has_any(topic_partition) and not any(compacted.keyed(*where)):
+            # Appended while the topic was not compacted, and not cleaned since: it may replace a record that is gone.
+            with suppress(KafkaError):  # Its codec is not installed.
+                events.keys_read(as_sent(batch, header), read_records(batch))
+        appended_crc = compacted.crc_as_appended(topic_partition, header.base_offset, crc)
         found = _entries(header, batch, places, names)
         for offset, place, count in _stretches(*found, log.log_start_offset):
             trace.emit_entries(
@@ -247,5 +256,6 @@ def _state_replica(
             in_isr=name in view.isr(topic_partition),
             running=running,
             in_elr=name in view.eligible(topic_partition),
+            leader_epoch=last_epoch,
         )
     )

@@ -117,9 +117,11 @@ class Operator:
         await self._ask_broker(what, self._cluster.view.coordinator(group), DeleteGroup(group, names))
 
     async def _ask_broker(self, what: str, name: str | None, asked: BrokerInput) -> None:
-        broker = None if name is None else self._cluster.answering(self._cluster.nodes.brokers, name)
-        if name is None or broker is None:
-            raise NotPossibleNow(f"{what}: no broker that can do it is there")
+        if name is None:
+            raise NotPossibleNow(f"{what}: there is no broker that decides about it")
+        broker = self._cluster.answering(self._cluster.nodes.brokers, name)
+        if broker is None:
+            raise NotPossibleNow(f"{what}: {name}, which decides about it, does not answer")
         _accepted(what, await self._cluster.answer_of(name, partial(broker.operate, lambda _: asked)))
 
     # -------------------------------------------------------------------------------------------------- throttles

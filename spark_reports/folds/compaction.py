@@ -39,7 +39,7 @@ class _Life:
 
     def __init__(self) -> None:
         self.records: dict[Place, _Record] = {}
-        self.offsets_of: dict[str, list[int]] = {}
+        self.offsets_of: dict[str, dict[int, None]] = {}
         self.taken: dict[Place, bool] = {}
         """Whether it went with an aborted transaction."""
         self.deleted_to: dict[str, int] = {}
@@ -49,7 +49,7 @@ class _Life:
         for place, key in enumerate(keys):
             offset = base + place
             self.records[offset, epoch] = _Record(key, offset in tombstones, (*batch, place))
-            self.offsets_of.setdefault(key, []).append(offset)
+            self.offsets_of.setdefault(key, {})[offset] = None
 
     def took(self, epoch: int, removed: Sequence[int], cleaned_to: int, aborted: bool) -> None:
         for offset in removed:

@@ -49,15 +49,15 @@ UNMARKED = "committed and in the final log, but without the marker: no reader of
 def final_replicas(final_log: DataFrame) -> DataFrame:
     """One row per partition: the replica whose log is the partition's log after the run.
 
-    The running leader; without one, the ISR member with the largest log end offset (of equals, the first by name);
-    without any, that of the ELR. Partitions that have none have no row.
+    The running leader; without one, a member of the ISR, without any of the ELR, without any whoever has a log. Of
+    several the one with the latest leader epoch, the largest log end offset, the first by name.
     out: *PARTITION_KEY, node, is_leader, high_watermark, log_end_offset
     """
     preference = Window.partitionBy(*PARTITION_KEY).orderBy(
-        F.col("is_leader").desc(), F.col("in_isr").desc(), F.col("log_end_offset").desc(), F.col("node")
+        *(F.col(name).desc() for name in ("is_leader", "in_isr", "in_elr", "leader_epoch", "log_end_offset")), "node"
     )
     return (
-        final_log.filter((F.col("event") == REPLICA_FOUND) & (F.col("is_leader") | F.col("in_isr") | F.col("in_elr")))
+        final_log.filter(F.col("event") == REPLICA_FOUND)
         .withColumn("rank", F.row_number().over(preference))
         .filter(F.col("rank") == 1)
         .select(*PARTITION_KEY, "node", "is_leader", "high_watermark", "log_end_offset")

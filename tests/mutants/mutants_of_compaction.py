@@ -71,9 +71,9 @@ COMPACTION: tuple[Mutant, ...] = (
     mutant(
         "keys-are-unknown",
         "What a topic has when it becomes compacted is judged by its keys, too",
-        "cluster.broker.replicas.partition",
-        "        if becomes_compacted:\n",
-        "        if False:\n",
+        CLEANER,
+        "            batch_read(as_sent(batch, header), records)\n",
+        "            pass\n",
         "test tests/scenarios/check/test_everyday_operations.py::"
         "test_what_is_done_every_day_breaks_nothing[a-topic-becomes-compacted]",
     ),

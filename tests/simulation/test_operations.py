@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -185,6 +186,15 @@ def test_what_leaders_and_coordinators_refuse() -> None:
         "{at: 12s, delete_offsets: {group: g, topic: o}}",
         "{at: 25s, delete_offsets: {group: g, topic: t}}",
     ) == ["OFFSET_OUT_OF_RANGE", "NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC", "GROUP_ID_NOT_FOUND"]  # fmt: skip
+
+
+@pytest.mark.parametrize("step", ["delete_records: t-0", "delete_group: g", "delete_offsets: {group: g, topic: t}"])
+def test_the_step_says_which_broker_would_decide_and_is_down(step: str) -> None:
+    """Nothing was asked, so that is a step that could not be done, and no fault."""
+    (failed,) = [
+        one for one in asked("{at: 19s, kill: [b1, b2, b3]}", f"{{at: 20s, {step}}}").expectations if not one.held
+    ]
+    assert re.search("b[123], which decides about it, does not answer$", failed.why)
 
 
 def test_a_group_that_is_deleted_has_no_offsets() -> None:

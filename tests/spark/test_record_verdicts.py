@@ -60,13 +60,14 @@ def found(
     isr: bool = True,
     elr: bool = False,
     up: bool = True,
+    epoch: int = 0,
 ) -> list[t.TraceEvent]:
     """A replica's log at the end: one record an offset."""
     entries = [found_at(node, offset, record) for offset, record in enumerate(records)]
     end = t.ReplicaFound(
         node=node, log_start_offset=0, log_end_offset=len(records),
         high_watermark=len(records) if hw is None else hw, is_leader=leader, in_isr=isr, in_elr=elr,
-        running=up, **PLACE,
+        running=up, leader_epoch=epoch if records else -1, **PLACE,
     )  # fmt: skip
     return [*entries, end]
 
@@ -201,10 +202,20 @@ CASES: dict[str, tuple[list[t.TraceEvent], set[tuple[str, str]]]] = {
         [sent("r0"), acked("r0", 0), *found("b2", "r0", up=False), *found("b1", "rx", up=False)],
         {("lost", "r0")},
     ),
-    "no leader and no ISR member: no final log": (
-        [sent("r0"), acked("r0", 0), *found("b1", "r0", isr=False)],
+    "no leader, nobody in ISR or ELR: what a disk has may come back": (
+        [sent("r0"), acked("r0", 0), *found("b1", isr=False, up=False), *found("b2", "r0", isr=False, up=False)],
+        {("unseen", "r0")},
+    ),
+    "of such logs the one with the latest records counts, not the longest": (
+        [sent("r0"), sent("r1"), acked("r0", 0), acked("r1", 1),
+         *found("b1", "rx", "r1", "ry", isr=False, up=False), *found("b2", "r0", isr=False, up=False, epoch=1)],
+        {("unseen", "r0"), ("lost", "r1")},
+    ),
+    "whoever is in the ISR with an empty log is elected before a log that holds it": (
+        [sent("r0"), acked("r0", 0), *found("b1", up=False), *found("b2", "r0", isr=False)],
         {("lost", "r0")},
     ),
+    "no log is left at all": ([sent("r0"), acked("r0", 0)], {("lost", "r0")}),
     "no ISR member: that of the ELR counts": (
         [sent("r0"), acked("r0", 0), *found("b1", "rx", "ry", isr=False, up=False),
          *found("b2", "r0", isr=False, elr=True, up=False)],

@@ -224,7 +224,9 @@ class LogCleaner:
 
         partition = self._partitions[found.log.topic_partition]
         partition.end_rests()
-        cleaned = clean(found, self._config.current.log_cleaner_dedupe_buffer_size, self._clock.at(now_us))
+        buffer_bytes = self._config.current.log_cleaner_dedupe_buffer_size
+        # Their leader may not have known that the topic is compacted.
+        cleaned = clean(found, buffer_bytes, self._clock.at(now_us), partition.events.keys_read)
         if cleaned.problem is None:
             self._logs.set_cleaned_to(partition.topic_partition, cleaned.end_offset)
         else:

@@ -22,7 +22,6 @@ from replica.errors import ErrorCode, KafkaError
 from replica.fetch_fencing import begins_anew, check_leader_epoch, only_leader_serves
 from replica.frozen import dataclass
 from replica.ids import (
-    INTERNAL_TOPICS,
     UNDEFINED_EPOCH,
     BrokerId,
     LeaderEpoch,
@@ -44,7 +43,7 @@ from replica.inputs import (
     ProposeIsr,
 )
 from replica.leader import LeaderState, check_life
-from replica.log.batches.records import CONTROL, as_sent
+from replica.log.batches.records import read_records
 from replica.log.batches.validation import Inspected
 from replica.log.files.open_files import EMPTY_SLICE
 from replica.log.log import Log
@@ -115,8 +114,6 @@ class Partition:
         self._clock = base.clock
         self._high_watermark = high_watermark
         self._followed: tuple[BrokerId, LeaderEpoch] | None = None
-        self._unstated: Offset | None = None
-        """Where the log of a follower ended when its topic became compacted."""
         self._rests: dict[BrokerId | RestingPartitions, Rest] = {}
         """By the follower, or by the session of a consumer."""
 
@@ -182,9 +179,6 @@ class Partition:
                 rules=self._rules,
                 is_eligible=self._brokers.is_eligible,
             )
-            if self._unstated is not None:  # Its predecessor may have heard later, or never, of the compaction.
-                self._state_keys(self._unstated)
-                self._unstated = None
         if truncation_of(self._rules).begins_epoch_at_once:
             # The entry exists from the moment the epoch begins, before any record of it does (Partition.makeLeader).
             self.log.leader_epochs.assign(registration.leader_epoch, self.log.log_end_offset)
@@ -225,25 +219,11 @@ class Partition:
 
     def configured(self, config: TopicConfig, now_us: int) -> None:
         """Take over another config of the log. source: TopicConfigHandler"""
-        becomes_compacted = config.is_compacted and not self.log.config.is_compacted
         self.log.config = config
-        if becomes_compacted:
-            self._state_keys(0)
-            self._unstated = self.log.log_end_offset if self.leader is None else None
         if self.leader is not None:
             minimum = self.log.config.min_insync_replicas
             changed = MinIsrChanged(now_us=self._clock.at(now_us), min_insync_replicas=minimum)
             self._perform(self.leader.step(changed), now_us)
-
-    def _state_keys(self, start: Offset) -> None:
-        """Of the records that were appended while the topic was not compacted, as their leader knew."""
-        if self.topic_partition.topic in INTERNAL_TOPICS:
-            return
-        for segment in self.log.segments.between(start, self.log.log_end_offset):
-            for position, header in segment.scan():
-                if header.base_offset >= start and not header.attributes & CONTROL:
-                    batch = segment.read_batch(position, header)
-                    self.events.keys_appended(as_sent(batch, header), batch)
 
     # -------------------------------------------------------------------------------------------------------- leader
 
@@ -275,7 +255,7 @@ class Partition:
             self._transactions.appended(records, info)
         if self.log.config.is_compacted and from_client:
             for header in info.batches:
-                self.events.keys_appended(header, records)
+                self.events.keys_read(header, read_records(records))
         advances = leader.step(Appended(now_us=wall_us, log_end_offset=info.log_end_offset))
         for action in advances:
             assert isinstance(action, AdvanceHighWatermark), "an append proposes no ISR"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from replica.inputs import (
     SetHighWatermark,
 )
 from replica.log.batches.control_records import ControlRecordType, EndTransactionMarker
-from replica.log.batches.records import BatchHeader, Bytes, read_records
+from replica.log.batches.records import BatchHeader, Record
 from replica.log.log import AppendInfo
 from replica.trace.events import (
     BatchAppended,
@@ -184,9 +185,10 @@ class PartitionEvents:
                 )
             )
 
-    def keys_appended(self, header: BatchHeader, batch: Bytes) -> None:
-        """To a compacted topic, so that it is known which of its records compaction may take."""
-        records = read_records(batch)
+    def keys_read(self, header: BatchHeader, records: Sequence[Record]) -> None:
+        """Of a compacted topic, so that it is known which of its records compaction may take."""
+        if self._topic in INTERNAL_TOPICS:
+            return
         self._recorder.aside(
             KeysAppended(
                 node=self.node,

@@ -39,6 +39,13 @@ class Filtered(NamedTuple):
     was_aborted: bool
 
 
+def check_undamaged(header: BatchHeader, batch: bytes) -> None:
+    """raises: KafkaError CORRUPT_MESSAGE"""
+    if not check_crc(batch, 0, header):
+        # Differs from Kafka: it copies the records and gives them a new checksum.
+        raise corrupt(f"the batch at offset {header.base_offset} fails its CRC")
+
+
 class BatchFilter:
     """Of one round of cleaning.
 
@@ -65,9 +72,7 @@ class BatchFilter:
 
     def filter(self, header: BatchHeader, batch: bytes) -> Filtered:
         """raises: KafkaError CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE"""
-        if not check_crc(batch, 0, header):
-            # Differs from Kafka: it copies the records and gives them a new checksum.
-            raise corrupt(f"the batch at offset {header.base_offset} fails its CRC")
+        check_undamaged(header, batch)
         is_control = bool(header.attributes & CONTROL)
         horizon_ms = header.delete_horizon_ms
         if is_control:

@@ -7,15 +7,23 @@ leaves holes. Source: Kafka Cleaner.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from replica.config import TopicConfig
 from replica.errors import ErrorCode, KafkaError
 from replica.ids import Offset
-from replica.log.batches.records import CONTROL, BatchHeader, as_sent, read_header, read_records
-from replica.log.cleaner.batch_filter import BatchFilter, LastRecord
+from replica.log.batches.records import (
+    CONTROL,
+    DELETE_HORIZON,
+    BatchHeader,
+    Record,
+    as_sent,
+    read_header,
+    read_records,
+)
+from replica.log.cleaner.batch_filter import BatchFilter, LastRecord, check_undamaged
 from replica.log.cleaner.cleanable import LogToClean
 from replica.log.cleaner.offset_map import OffsetMap
 from replica.log.cleaner.transactions import CleanedTransactions
@@ -38,7 +46,8 @@ class CleanedBatch(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """end_offset: up to which the log is clean (exclusive)     batches: in the order of their offsets
+    """end_offset: of the round (exclusive), and without a problem of what is clean now
+    batches: in the order of their offsets
     retired: segments that were replaced; their files are to be removed some time later
     problem: what kept the round from coming to its end
     """
@@ -55,7 +64,13 @@ class Cleaned(NamedTuple):
         return sum(len(batch.removed) for batch in self.batches)
 
 
-def clean(given: LogToClean, buffer_bytes: int, now_us: int) -> Cleaned:
+BatchRead = Callable[[BatchHeader, Sequence[Record]], None]
+"""Is given each batch of the dirty part that was neither aborted nor changed by a cleaner, as it was sent."""
+
+
+def clean(
+    given: LogToClean, buffer_bytes: int, now_us: int, batch_read: BatchRead = lambda header, records: None
+) -> Cleaned:
     """buffer_bytes: log.cleaner.dedupe.buffer.size
 
     After a problem the segments that were not replaced yet are as before, and the log is as dirty as it was.
@@ -66,13 +81,13 @@ def clean(given: LogToClean, buffer_bytes: int, now_us: int) -> Cleaned:
     bytes_after = 0
     problem: KafkaError | None = None
     try:
-        found = build_offset_map(given, buffer_bytes)
+        found = build_offset_map(given, buffer_bytes, batch_read)
+        end_offset = found.latest_offset + 1
         for group, cleaned, changed in _clean_groups(given, found, now_us // 1000):
             given.log.replace_segments(group, cleaned)
             batches += changed
             retired += group
             bytes_after += cleaned.size
-        end_offset = found.latest_offset + 1
     except KafkaError as error:
         problem = error
     except OSError as failure:
@@ -94,7 +109,7 @@ def last_records(log: Log) -> dict[int, LastRecord]:
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-def build_offset_map(given: LogToClean, buffer_bytes: int) -> OffsetMap:
+def build_offset_map(given: LogToClean, buffer_bytes: int, batch_read: BatchRead) -> OffsetMap:
     """Of the records in the dirty part; when the map is full, only what it holds is cleaned this time.
 
     raises: KafkaError CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE     source: Cleaner.buildOffsetMap
@@ -109,7 +124,7 @@ def build_offset_map(given: LogToClean, buffer_bytes: int) -> OffsetMap:
     for segment, segment_end in zip(dirty, ends, strict=True):
         for position, header in segment.scan(segment.locate(start)):
             batch = segment.read_batch(position, header)
-            if not _take(found, transactions, header, batch, start):
+            if not _take(found, transactions, header, batch, start, batch_read):
                 return found
         # Offsets may be missing at the end of a segment.
         found.latest_offset = segment_end - 1
@@ -117,13 +132,22 @@ def build_offset_map(given: LogToClean, buffer_bytes: int) -> OffsetMap:
 
 
 def _take(
-    found: OffsetMap, transactions: CleanedTransactions, header: BatchHeader, batch: bytes, start: Offset
+    found: OffsetMap,
+    transactions: CleanedTransactions,
+    header: BatchHeader,
+    batch: bytes,
+    start: Offset,
+    batch_read: BatchRead,
 ) -> bool:
     """False: the map is full."""
+    check_undamaged(header, batch)
     if header.attributes & CONTROL:
         transactions.control_batch(header, batch)
     elif not transactions.batch(header):
-        for record in read_records(batch):
+        records = read_records(batch)
+        if header.record_count == header.last_offset_delta + 1 and not header.attributes & DELETE_HORIZON:
+            batch_read(as_sent(batch, header), records)
+        for record in records:
             if record.key is not None and record.offset >= start:
                 if found.is_full:
                     return False

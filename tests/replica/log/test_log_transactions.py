@@ -263,6 +263,20 @@ def test_a_marker_of_a_later_epoch_fences_the_producer(log: Log) -> None:
     assert append_data(log, 1, epoch=1).first_offset == 2
 
 
+@pytest.mark.parametrize("end", [ControlRecordType.ABORT, ControlRecordType.COMMIT])
+def test_with_a_marker_alone_a_producer_begins_with_sequence_0(log: Log, end: ControlRecordType) -> None:
+    """Of one that is unknown any first sequence is taken. Source: ProducerAppendInfo.checkSequence"""
+
+    def append(producer_id: int, sequence: int) -> AppendInfo:
+        its = batch_of(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
+        return log.append_as_leader(its, 0, 0)
+
+    append(8, 68)
+    append_marker(log, 7, end)
+    assert refused(append, 7, 68) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(7, 0)
+
+
 def test_nothing_outside_of_the_transaction_while_it_is_open(log: Log) -> None:
     append_data(log, 1)
     assert refused(append_data, log, 1, transactional=False) is ErrorCode.INVALID_TXN_STATE

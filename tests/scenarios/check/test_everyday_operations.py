@@ -64,6 +64,7 @@ class Everyday(NamedTuple):
     topic: str = ""
     controllers: str = "c1"
     may_break: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 happened = partial(partial, is_a)
@@ -275,6 +276,72 @@ CASES = {
         config="log.retention.check.interval.ms: 1000, log.cleaner.backoff.ms: 500",
         topic=SMALL_SEGMENTS,
     ),
+    # S10: no broker with a replica runs when the topic becomes compacted.
+    "a topic becomes compacted while its brokers are down": Everyday(
+        (
+            "at: 1s, produce: {from: p1, count: 1, key: a}, every: 100ms, times: 300",
+            "at: 1.05s, produce: {from: p1, count: 1, key: b}, every: 100ms, times: 150",
+            "at: 20s, kill: [b1, b2, b3]",
+            "at: 21s, set_config: {topic: t, config: {cleanup.policy: compact}}",
+            "at: 23s, start: [b1, b2, b3]",
+        ),
+        (happened(trace.BatchCompacted, new_crc=None),),
+        workloads=WRITES.replace(" rate: 10/s, start: 1s, stop: 40s,", "") + READS,
+        config="log.cleaner.backoff.ms: 500",
+        topic=SMALL_SEGMENTS,
+    ),
+    # S10: the cleaner of b1 gives its log up before it has taken anything.
+    "a topic with a damaged batch becomes compacted": Everyday(
+        (
+            "at: 1s, produce: {from: p1, count: 1, key: a, size: 400B}, every: 100ms, times: 300",
+            "at: 10s, bitflip: {broker: b1, partition: t-0, offset: 40}",
+            "at: 10s, bitflip: {broker: b1, partition: t-1, offset: 1}",
+            "at: 12s, set_config: {topic: t, config: {cleanup.policy: compact}}",
+        ),
+        (
+            happened(trace.LogCompacted, node="b1", offset=0),
+            happened(trace.BatchCompacted, node="b2", new_crc=None),
+        ),
+        workloads=WRITES.replace(" rate: 10/s, start: 1s, stop: 40s,", ""),
+        config="log.cleaner.backoff.ms: 500",
+        topic=SMALL_SEGMENTS,
+    ),
+    # S10: it gives it up after it has taken r0, for which r30 stands in no other log.
+    "a batch that was compacted before is damaged": Everyday(
+        (
+            f"at: 1s, set_config: {{topic: out, config: {{min.insync.replicas: 1{SMALL_SEGMENTS}}}}}",
+            *(f"at: 2s, produce: {{from: p1, count: 1, key: k{n}, size: 400B}}" for n in range(12)),
+            "at: 3s, produce: {from: p1, count: 18, key: a, size: 400B}",
+            "at: 5s, set_config: {topic: out, config: {cleanup.policy: compact}}",
+            "at: 7s, kill: [b1, b2]",
+            "at: 8s, bitflip: {broker: b3, partition: out-0, offset: 7}",
+            "at: 20s, produce: {from: p1, count: 1, key: k0, size: 400B}",
+            "at: 21s, produce: {from: p1, count: 18, key: a, size: 400B}",
+        ),
+        (happened(trace.BatchCompacted, node="b3", base_offset=0, new_crc=None),),
+        workloads=WRITES.replace(" topic: t, rate: 10/s, start: 1s, stop: 40s,", " topic: out,"),
+        config="log.cleaner.backoff.ms: 500",
+        lost=("r7",),
+    ),
+    # r0, which r2 had replaced, is replaced by a record that was appended while the topic was not compacted.
+    "a topic is compacted for a while, and its disk loses the end": Everyday(
+        (
+            f"at: 1s, set_config: {{topic: out, config: {{min.insync.replicas: 1{SMALL_SEGMENTS}}}}}",
+            "at: 2s, stop: [b1, b2]",
+            *(f"at: 12s, produce: {{from: p1, count: 1, key: {key}, size: 400B}}" for key in "kzk"),
+            "at: 13s, produce: {from: p1, count: 9, key: a, size: 400B}",
+            "at: 14s, set_config: {topic: out, config: {cleanup.policy: compact}}",
+            "at: 17s, set_config: {topic: out, config: {cleanup.policy: delete}}",
+            "at: 18s, kill: b3",
+            "at: 19s, tear: {broker: b3, partition: out-0, bytes: 2500B}",
+            "at: 20s, start: b3",
+            "at: 35s, produce: {from: p1, count: 1, key: k}",
+        ),
+        (happened(trace.BatchCompacted, node="b3", base_offset=0, new_crc=None), happened(trace.BatchAppended)),
+        workloads=WRITES.replace(" topic: t, rate: 10/s, start: 1s, stop: 40s,", " topic: out,"),
+        config="log.cleaner.backoff.ms: 500",
+        lost=tuple(f"r{n}" for n in range(2, 12)),
+    ),
     # S10: what has no key goes with the first round of the cleaner.
     "a topic without keys becomes compacted": Everyday(
         ("at: 20s, set_config: {topic: t, config: {cleanup.policy: compact}}",),
@@ -304,5 +371,6 @@ def test_what_is_done_every_day_breaks_nothing(case: Everyday) -> None:
     )
     result = run_scenario(load_text(text, "test.yaml").scenario, runs_dir=None, keep_rows=True)
     assert [one for one in result.broken if one.invariant not in case.may_break] == []
+    assert case.may_break or result.verdict.records["lost"] == case.lost
     missing = [one.keywords for one in case.took_place if not any(one(row.event) for row in result.rows)]
     assert missing == [], "did not take place"

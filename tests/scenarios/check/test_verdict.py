@@ -134,6 +134,28 @@ def test_with_nobody_in_the_isr_the_member_of_the_elr_that_reaches_furthest_coun
     assert script.verdict().kinds == ("unseen",)
 
 
+def test_with_nobody_in_isr_and_elr_the_log_with_the_latest_records_counts() -> None:
+    """It may come back until a leader is elected without it. b1 was deposed, and has never cut off what it had."""
+    script = ledger_only()
+    script.send("r0", "r1", "r2")
+    script.ack("r0", 0)
+    script.ack("r1", 1)
+    script.ack("r2", 1)
+    script.find("b1", "r0", "r1", "r9", leader=False, in_isr=False, running=False)
+    script.find("b2", "r0", "r2", epochs=(0, 1), leader=False, in_isr=False, running=False)
+    script.find("b3", leader=False, in_isr=False)
+    verdict = script.verdict()
+    assert (verdict.records["unseen"], verdict.records["lost"]) == (("r0", "r2"), ("r1",))
+
+
+def test_where_no_log_is_left_it_is_lost() -> None:
+    script = ledger_only()
+    script.send("r0")
+    script.ack("r0", 0)
+    (anomaly,) = script.verdict().anomalies
+    assert (anomaly.kind, "no replica is left" in anomaly.sentence) == ("lost", True)
+
+
 def test_dirty_read_names_who_read_it() -> None:
     script = ledger_only()
     script.send("r0", "r1")

@@ -145,14 +145,14 @@ def _lost(rows: list[Row]) -> dict[tuple[Any, ...], dict[str, Any]]:
         logs.take(row)
     final: dict[Place, tuple[Any, ...]] = {}
     for row in rows:
-        if row["event"] == "replica_found" and (row["is_leader"] or row["in_isr"] or row["in_elr"]):
-            rank = (not row["is_leader"], not row["in_isr"], -row["log_end_offset"], row["node"])
+        if row["event"] == "replica_found":
+            who = (not row["is_leader"], not row["in_isr"], not row["in_elr"])
+            rank = (*who, -row["leader_epoch"], -row["log_end_offset"], row["node"])
             place = (row["topic"], row["partition"])
             final[place] = min(final.get(place, rank), rank)
     there = {
         (row["topic"], row["partition"], row["record"])
         for row in rows
-        if row["event"] == "log_entry_found"
-        and final.get((row["topic"], row["partition"]), ("", "", 0, ""))[-1] == row["node"]
+        if row["event"] == "log_entry_found" and final.get((row["topic"], row["partition"]), ("",))[-1] == row["node"]
     }
     return {key: {} for key in acked if key not in there and key not in deleted}
