@@ -15,6 +15,7 @@ from cluster.transactions.inputs import (
     CoordinatorResigned,
     EndResult,
     InitResult,
+    MarkersAnswered,
     PartitionLoaded,
 )
 from cluster.transactions.records import (
@@ -169,7 +170,112 @@ def test_who_got_another_id_is_known_by_the_last_epoch_of_the_one_before(known: 
     world.init()
     world.use_up()
     assert world.init(id=known[0], epoch=known[1])[-1] == "-> NONE, producer id 1001, epoch 0"
+    assert world.init(id=1000, epoch=0)[-1].startswith("-> PRODUCER_FENCED"), "no epoch but the last one"
     assert world.init(id=1000, epoch=32_766)[-1].startswith(f"-> {error}")
+
+
+@pytest.mark.parametrize("used_up", [False, True])
+def test_an_instance_brings_its_own_timeout(used_up: bool) -> None:
+    world = TransactionWorld()
+    world.init()
+    if used_up:
+        world.use_up()
+    producer_id, epoch = (1001, 0) if used_up else (1000, 1)
+    assert world.init(timeout=200 * SECOND)[-1] == f"-> NONE, producer id {producer_id}, epoch {epoch}"
+    world.add("t-0", id=producer_id, epoch=epoch)
+    world.at(195 * SECOND)
+    assert world.transaction.state is State.ONGOING
+    world.at(215 * SECOND)
+    assert world.transaction.state is State.COMPLETE_ABORT
+
+
+def test_the_log_says_since_when_a_transaction_is_open_and_by_which_version_it_ends() -> None:
+    """One without partitions is open since it is aborted (prepareAbortOrCommit)."""
+    world = TransactionWorld(version=2)
+    world.init()
+    for start, epoch, names in ((10, 0, ["t-0"]), (30, 1, [])):
+        world.at(start * SECOND)
+        if names:
+            world.add(*names, epoch=epoch)
+            world.at((start + 5) * SECOND)
+        world.abort(epoch=epoch)
+    world.init()
+    read = [read_transaction_value("orders", value) for _, value in world.log if value is not None]
+    assert [(one.state.value, one.started_ms // 1000, one.version) for one in read] == [
+        ("Empty", -1, 0),
+        ("Ongoing", 10, 2),
+        ("PrepareAbort", 10, 2),
+        ("CompleteAbort", 10, 2),
+        ("PrepareAbort", 30, 2),
+        ("CompleteAbort", 30, 2),
+        ("Empty", -1, 2),
+    ]
+
+
+def test_a_transaction_may_be_open_without_a_partition() -> None:
+    world = TransactionWorld()
+    world.init()
+    world.add()
+    assert world.transaction.state is State.ONGOING
+
+
+def test_a_second_partition_begins_no_second_check() -> None:
+    world = TransactionWorld()
+    world.init()
+    world.add("t-0")
+    world.at(3 * SECOND)
+    world.step(CoordinatorElected(now_us=world.now_us, partition=1, leader_epoch=1))
+    assert world.step(PartitionLoaded(now_us=0, partition=1, leader_epoch=1, transactions=())) == []
+    world.at(65 * SECOND)
+    assert world.transaction.state is State.ONGOING
+    world.at(70 * SECOND)
+    assert world.transaction.state is State.COMPLETE_ABORT
+
+
+def test_an_abort_with_the_last_epoch_is_no_repetition() -> None:
+    world = TransactionWorld(version=2)
+    world.init()
+    world.transaction.producer_epoch = MAX_EPOCH - 2
+    world.add("t-0", epoch=MAX_EPOCH - 2)
+    world.commit(epoch=MAX_EPOCH - 2)
+    world.abort(epoch=MAX_EPOCH - 1)
+    assert world.answers[-1] == EndResult(ErrorCode.NONE, 1001, 0)
+
+
+def test_once_one_leader_fences_the_coordinator_no_other_is_asked_again() -> None:
+    world = TransactionWorld()
+    world.init()
+    world.add("t-0", "t-1")
+    world.hold_markers()
+    world.commit()
+    errors = {
+        TopicPartition("t", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        TopicPartition("t", 1): ErrorCode.NOT_ENOUGH_REPLICAS,
+    }
+    answered = MarkersAnswered(now_us=0, transactional_id="orders", coordinator_epoch=1, errors=errors)
+    assert world.step(answered) == []
+    assert world.transaction.pending is State.COMPLETE_COMMIT
+
+
+def test_a_record_without_a_key_or_with_one_of_later_is_passed_over() -> None:
+    world = TransactionWorld()
+    world.init()
+    known = world.log[-1][1]
+    world.log += [(b"", known), (bytes.fromhex("0001 0002 7478"), known)]
+    replay = world.replay()
+    replay.record(None, known)
+    assert (list(replay.transactions), replay.unreadable) == (["orders"], 3)
+
+
+def test_an_id_that_is_in_use_again_does_not_expire() -> None:
+    world = TransactionWorld(expiration_ms=600_000)
+    world.init()
+    world.at(3599 * SECOND)
+    world.hold_log()
+    world.init()
+    world.at(3601 * SECOND)
+    assert world.release_log()[-1] == "-> NONE, producer id 1000, epoch 1"
+    assert world.log[-1][1] is not None
 
 
 def test_an_id_that_could_not_be_buried_is_of_use() -> None:
@@ -214,17 +320,22 @@ def test_transactions_are_listed_by_id_state_and_age_once_all_are_read() -> None
     world.add("t-0", id=1001, name="b")
     world.at(10 * SECOND)
 
-    def listed(ids: tuple[int, ...] = (), states: tuple[State, ...] | None = None, longer_ms: int = -1) -> list[str]:
-        found = world.coordinator.listed(ids, states, longer_ms, world.now_us)
+    def listed(
+        ids: tuple[int, ...] = (), states: tuple[State, ...] | None = None, longer_ms: int = -1, at: int = 10
+    ) -> list[str]:
+        found = world.coordinator.listed(ids, states, longer_ms, at * SECOND)
         return [one.transactional_id for one in found]
 
     assert listed() == ["a", "b"]
     assert listed(ids=(1001,)) == listed(states=(State.ONGOING,)) == ["b"]
     assert "b" in listed(longer_ms=7_000)
     assert "b" not in listed(longer_ms=9_000)
-    with pytest.raises(KafkaError) as refusal:
-        world.coordinator.describe("")
-    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    assert "b" not in listed(longer_ms=0, at=2), "it begins now"
+    assert "b" in listed(at=1), "though by the clock it is yet to begin"
+    for name, error in (("", ErrorCode.INVALID_REQUEST), ("c", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)):
+        with pytest.raises(KafkaError) as refusal:
+            world.coordinator.describe(name)
+        assert refusal.value.code is error
     world.step(CoordinatorElected(now_us=world.now_us, partition=1, leader_epoch=1))
     with pytest.raises(KafkaError) as refusal:
         listed()
