@@ -24,7 +24,7 @@ from cluster.transactions.records import (
     transaction_key,
     transaction_value,
 )
-from cluster.transactions.transaction import MAX_EPOCH, Transit
+from cluster.transactions.transaction import MAX_EPOCH, TransactionMetadata, Transit
 from cluster.transactions.transaction import TransactionState as State
 from replica.errors import ErrorCode, KafkaError, PeerViolation
 from replica.ids import TopicPartition
@@ -71,6 +71,18 @@ def test_a_record_as_kafka_writes_it() -> None:
     assert transaction_value(written, 0) == bytes.fromhex(
         "0000 0000000000000007 0003 0000ea60 01 00000001 0001 74 00000001 00000005 0000000000000022 000000000000000c"
     )
+    empty = transit(state=State.EMPTY, started_ms=-1, partitions=())
+    rest = "0000000000000007 0003 0000ea60 00 %s 0000000000000022 ffffffffffffffff"
+    assert transaction_value(empty, 0) == bytes.fromhex("0000" + rest % "ffffffff")
+    assert transaction_value(empty, 1) == bytes.fromhex("0001" + rest % "00" + "00")
+
+
+@pytest.mark.parametrize(("version", "state"), [(-1, 1), (2, 1), (0, -1), (1, 8)])
+def test_a_record_of_a_version_or_state_that_does_not_exist_is_not_read(version: int, state: int) -> None:
+    value = transaction_value(transit(), min(max(version, 0), 1))
+    changed = version.to_bytes(2, "big", signed=True) + value[2:16] + state.to_bytes(1, "big", signed=True) + value[17:]
+    with pytest.raises(PeerViolation):
+        read_transaction_value("orders", changed)
 
 
 def test_the_producer_ids_before_and_after_are_read_and_not_written() -> None:
@@ -81,6 +93,24 @@ def test_the_producer_ids_before_and_after_are_read_and_not_written() -> None:
     of_a_later_kafka = bytes.fromhex(head + "03 00 08 0000000000000006 01 08 0000000000000008 02 02 0002")
     found = read_transaction_value("orders", of_a_later_kafka)
     assert (found.previous_producer_id, found.next_producer_id, found.version) == (6, 8, 2)
+
+
+@pytest.mark.parametrize(("version", "of_value"), [(0, 0), (1, 1), (2, 1)])
+def test_records_are_flexible_from_version_1_on(version: int, of_value: int) -> None:
+    world = TransactionWorld(version=version)
+    world.init()
+    assert (world.log[-1][1] or b"")[:2] == of_value.to_bytes(2, "big")
+
+
+def test_where_records_have_no_version_an_end_by_version_2_blocks_the_id_for_good() -> None:
+    """A client that does not go by the level of transaction.version; see TransactionDesk.write."""
+    world = TransactionWorld(version=0, knows_v2=True)
+    world.init()
+    world.add("t-0")
+    assert world.commit(version=2)[-1].startswith("-> UNSUPPORTED_VERSION")
+    assert world.init()[-1].startswith("-> CONCURRENT_TRANSACTIONS")
+    world.restart()
+    assert world.commit()[1].startswith("-> NONE")
 
 
 @given(st.binary(max_size=60))
@@ -112,10 +142,12 @@ def test_a_producer_id_whose_epochs_are_used_up_is_replaced(version: int) -> Non
 def test_an_id_that_is_not_used_expires() -> None:
     world = TransactionWorld(expiration_ms=3_600_000)
     world.init()
+    world.at(3000 * SECOND)
+    world.init(name="used")
     world.at(3600 * SECOND)
-    world.at(3 * 3600 * SECOND)
     assert world.log[-1] == (transaction_key("orders"), None)
-    assert not world.replay().transactions
+    assert world.coordinator.describe("used").state is State.EMPTY
+    assert list(world.replay().transactions) == ["used"]
     world.add("t-0")
     assert world.answers[-1].errors == {TopicPartition("t", 0): ErrorCode.INVALID_PRODUCER_ID_MAPPING}  # type: ignore[union-attr]
 
@@ -289,6 +321,45 @@ def test_an_id_that_could_not_be_buried_is_of_use() -> None:
     assert world.init()[-1] == "-> NONE, producer id 1000, epoch 1"
 
 
+@pytest.mark.parametrize(
+    ("then", "error"),
+    [
+        ("refused", "COORDINATOR_NOT_AVAILABLE"),
+        ("resigned", "NOT_COORDINATOR"),
+        ("reading", "COORDINATOR_LOAD_IN_PROGRESS"),
+        ("again", "NOT_COORDINATOR"),
+    ],
+    ids=["refused", "resigned", "reading", "again"],
+)
+def test_what_a_former_coordinator_tells(then: str, error: str) -> None:
+    world = TransactionWorld()
+    world.init()
+    world.hold_log()
+    if then == "refused":
+        world.refuse("NOT_ENOUGH_REPLICAS")
+    world.init()
+    if then == "again":
+        world.elect()
+    elif then == "reading":
+        world.coordinator.step(CoordinatorElected(now_us=0, partition=0, leader_epoch=9))
+    else:
+        world.resign()
+    assert world.release_log()[-1].startswith(f"-> {error},")
+
+
+def test_a_tombstone_of_before_an_election_takes_nothing() -> None:
+    world = TransactionWorld(expiration_ms=600_000)
+    world.init()
+    world.hold_log()
+    world.at(3601 * SECOND)
+    world.coordinator.step(CoordinatorElected(now_us=0, partition=0, leader_epoch=9))
+    world.step(
+        PartitionLoaded(now_us=0, partition=0, leader_epoch=9, transactions=(TransactionMetadata("orders", 7, 1, 1),))
+    )
+    assert world.release_log() == []
+    assert [one.producer_id for one in world.coordinator.listed((), None, -1, 0)] == [7]
+
+
 def test_a_coordinator_that_reads_its_log_asks_to_be_asked_again() -> None:
     world = TransactionWorld()
     world.init()
@@ -310,6 +381,19 @@ def test_what_comes_late_of_an_election_is_passed_over() -> None:
     world.step(CoordinatorElected(now_us=0, partition=1, leader_epoch=5))
     world.step(PartitionLoaded(now_us=0, partition=1, leader_epoch=4, transactions=()))
     assert world.coordinator.is_loading(1, 5)
+
+
+def test_a_partition_that_is_not_kept_any_more_is_forgotten_with_its_epoch_and_no_other() -> None:
+    world = TransactionWorld()
+    world.init()
+    elected = CoordinatorElected(now_us=0, partition=1, leader_epoch=5)
+    for _ in range(2):
+        world.step(elected)
+        assert world.coordinator.is_loading(1, 5)
+        loaded = PartitionLoaded(now_us=0, partition=1, leader_epoch=5, transactions=(), unreadable=1)
+        assert len(world.step(loaded)) == 1
+        assert world.step(CoordinatorResigned(now_us=0, partition=1, leader_epoch=None)) == []
+        assert len(world.coordinator.listed((), None, -1, 0)) == 1
 
 
 def test_transactions_are_listed_by_id_state_and_age_once_all_are_read() -> None:
