@@ -66,7 +66,7 @@ class MarkerChannels:
                 deleted.append(name)
                 continue
             leader = self._cache.image.brokers.get(registration.leader)
-            if leader is None or leader.fenced:
+            if leader is None:
                 leaderless.append(name)
             else:
                 by_leader.setdefault(leader.broker_id, []).append(name)
@@ -88,8 +88,8 @@ class MarkerChannels:
             return known
         queue = self._queues[broker.broker_id] = _Queue(Channel(self._outbox, self._channels, *address), address)
         if known is not None:
+            queue.waiting, known.waiting = known.waiting, []  # Before the old connection asks for more.
             known.channel.drop("the broker is at another address", now_us)
-            queue.waiting += known.waiting
         return queue
 
     def _go_on(self, queue: _Queue, now_us: int) -> None:

@@ -24,6 +24,8 @@ OF_GROUPS = "test tests/cluster/groups/test_groups.py::test_transcript"
 OF_MEMBERS = "test tests/cluster/client/consumer/test_member_state.py::"
 OF_LOGS = "test tests/replica/log/test_log_transactions.py::"
 OF_QUESTIONS = "test tests/cluster/transactions/test_verification.py::"
+VERIFICATION, MARKERS = "cluster.transactions.verification", "cluster.transactions.marker_channel"
+OF_MARKERS = "test tests/cluster/transactions/test_marker_channel.py::"
 OF_BROKERS = "test tests/cluster/broker/apis/transactions/test_transactional_log.py::"
 
 TRANSACTIONS: tuple[Mutant, ...] = (
@@ -1091,6 +1093,111 @@ TRANSACTIONS: tuple[Mutant, ...] = (
         "    if not 0 <= state < len(_STATES):\n",
         "    if False:\n",
         OF_TESTS + "test_a_record_of_a_version_or_state_that_does_not_exist_is_not_read[0--1]",
+    ),
+    # ------------------------------------------------------------------------------- the channels to other brokers
+    mutant(
+        "clusters-refusals-are-told-to-clients",
+        "That a broker may not ask a coordinator is INVALID_TXN_STATE to its client",
+        VERIFICATION,
+        "return ErrorCode.INVALID_TXN_STATE if is_refused else answer.error_code, {}",
+        "return answer.error_code, {}",
+        OF_QUESTIONS + "test_an_error_of_the_whole_request_is_that_of_each_question[31-48]",
+    ),
+    mutant(
+        "fenced-producers-hear-a-newer-error",
+        "A producer of an older epoch hears INVALID_PRODUCER_EPOCH of a leader",
+        VERIFICATION,
+        "    if error is ErrorCode.PRODUCER_FENCED:\n",
+        "    if False:\n",
+        OF_QUESTIONS + "test_a_client_hears_what_its_version_knows[90-True-47]",
+    ),
+    mutant(
+        "old-clients-hear-of-abortable-transactions",
+        "A client that does not know TRANSACTION_ABORTABLE hears INVALID_TXN_STATE",
+        VERIFICATION,
+        "    if error is ErrorCode.TRANSACTION_ABORTABLE and not asked.aborts:\n",
+        "    if False:\n",
+        OF_QUESTIONS + "test_a_client_hears_what_its_version_knows[120-False-48]",
+    ),
+    mutant(
+        "no-coordinator-is-asked",
+        "Where an id has no coordinator its leader says so",
+        VERIFICATION,
+        "ErrorCode.COORDINATOR_NOT_AVAILABLE), now_us)\n            return\n",
+        "ErrorCode.NOT_COORDINATOR), now_us)\n            return\n",
+        OF_QUESTIONS + "test_without_a_coordinator_and_without_an_answer",
+    ),
+    mutant(
+        "nothing-is-asked-again-and-again",
+        "A coordinator is asked where there are questions",
+        VERIFICATION,
+        "if queue.channel.busy or not queue.waiting:",
+        "if queue.channel.busy:",
+        OF_QUESTIONS + "test_questions_of_many_travel_together_and_nothing_is_asked_where_there_is_none",
+    ),
+    mutant(
+        "the-last-moment-is-waited-for",
+        "At the end of add.partitions.to.txn.retry.backoff.max.ms the producer is told",
+        VERIFICATION,
+        " and now_us < asked.until_us:",
+        " and now_us <= asked.until_us:",
+        OF_QUESTIONS + "test_the_end_of_the_transaction_before_is_waited_for_so_long[100000-False]",
+    ),
+    mutant(
+        "what-waits-goes-to-the-old-address",
+        "What waits for a broker goes to its address of now",
+        MARKERS,
+        "            queue.waiting, known.waiting = known.waiting, []  #",
+        "            pass  #",
+        OF_MARKERS + "test_a_broker_that_is_back_at_another_address_gets_what_waits",
+    ),
+    mutant(
+        "markers-without-a-leader-are-lost",
+        "A marker waits for its partition to have a leader",
+        MARKERS,
+        "        if leaderless:\n",
+        "        if False:\n",
+        OF_MARKERS + "test_a_partition_without_a_leader_waits_for_one[nobody]",
+    ),
+    mutant(
+        "nothing-waits-for-a-leader",
+        "Nothing is looked at again where each partition has a leader",
+        MARKERS,
+        "        if leaderless:\n",
+        "        if True:\n",
+        OF_MARKERS + "test_each_leader_gets_its_own_and_what_comes_meanwhile_goes_together",
+    ),
+    mutant(
+        "deleted-partitions-have-no-answer",
+        "The marker of a deleted partition is answered",
+        MARKERS,
+        "        if deleted:\n",
+        "        if False:\n",
+        OF_MARKERS + "test_of_a_deleted_partition_is_heard_that_it_needs_none_after_the_step",
+    ),
+    mutant(
+        "refused-markers-go-at-once",
+        "A marker that was refused is sent again after a while",
+        MARKERS,
+        "        if markers.again:\n",
+        "        if False:\n",
+        OF_MARKERS + "test_where_there_is_no_answer_the_leader_of_then_is_asked_again",
+    ),
+    mutant(
+        "nothing-is-sent-again-and-again",
+        "A request carries markers",
+        MARKERS,
+        "if queue.channel.busy or not queue.waiting:",
+        "if queue.channel.busy:",
+        OF_MARKERS + "test_each_leader_gets_its_own_and_what_comes_meanwhile_goes_together",
+    ),
+    mutant(
+        "what-is-not-answered-is-written",
+        "A partition that the answer does not name may have no marker",
+        MARKERS,
+        "{name: found.get(name, lost) for name",
+        "{name: found.get(name, ErrorCode.NONE) for name",
+        OF_MARKERS + "test_where_there_is_no_answer_the_leader_of_then_is_asked_again",
     ),
     mutant(
         "damage-is-not-told",
