@@ -231,8 +231,8 @@ class Commits:
             for member_id in list(group.pending_members):
                 group.forget_pending(member_id)
             self._events.removed(group, why_removed)
-            # A group of generation 0 has never been written.
-            if group.generation > 0:
+            # Before 4.0 a group of generation 0 has none, as it has never been written (cleanupGroupMetadata).
+            if group.generation > 0 or self._desk.settings.one_coordinator:
                 tombstones.append((group_key(group.group_id), None))
         if tombstones:
             # No request waits: the next check repeats tombstones that are lost.

@@ -354,3 +354,82 @@ def test_an_assignment_is_as_kafka_writes_it() -> None:
     assert write_assignment(partitions, 1) == kafkas
     assert read_assignment(kafkas) == (partitions, 0)
     assert read_assignment(bytes.fromhex("00030000000100017400000001000000000000000109")).user_data_bytes == 1
+
+
+def test_a_classic_member_has_its_time_from_what_it_was_told_first_until_it_joins() -> None:
+    world = CoordinatorWorld()
+    client = {"protocols": ("cooperative-sticky", "range"), "session": 100 * SECOND, "rebalance": 20 * SECOND}
+    world.join("c1", version=3, owned=(), **client)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1, gives=("c1-1:t-0+t-1+t-2",))
+    world.beat("m1", 0)
+    for second in (3, 10):
+        world.at(second * SECOND)
+        assert world.heartbeat("c1-1", 1) == ["c1-1 heartbeat <- REBALANCE_IN_PROGRESS"]
+    world.at(12 * SECOND)
+    world.join("c1", member="c1-1", version=3, owned=("t-0", "t-1", "t-2"), **client)
+    world.sync("c1-1", 1)
+    world.at(20 * SECOND)
+    assert world.heartbeat("c1-1", 1) == ["c1-1 heartbeat <- REBALANCE_IN_PROGRESS"]
+    world.beat("m1", 2)
+    assert not [line for line in world.at(40 * SECOND - 1) if "rebalance" in line]
+    assert [line for line in world.at(40 * SECOND) if "did not join again within its rebalance timeout" in line]
+
+
+def classic_group(*names: str, **settings: int) -> CoordinatorWorld:
+    """With these members, at 6 s, of whom the first has all partitions."""
+    world = CoordinatorWorld(**settings)
+    for name in names:
+        world.join(name, version=3)
+    world.at(6 * SECOND)
+    for number, name in enumerate(names, start=1):
+        world.sync(f"{name}-{number}", 1, gives=(f"{names[0]}-1:t-0+t-1+t-2",) if number == 1 else ())
+    return world
+
+
+def test_after_an_upgrade_a_classic_member_still_has_its_session() -> None:
+    world = classic_group("c1")
+    world.beat("m1", 0)
+    assert not [line for line in world.at(16 * SECOND - 1) if "no heartbeat came" in line]
+    assert [line for line in world.at(16 * SECOND) if "no heartbeat came for its session.timeout.ms=10000" in line]
+
+
+@pytest.mark.parametrize(
+    ("limit", "error"), [(1, "GROUP_ID_NOT_FOUND: Cannot upgrade"), (2, "GROUP_MAX_SIZE_REACHED"), (3, "m1 at epoch 2")]
+)
+def test_a_classic_group_beyond_the_size_of_a_consumer_group_stays_classic(limit: int, error: str) -> None:
+    world = classic_group("c1", "c2", consumer_max_size=limit)
+    assert world.beat("m1", 0)[-1].startswith(f"m1 beat <- {error}")
+
+
+@pytest.mark.parametrize("is_downgrade", [False, True])
+def test_a_change_that_is_not_written_brings_nothing_back_where_another_coordinates(is_downgrade: bool) -> None:
+    world = classic_group("c1")
+    if is_downgrade:
+        world.beat("m1", 0)
+    world.hold()
+    world.beat("m1", -1 if is_downgrade else 0)
+    world.resign()
+    world.release("NOT_LEADER_OR_FOLLOWER")
+    assert world.show() == ["no group g"]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_consumer_group_beyond_the_size_of_a_classic_group_stays_one(limit: int) -> None:
+    world = classic_group("c1", "c2")
+    world.beat("m1", 0)
+    world.set_max_size(limit)
+    world.beat("m1", -1)
+    assert ("g" in world.coordinator.index.groups) is (limit == 2)
+
+
+@pytest.mark.parametrize(("policy", "limit"), [("bidirectional", 1), ("upgrade", 1), ("bidirectional", 0)])
+def test_a_classic_client_in_place_of_the_last_member_makes_a_classic_group_where_it_may(
+    policy: str, limit: int
+) -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0, instance="i")
+    world.set_max_size(limit)
+    world.policy(policy)
+    world.join("c1", instance="i")
+    assert ("g" in world.coordinator.index.groups) is (policy == "bidirectional" and limit == 1)
