@@ -9,7 +9,7 @@ PLAYED = OF_GROUPS + "test_transcript"
 COMMITS, COORDINATOR = "cluster.groups.commits", "cluster.groups.coordinator"
 DELETIONS, HEARTBEATS = "cluster.groups.deletions", "cluster.groups.consumer_membership"
 REBALANCE, STEPS = "cluster.groups.rebalance", "cluster.groups.consumer_steps"
-MIGRATION = "cluster.groups.migration"
+MIGRATION, CLASSIC_MEMBERS = "cluster.groups.migration", "cluster.groups.classic_members"
 OF_CONSUMERS = "test tests/cluster/groups/test_consumer_groups.py::"
 OF_CLASSIC = "test tests/cluster/groups/test_migration.py::"
 MEMBERSHIP, OFFSETS = "cluster.groups.membership", "cluster.groups.state.offsets"
@@ -482,6 +482,94 @@ OF_GROUP_COORDINATORS: tuple[Mutant, ...] = (
         "len(group.members) - 1 and self._allows_downgrade(len(group.members))",
         "len(group.members) - 1",
         OF_CLASSIC + "test_a_classic_client_in_place_of_the_last_member_makes_a_classic_group_where_it_may[upgrade-1]",
+    ),
+    mutant(
+        "a-group-that-is-no-more-has-sessions",
+        "A classic client that makes a classic group of it has no session in the consumer group",
+        CLASSIC_MEMBERS,
+        "            if self._index.consumer_groups.get(group.group_id) is group:\n",
+        "            if True:\n",
+        OF_CLASSIC + "test_a_classic_client_that_makes_a_classic_group_has_one_session",
+    ),
+    mutant(
+        "any-kind-of-member-syncs",
+        "A SyncGroup of another kind than consumers' is refused in a consumer group",
+        CLASSIC_MEMBERS,
+        "            if wrong_type or (",
+        "            if (",
+        OF_CLASSIC + "test_a_classic_member_is_to_join_again_before_it_asks_for_what_it_has[connect-range-23]",
+    ),
+    mutant(
+        "any-protocol-syncs-in-consumer-groups",
+        "A SyncGroup of another protocol than the member's is refused",
+        CLASSIC_MEMBERS,
+        "given.protocol is not None and given.protocol != protocol",
+        "False",
+        OF_CLASSIC + "test_a_classic_member_is_to_join_again_before_it_asks_for_what_it_has[consumer-roundrobin-23]",
+    ),
+    mutant(
+        "assignments-of-earlier-epochs-are-told",
+        "A classic member of an earlier epoch joins again before it asks for what it has",
+        CLASSIC_MEMBERS,
+        "            if group.epoch > member.epoch and member.state",
+        "            if False and member.state",
+        OF_CLASSIC + "test_a_classic_member_is_to_join_again_before_it_asks_for_what_it_has[consumer-range-27]",
+    ),
+    mutant(
+        "failed-leaves-name-members",
+        "A LeaveGroup that is not written names no member",
+        CLASSIC_MEMBERS,
+        "tuple(results) if error is ErrorCode.NONE else ()",
+        "tuple(results)",
+        OF_CLASSIC + "test_a_leave_that_is_not_written_names_no_member",
+    ),
+    mutant(
+        "joins-say-all-timeouts",
+        "A JoinGroup without a rebalance timeout leaves it as it was",
+        CLASSIC_MEMBERS,
+        "member.rebalance_timeout_ms if timeout_ms == NOT_SAID_MS else timeout_ms",
+        "timeout_ms",
+        OF_CLASSIC + "test_a_join_that_leaves_out_what_is_known_changes_nothing",
+    ),
+    mutant(
+        "joins-say-no-rack",
+        "A JoinGroup may name a rack",
+        CLASSIC_MEMBERS,
+        "says.rack_id or member.rack_id",
+        "member.rack_id",
+        OF_CLASSIC + "test_a_join_that_leaves_out_what_is_known_changes_nothing",
+    ),
+    mutant(
+        "joins-forget-racks",
+        "A JoinGroup without a rack leaves it as it was",
+        CLASSIC_MEMBERS,
+        "says.rack_id or member.rack_id",
+        "says.rack_id",
+        OF_CLASSIC + "test_a_join_that_leaves_out_what_is_known_changes_nothing",
+    ),
+    mutant(
+        "operators-cannot-remove-static-members",
+        "An operator removes a static member of a consumer group by its instance id alone",
+        CLASSIC_MEMBERS,
+        "    if leaving.instance_id is not None and leaving.member_id == NO_MEMBER_ID:\n",
+        "    if False:\n",
+        OF_CLASSIC + "test_who_may_leave_a_consumer_group_by_leave_group[-i-0]",
+    ),
+    mutant(
+        "anybody-removes-static-members",
+        "A LeaveGroup that names member and instance is that of the present holder",
+        CLASSIC_MEMBERS,
+        "    if leaving.instance_id is not None and leaving.member_id == NO_MEMBER_ID:\n",
+        "    if leaving.instance_id is not None:\n",
+        OF_CLASSIC + "test_who_may_leave_a_consumer_group_by_leave_group[m1-i-82]",
+    ),
+    mutant(
+        "reasons-of-leaving-are-not-told",
+        "The reason of a LeaveGroup is told",
+        CLASSIC_MEMBERS,
+        'f" ({reasons})" if reasons else ""',
+        '""',
+        OF_CLASSIC + "test_who_may_leave_a_consumer_group_by_leave_group[-i-0]",
     ),
     # -------------------------------------------------------------------------------------------------------- commits
     mutant(
