@@ -7,12 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coordinator_world import SECOND, CoordinatorWorld
+from coordinator_world import SECOND, CoordinatorWorld, partition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.groups.inputs import Elected, JoinedMember, JoinResult, LeadershipResigned, Loaded, SyncResult
+from cluster.groups.inputs import (
+    CommitOffsets,
+    CommitResult,
+    Elected,
+    JoinedMember,
+    JoinResult,
+    LeadershipResigned,
+    Loaded,
+    SyncResult,
+)
 from cluster.groups.state.group import Group, State
+from cluster.groups.state.offsets import OffsetAndMetadata
 from cluster.groups.state.records import VALUE_VERSIONS
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -71,6 +81,164 @@ def test_a_member_that_finds_its_group_full_is_out_of_it(since_4_0: bool) -> Non
     assert "c1 join <- GROUP_MAX_SIZE_REACHED" in answers
     assert ("c2 join <- generation 2" in answers) is not since_4_0
     assert "c2 join <- generation 2" in "\n".join([answers, *world.join("c2", member="c2-2")])
+
+
+@pytest.mark.parametrize("since_4_0", [False, True])
+def test_a_group_that_was_empty_waits_like_a_new_one_since_4_0(since_4_0: bool) -> None:
+    """GroupMetadataManager.addMemberThenRebalanceOrCompleteJoin; GroupCoordinator.addMemberAndRebalance"""
+    world = CoordinatorWorld(one_coordinator=since_4_0)
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.leave("c1-1")
+    world.join("c2", version=3)
+    world.at(5 * SECOND)
+    world.join("c3", version=3)
+    world.at(6 * SECOND)
+    group = world.coordinator.index.groups["g"]
+    assert group.state is (State.PREPARING_REBALANCE if since_4_0 else State.COMPLETING_REBALANCE)
+    world.at(9 * SECOND)
+    assert (group.state, len(group.members)) == (State.COMPLETING_REBALANCE, 2)
+
+
+def commit(world: CoordinatorWorld, **offsets: OffsetAndMetadata) -> dict[str, ErrorCode]:
+    """Somebody's, of t_0 and others: what is answered of each."""
+    number = len(world.requests) + 1
+    world.requests[number] = "commit"
+    event = CommitOffsets(
+        now_us=world.now_us,
+        request=number,
+        group_id="g",
+        generation=-1,
+        member_id="",
+        instance_id=None,
+        offsets={partition(name.replace("_", "-")): value for name, value in offsets.items()},
+        knows_epochs=True,
+        transaction=None,
+    )
+    assert "write " not in world.step(event), "nothing is written where there is nothing to write"
+    result = world.answers[number]
+    assert isinstance(result, CommitResult)
+    return {str(name): error for name, error in result.errors.items()}
+
+
+def test_of_a_commit_what_has_too_long_a_metadata_is_left_out() -> None:
+    """It is counted in UTF-16 units, as Java's strings are."""
+    world = CoordinatorWorld(metadata_max_bytes=4)
+    fits, too_long = OffsetAndMetadata(5, metadata="\U0001f600ab"), OffsetAndMetadata(5, metadata="\U0001f600abc")
+    none, refused = ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert commit(world, t_0=too_long, t_1=fits) == {"t-0": refused, "t-1": none}
+    assert list(map(str, world.coordinator.index.groups["g"].offsets.names)) == ["t-1"]
+    assert commit(world, t_0=too_long) == {"t-0": refused}
+
+
+@pytest.mark.parametrize(("release", "ends"), [("2.0", [61_000, 99]), ("4.1", [-1, 99])], ids=["2.0", "4.1"])
+def test_until_2_0_each_commit_has_its_end_in_the_log(release: str, ends: list[int]) -> None:
+    """Some clients give their own."""
+    world = CoordinatorWorld(retention_ms=60_000, versions=VALUE_VERSIONS[release])
+    own = OffsetAndMetadata(5, committed_ms=1000, expires_ms=99)
+    commit(world, t_0=OffsetAndMetadata(5, committed_ms=1000), t_1=own)
+    known = world.coordinator.index.groups["g"].offsets.committed.values()
+    assert [one.value.expires_ms for one in known] == ends
+
+
+EXPIRING = {"retention_ms": 60_000, "retention_check_interval_ms": 5000}
+
+
+@pytest.mark.parametrize(("is_known", "gone_s"), [(True, 160), (False, 105)])
+def test_offsets_expire_so_long_after_their_group_is_empty(is_known: bool, gone_s: int) -> None:
+    """is_known: since when it is empty, which the log does not say before 2.1"""
+    world = CoordinatorWorld(**EXPIRING)
+    world.join("c1", version=3, session=200 * SECOND)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.commit("c1-1", 1, t_0=7)
+    world.at(100 * SECOND)
+    world.leave("c1-1")
+    if not is_known:
+        world.coordinator.index.groups["g"].since_ms = None
+    world.at(gone_s * SECOND - 1)
+    assert world.fetch() == ["t-0 at 7"]
+    world.at(gone_s * SECOND)
+    assert world.fetch() == ["t-0 none"]
+    assert world.show() == ["no group g"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "synced_s", "expires"), [("range", 3, True), ("range", 0, False), ("connect", 3, False)]
+)
+def test_in_a_stable_group_what_nobody_reads_expires(kind: str, synced_s: int, expires: bool) -> None:
+    """Of a group of another kind than consumers' nobody knows what it reads."""
+    world = CoordinatorWorld(**EXPIRING)
+    world.join("c1", version=3, session=200 * SECOND, kind="consumer" if kind == "range" else kind)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.commit("c1-1", 1, t_0=7, u_0=8)
+    if not synced_s:
+        world.join("c2", version=3, session=200 * SECOND)
+    world.at(62 * SECOND)
+    assert world.fetch("t-0") == ["t-0 at 7"]
+    world.at(65 * SECOND)
+    assert (world.fetch("t-0"), world.fetch("u-0")) == (["t-0 at 7"], ["u-0 none" if expires else "u-0 at 8"])
+
+
+@pytest.mark.parametrize("since_4_0", [False, True])
+def test_a_group_that_was_never_written_has_a_tombstone_since_4_0(since_4_0: bool) -> None:
+    """GroupMetadataManager.cleanupGroupMetadata; ClassicGroup.createGroupTombstoneRecords"""
+    world = CoordinatorWorld(one_coordinator=since_4_0)
+    world.commit(t_0=7)
+    told = world.delete("g")
+    assert ("write offset of t-0 in g is no more, group g is no more" in told) is since_4_0
+    assert ("write offset of t-0 in g is no more" in told) is not since_4_0
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.leave("c1-1")
+    assert "write group g is no more" in world.delete("g")
+
+
+@pytest.mark.parametrize("producer", [None, 5])
+def test_a_group_whose_commit_is_on_its_way_stays(producer: int | None) -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.hold()
+    world.commit(t_0=7, transaction=producer)
+    world.at(5 * SECOND)
+    world.release()
+    if producer is not None:
+        world.marker(producer, "commit")
+    assert world.fetch() == ["t-0 at 7"]
+
+
+def test_in_a_group_that_never_had_members_each_offset_expires_by_itself() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7)
+    world.at(50 * SECOND)
+    world.commit(t_1=8)
+    world.at(60 * SECOND)
+    assert (world.fetch("t-0"), world.fetch("t-1")) == (["t-0 none"], ["t-1 at 8"])
+    world.at(110 * SECOND)
+    assert world.show() == ["no group g"]
+
+
+def test_an_empty_consumer_group_is_gone_with_its_last_offset_and_from_the_log() -> None:
+    """What a member reads does not expire."""
+    world = CoordinatorWorld(**EXPIRING)
+    world.beat("m1", 0)
+    world.commit("m1", 1, t_0=7, u_0=8)
+    world.at(40 * SECOND)
+    world.beat("m1", 1)
+    world.commit("m1", 1, t_1=9)
+    told = world.at(60 * SECOND)
+    assert [line for line in told if line.startswith("write")] == ["write offset of u-0 in g is no more"]
+    world.beat("m1", -1)
+    told = world.at(65 * SECOND)
+    assert [line for line in told if line.startswith("write")] == ["write offset of t-0 in g is no more"]
+    world.at(100 * SECOND - 1)
+    assert world.fetch("t-1") == ["t-1 at 9"]
+    world.restart()
+    assert world.show()[0].startswith("g is Empty")
+    world.at(110 * SECOND)
+    assert world.show() == ["no group g"]
+    world.restart()
+    assert world.show() == ["no group g"]
 
 
 def test_what_comes_late_of_an_election_is_passed_over() -> None:
