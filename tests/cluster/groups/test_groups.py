@@ -22,7 +22,7 @@ from cluster.groups.inputs import (
     SyncResult,
 )
 from cluster.groups.state.group import Group, State
-from cluster.groups.state.offsets import OffsetAndMetadata
+from cluster.groups.state.offsets import GroupOffsets, OffsetAndMetadata
 from cluster.groups.state.records import VALUE_VERSIONS
 from replica.errors import ErrorCode
 from replica.ids import TopicPartition
@@ -205,6 +205,117 @@ def test_a_group_whose_commit_is_on_its_way_stays(producer: int | None) -> None:
     if producer is not None:
         world.marker(producer, "commit")
     assert world.fetch() == ["t-0 at 7"]
+
+
+def test_a_commit_that_is_on_its_way_is_not_stable() -> None:
+    world = CoordinatorWorld()
+    world.hold()
+    world.commit(t_0=7)
+    assert world.fetch() == ["t-0 UNSTABLE_OFFSET_COMMIT"]
+    world.release()
+    assert world.fetch() == ["t-0 at 7"]
+
+
+@pytest.mark.parametrize("producer", [None, 5])
+def test_what_was_deleted_before_it_is_written_stays_deleted(producer: int | None) -> None:
+    world = CoordinatorWorld()
+    world.hold()
+    world.commit(t_0=7, t_1=8, transaction=producer)
+    world.delete_offsets("t-0")
+    world.release()
+    if producer is not None:
+        world.marker(producer, "commit")
+    assert (world.fetch("t-0"), world.fetch("t-1")) == (["t-0 none"], ["t-1 at 8"])
+
+
+def test_of_two_commits_the_later_one_counts() -> None:
+    name = partition("t-0")
+    first, second, third = ({name: OffsetAndMetadata(number)} for number in (7, 8, 9))
+    offsets = GroupOffsets()
+    for values in (first, second, third):
+        offsets.prepare(values)
+    offsets.appended(second, 2)
+    offsets.appended(first, 1)
+    assert offsets.committed[name].value.offset == 8
+
+
+def test_a_commit_that_fails_takes_no_later_one() -> None:
+    first, second = ({partition("t-0"): OffsetAndMetadata(number)} for number in (7, 8))
+    offsets = GroupOffsets()
+    offsets.prepare(first)
+    offsets.prepare(second)
+    offsets.failed(first)
+    offsets.appended(second, 2)
+    assert [one.value.offset for one in offsets.committed.values()] == [8]
+
+
+def test_an_offset_expires_when_its_client_says_so() -> None:
+    """OffsetCommit 2 to 4: retention_time_ms."""
+    world = CoordinatorWorld(**EXPIRING)
+    commit(world, t_0=OffsetAndMetadata(7, expires_ms=20_000))
+    world.at(20 * SECOND - 1)
+    assert world.fetch() == ["t-0 at 7"]
+    world.at(20 * SECOND)
+    assert world.fetch() == ["t-0 none"]
+
+
+@pytest.mark.parametrize("since_4_0", [False, True])
+def test_a_commit_on_its_way_is_deleted_with_a_tombstone_since_4_0(since_4_0: bool) -> None:
+    world = CoordinatorWorld(one_coordinator=since_4_0)
+    world.commit(t_1=7)
+    world.hold()
+    world.commit(t_0=7)
+    told = world.delete_offsets("t-0")
+    assert ("write offset of t-0 in g is no more" in told) is since_4_0
+
+
+def test_a_group_of_whose_transaction_nothing_is_left_is_gone() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7, transaction=5)
+    world.delete_offsets("t-0")
+    world.at(5 * SECOND)
+    assert world.show() == ["no group g"]
+
+
+@pytest.mark.parametrize("producer", [None, 5])
+def test_an_offset_that_is_committed_anew_does_not_expire(producer: int | None) -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7)
+    world.at(58 * SECOND)
+    if producer is None:
+        world.hold()
+    world.commit(t_0=8, transaction=producer)
+    assert not [line for line in world.at(60 * SECOND) if "no more" in line]
+    if producer is None:
+        world.release()
+    else:
+        world.marker(producer, "abort")
+        assert world.fetch() == ["t-0 at 7"]
+        assert [line for line in world.at(65 * SECOND) if "no more" in line]
+
+
+def test_of_two_commits_of_a_transaction_the_later_one_counts() -> None:
+    name = partition("t-0")
+    first, second = {name: OffsetAndMetadata(7)}, {name: OffsetAndMetadata(8)}
+    offsets = GroupOffsets()
+    for values in (first, second):
+        offsets.prepare_in_transaction(5, values)
+    offsets.appended_in_transaction(5, first, 1)
+    assert offsets.transactional[5][name] == (second[name], None)
+    offsets.appended_in_transaction(5, second, 2)
+    assert offsets.transaction_ended(5, committed=True) == second
+
+
+def test_a_commit_of_a_transaction_that_fails_takes_itself_alone() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7, transaction=5)
+    for producer in (5, 6):
+        world.hold()
+        world.commit(t_1=8, transaction=producer)
+        world.release("NOT_ENOUGH_REPLICAS")
+    assert list(world.coordinator.index.groups["g"].offsets.transactional) == [5]
+    world.marker(5, "commit")
+    assert (world.fetch("t-0"), world.fetch("t-1")) == (["t-0 at 7"], ["t-1 none"])
 
 
 def test_in_a_group_that_never_had_members_each_offset_expires_by_itself() -> None:
