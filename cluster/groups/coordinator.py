@@ -170,7 +170,7 @@ class GroupCoordinator:
         """source: handleCommitOffsets, handleTxnCommitOffsets"""
         error = self.index.status(given.group_id, unnamed=given.transaction is None)
         of_consumers = self.index.consumer_groups.get(given.group_id)
-        if error is ErrorCode.NONE and of_consumers is not None:
+        if of_consumers is not None:
             self._commit_of_consumer(of_consumers, given)
             return
         group = self.index.groups.get(given.group_id)

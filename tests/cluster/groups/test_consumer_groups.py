@@ -477,10 +477,19 @@ def test_a_full_group_takes_no_new_member_and_keeps_whom_it_has() -> None:
 
 @pytest.mark.parametrize(
     ("member_id", "epoch", "error"),
-    [("m1", 1, None), ("m1", 0, ErrorCode.STALE_MEMBER_EPOCH), ("m2", 1, ErrorCode.UNKNOWN_MEMBER_ID)],
-    ids=["present", "earlier", "stranger"],
+    [
+        ("m1", 1, None),
+        ("m1", 0, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m2", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m1", -1, ErrorCode.STALE_MEMBER_EPOCH),
+        (None, 0, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (None, -1, None),
+    ],
+    ids=["present", "earlier", "stranger", "without", "nobody", "unnamed"],
 )
-def test_offsets_are_told_to_members_of_the_present_epoch(member_id: str, epoch: int, error: ErrorCode | None) -> None:
+def test_offsets_are_told_to_members_of_the_present_epoch(
+    member_id: str | None, epoch: int, error: ErrorCode | None
+) -> None:
     world = CoordinatorWorld()
     world.beat("m1", 0)
     found: ErrorCode | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from cluster.groups.inputs import (
     SyncResult,
 )
 from cluster.groups.state.group import Group, State
+from cluster.groups.state.member import Member
 from cluster.groups.state.offsets import GroupOffsets, OffsetAndMetadata
 from cluster.groups.state.records import VALUE_VERSIONS
-from replica.errors import ErrorCode
+from replica.errors import ErrorCode, KafkaError
 from replica.ids import TopicPartition
 from tests.soak import examples
 
@@ -212,6 +214,8 @@ def test_a_commit_that_is_on_its_way_is_not_stable() -> None:
     world.hold()
     world.commit(t_0=7)
     assert world.fetch() == ["t-0 UNSTABLE_OFFSET_COMMIT"]
+    name = partition("t-0")
+    assert world.coordinator.offsets("g", [name], stable=False) == {name: None}
     world.release()
     assert world.fetch() == ["t-0 at 7"]
 
@@ -247,6 +251,86 @@ def test_a_commit_that_fails_takes_no_later_one() -> None:
     offsets.failed(first)
     offsets.appended(second, 2)
     assert [one.value.offset for one in offsets.committed.values()] == [8]
+
+
+def test_offsets_of_a_classic_group_are_told_to_any_member() -> None:
+    world = CoordinatorWorld()
+    world.commit(t_0=7)
+    found: list[TopicPartition] = []
+    with suppress(KafkaError):
+        found += world.coordinator.offsets("g", None, stable=True, member_id="m", member_epoch=3)
+    assert found == [partition("t-0")]
+
+
+def test_only_a_commit_outside_of_transactions_may_be_of_the_group_without_a_name() -> None:
+    world = CoordinatorWorld()
+    assert world.commit(group="", t_0=7)[-1] == "somebody commit <- t-0 NONE"
+    assert world.commit(group="", t_0=8, transaction=5)[-1] == "somebody commit <- t-0 INVALID_GROUP_ID"
+
+
+@pytest.mark.parametrize(("since_4_0", "version"), [(False, 8), (False, 9), (True, 8), (True, 9)])
+def test_a_commit_of_a_generation_makes_no_group(since_4_0: bool, version: int) -> None:
+    world = CoordinatorWorld(one_coordinator=since_4_0)
+    error = "GROUP_ID_NOT_FOUND" if since_4_0 and version == 9 else "ILLEGAL_GENERATION"
+    assert world.commit("m", 0, version=version, t_0=7)[-1] == f"m commit <- t-0 {error}"
+    assert world.show() == ["no group g"]
+
+
+@pytest.mark.parametrize("producer", [None, 5])
+def test_a_commit_of_a_generation_names_a_member(producer: int | None) -> None:
+    world = CoordinatorWorld()
+    world.commit(t_0=7)
+    unknown = "somebody commit <- t-0 UNKNOWN_MEMBER_ID"
+    assert world.commit(generation=0, t_0=8, transaction=producer)[-1] == unknown
+    world.beat("m1", 0, group="of-consumers")
+    world.beat("m1", -1, group="of-consumers")
+    assert world.commit(generation=0, t_0=8, transaction=producer, group="of-consumers")[-1] == unknown
+    world.join("c1", version=3)
+    assert world.commit(instance="i", t_0=8, transaction=producer)[-1] == unknown
+
+
+def test_a_second_partition_begins_no_second_check() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.at(2 * SECOND)
+    world.commit(t_0=7)
+    world.at(3 * SECOND)
+    for unreadable in (0, 1):
+        world.coordinator.step(Elected(now_us=world.now_us, partition=1, leader_epoch=5))
+        loaded = Loaded(now_us=0, partition=1, leader_epoch=5, groups=(), unreadable=unreadable)
+        assert len(world.step(loaded)) == unreadable
+        assert world.step(LeadershipResigned(now_us=0, partition=1, leader_epoch=None)) == []
+    world.at(65 * SECOND - 1)
+    assert world.fetch() == ["t-0 at 7"]
+    world.at(65 * SECOND)
+    assert world.show() == ["no group g"]
+    world.resign()
+    world.at(70 * SECOND)
+    assert world.coordinator.next_deadline_us is None
+
+
+def test_offsets_expire_under_a_coordinator_that_read_its_log_at_the_time_of_a_check() -> None:
+    world = CoordinatorWorld(**EXPIRING)
+    world.commit(t_0=7)
+    world.resign()
+    world.elect(read="later")
+    world.at(5 * SECOND)
+    world.finish_reading()
+    world.at(60 * SECOND)
+    assert world.show() == ["no group g"]
+
+
+def test_offsets_are_told_by_their_coordinator() -> None:
+    world = CoordinatorWorld()
+    world.commit(t_0=7)
+    world.resign()
+    found = []
+    for _ in range(2):
+        try:
+            world.fetch()
+        except KafkaError as error:
+            found.append(error.code)
+        world.elect(read="later")
+    assert found == [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
 
 
 def test_an_offset_expires_when_its_client_says_so() -> None:
@@ -364,11 +448,14 @@ def test_what_comes_late_of_an_election_is_passed_over() -> None:
         LeadershipResigned(now_us=0, partition=0, leader_epoch=lost),
         Elected(now_us=0, partition=0, leader_epoch=late),
         LeadershipResigned(now_us=0, partition=0, leader_epoch=lost),
+        LeadershipResigned(now_us=0, partition=0, leader_epoch=later),
     ):
         assert world.step(said) == []
         assert world.coordinator.index.groups["g"] is known
     assert known.state is State.STABLE
-    world.step(Elected(now_us=0, partition=1, leader_epoch=5))
+    elected = Elected(now_us=0, partition=1, leader_epoch=5)
+    assert len(world.coordinator.step(elected)) == 1
+    assert world.coordinator.step(elected) == []
     world.step(Loaded(now_us=0, partition=1, leader_epoch=4, groups=()))
     assert world.coordinator.index.loading == {1: 5}
 
@@ -397,6 +484,123 @@ def test_who_gives_up_a_pattern_that_others_have_begins_a_new_epoch() -> None:
     world.beat("m2", known, pattern="", topics=())
     assert group.epoch == epoch + 1
     assert group.targets["m2"] == ()
+    assert list(group.resolved) == ["t.*"]
+
+
+def test_patterns_are_looked_up_together_and_where_there_are_some() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0)
+    assert world.coordinator.index.consumer_groups["g"].resolving is None
+    world.beat("m2", 0, pattern="t.*")
+    world.beat("m3", 0, pattern="u.*")
+    written = [line for line in world.at(0) if line.startswith("write")]
+    assert [line.count("pattern of") for line in written] == [2]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["new", "late"])
+def test_a_pattern_is_looked_up_once_ten_seconds_have_passed(is_late: bool) -> None:
+    """Another one that has come before that is looked up then."""
+    world = CoordinatorWorld()
+    world.make_topic("u", 1)
+    world.beat("m1", 0, pattern="t.*")
+    world.at(0)
+    if is_late:
+        world.at(5 * SECOND)
+        world.beat("m2", 0, pattern="u.*")
+    world.at(11 * SECOND)
+    group = world.coordinator.index.consumer_groups["g"]
+    assert list(group.resolved) == ["t.*"]
+    world.beat("m1", group.members["m1"].epoch, pattern=None if is_late else "u.*")
+    world.at(11 * SECOND)
+    assert list(group.resolved) == (["t.*", "u.*"] if is_late else ["u.*"])
+
+
+def test_what_a_pattern_describes_begins_an_epoch_as_do_topics_that_have_changed() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0)
+    world.beat("m2", 0, pattern="t.*")
+    group = world.coordinator.index.consumer_groups["g"]
+    assert group.epoch == 1
+    world.at(0)
+    assert group.epoch == 2
+    world.at(11 * SECOND)
+    world.beat("m3", 0, pattern="x.*")
+    world.make_topic("t", 5)
+    world.at(11 * SECOND)
+    assert group.epoch == 3
+
+
+def test_a_tombstone_that_is_left_makes_no_group() -> None:
+    world = CoordinatorWorld()
+    world.beat("m1", 0)
+    world.log[:] = [(offset, key, None) for offset, key, _ in world.log]
+    world.restart()
+    assert world.show() == ["no group g"]
+
+
+def test_the_leader_of_a_classic_group() -> None:
+    """Where it is not the first member, as after a rebalance that the first one has missed."""
+    group = Group("g", State.PREPARING_REBALANCE)
+    for number, name in enumerate(("a", "b", "c")):
+        group.add(
+            Member(
+                member_id=name,
+                instance_id=None,
+                client_id=name,
+                client_host="/host",
+                rebalance_timeout_ms=1,
+                session_timeout_ms=1,
+                protocol_type="consumer",
+                protocols=(("range", b""),),
+                awaiting_join=number or None,
+            )
+        )
+    assert (group.elect_joined_leader(), group.leader_id) == (True, "b")
+    group.members["a"].awaiting_join = 3
+    assert (group.elect_joined_leader(), group.leader_id) == (True, "b")
+    group.remove("c")
+    assert group.leader_id == "b"
+    group.remove("b")
+    assert group.leader_id == "a"
+
+
+def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3)
+    world.at(3 * SECOND)
+    world.sync("c1-1", 1)
+    world.join("c2")
+    world.join("c3", version=3)
+    assert not [line for line in world.join("c1", member="c1-1") if "generation" in line]
+    assert [line for line in world.join("c2", member="c2-2") if line.startswith("c2 join <- generation 2")]
+
+
+@pytest.mark.parametrize(("kind", "protocols"), [("", ("range",)), ("consumer", ())])
+def test_who_says_no_kind_or_no_protocol_is_refused(kind: str, protocols: tuple[str, ...]) -> None:
+    world = CoordinatorWorld()
+    assert world.join("c1", version=3, kind=kind, protocols=protocols) == ["c1 join <- INCONSISTENT_GROUP_PROTOCOL"]
+
+
+def test_a_group_has_the_protocol_that_all_its_members_know() -> None:
+    world = CoordinatorWorld()
+    world.join("c1", version=3, protocols=("sticky",))
+    world.leave("c1-1")
+    assert "INCONSISTENT" not in "".join(world.join("c2", version=3, protocols=("range", "roundrobin")))
+    world.join("c3", version=3, protocols=("roundrobin",))
+    world.at(10 * SECOND)
+    assert world.coordinator.index.groups["g"].protocol == "roundrobin"
+
+
+def test_a_pattern_that_is_not_looked_up_yet_begins_no_epoch() -> None:
+    world = CoordinatorWorld()
+    for name in ("m1", "m2"):
+        world.beat(name, 0, pattern="t.*")
+    group = world.coordinator.index.consumer_groups["g"]
+    assert group.epoch == 1
+    world.at(0)
+    assert group.epoch == 2
+    world.beat("m3", 0, pattern="t.*")
+    assert group.epoch == 3
 
 
 def test_an_id_that_no_answer_could_carry_is_not_made() -> None:

@@ -541,3 +541,16 @@ def test_a_classic_client_in_place_of_the_last_member_makes_a_classic_group_wher
     world.policy(policy)
     world.join("c1", instance="i")
     assert ("g" in world.coordinator.index.groups) is (policy == "bidirectional" and limit == 1)
+
+
+def test_a_change_that_is_refused_at_once_takes_no_upgrade_back() -> None:
+    world = classic_group("c1")
+    world.hold()
+    world.beat("m1", 0)
+    upgrade = world.take_held()
+    world.hold()
+    world.beat("m2", 0)
+    world.release("NOT_ENOUGH_REPLICAS")
+    world.answer_held(upgrade)
+    groups = world.coordinator.index.consumer_groups.values()
+    assert [list(group.members) for group in groups] == [[world.member_id("c1-1"), "m1"]]
